@@ -1,0 +1,1 @@
+//! The lock manager of one storage bucket as a pure state machine.
