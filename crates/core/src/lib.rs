@@ -1,1 +1,45 @@
 //! The lock manager of one storage bucket as a pure state machine.
+//!
+//! ```text
+//!   Command ──▶ handle(now, …) ──▶ Outcome     what the asker is told, inline
+//!                    │
+//!                    └──▶ poll_effect() ──▶ Effect   what concerns others, in order
+//!
+//!   next_timeout() ──▶ handle_timeout(now)     leases and longest holds
+//! ```
+//!
+//! It never calls out, never reads a clock, never draws a random number and does not depend on hash order: the same
+//! commands at the same instants give the same outcomes and effects. Time is a number of milliseconds that the caller
+//! passes in and that never runs backwards ([`Instant`]).
+//!
+//! The algorithms are those of the W3C [Web Locks API](https://w3c.github.io/web-locks/), each in one method that
+//! bears the specification's name.
+//!
+//! ```
+//! use lockhouse_core::{Acquire, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};
+//!
+//! let mut manager = LockManager::new(foldhash::fast::FixedState::default());
+//! let now = Instant::from_millis(0);
+//! let Outcome::Joined(agent) = manager.handle(now, Command::Join(NewAgent::new("shell"))) else { panic!() };
+//! let name = Name::new("report").unwrap();
+//! let ask = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+//! let Outcome::Granted(grant) = manager.handle(now, Command::Request(ask)) else { panic!() };
+//! assert_eq!(manager.handle(now, Command::Release { request: grant.request }), Outcome::Released { held: true });
+//! ```
+
+mod command;
+mod id;
+mod limits;
+mod manager;
+mod name;
+mod snapshot;
+
+pub use command::{
+    Acquire, Command, Effect, EndReason, Grant, Holder, LossReason, Mode, NewAgent, NewRequest, Outcome,
+    Refusal,
+};
+pub use id::{AgentId, FencingToken, Instant, RequestId};
+pub use limits::Limits;
+pub use manager::{LockManager, Standing, Tenure};
+pub use name::{InvalidName, Name, NameBuf};
+pub use snapshot::{Entry, Snapshot, State};

@@ -1,0 +1,92 @@
+//! Identities, tokens and instants: numbers that cannot be mixed up.
+
+use std::fmt;
+
+/// An agent of one lock manager. Never reused: a stale id finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId {
+    // First, so that ids compare by age.
+    pub(crate) serial: u64,
+    pub(crate) slot: u32,
+}
+
+/// A lock request of one lock manager, and after its grant the lock. Never reused: a stale id finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    // First, so that ids compare by age.
+    pub(crate) serial: u64,
+    pub(crate) slot: u32,
+}
+
+impl AgentId {
+    /// A small number below the highest count of agents that were ever alive at once; reused after the agent's end.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+impl RequestId {
+    /// A small number below the highest count of requests and locks that ever existed at once; reused after the end.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+
+    /// Counts the requests of the manager: grows with every one, is never reused.
+    pub fn serial(self) -> u64 {
+        self.serial
+    }
+}
+
+/// A fencing token: an integer below 2^53 that strictly grows over the grants of a bucket.
+///
+/// Present it to the guarded resource, which refuses a caller whose token is older than one that it has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The first number that is no token.
+    pub const LIMIT: u64 = 1 << 53;
+
+    /// A token with this number.
+    ///
+    /// # Panics
+    ///
+    /// If `number` is 0 or not below 2^53.
+    pub fn new(number: u64) -> Self {
+        assert!(number != 0 && number < Self::LIMIT, "a fencing token lies in 1..2^53, not at {number}");
+        Self(number)
+    }
+
+    /// The number itself.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An instant of the lease clock, in milliseconds since an origin that the caller picks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The instant so many milliseconds after the origin.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since the origin.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// The instant `ms` milliseconds later; saturates.
+    #[must_use]
+    pub const fn plus_millis(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+}

@@ -1,0 +1,118 @@
+//! A slab that gives its memory back.
+
+use std::ops::{Index, IndexMut};
+
+use slab::Slab;
+
+/// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned as far as survivors at the
+/// end allow, at a cost that the removals since have paid for.
+#[derive(Debug)]
+pub(super) struct Arena<T> {
+    slots: Slab<T>,
+    removed_since_shrinking: usize,
+}
+
+/// Slots that are kept although nothing needs them.
+pub(super) const KEPT: usize = 1024;
+
+impl<T> Arena<T> {
+    pub(super) fn new() -> Self {
+        Self { slots: Slab::new(), removed_since_shrinking: 0 }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        // The bounds of the manager keep every slot number far below 2^32.
+        self.slots.insert(value) as u32
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32) -> T {
+        let value = self.slots.remove(slot as usize);
+        self.removed_since_shrinking += 1;
+        if self.slots.len() * 8 < self.slots.capacity() && self.slots.capacity() > KEPT {
+            self.shrink();
+        }
+        value
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        if self.slots.is_empty() {
+            *self = Self::new();
+        } else if self.removed_since_shrinking * 2 >= self.slots.capacity() {
+            self.slots.shrink_to_fit();
+            self.removed_since_shrinking = 0;
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize)
+    }
+
+    pub(super) fn contains(&self, slot: u32) -> bool {
+        self.slots.contains(slot as usize)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The values in slot order.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().map(|(_, value)| value)
+    }
+}
+
+impl<T> Index<u32> for Arena<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &T {
+        &self.slots[slot as usize]
+    }
+}
+
+impl<T> IndexMut<u32> for Arena<T> {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.slots[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emptied_arena_keeps_no_memory() {
+        let mut arena = Arena::new();
+        let slots: Vec<u32> = (0..100_000).map(|n| arena.insert(n)).collect();
+        slots.iter().for_each(|slot| _ = arena.remove(*slot));
+        assert_eq!(arena.slots.capacity(), 0);
+    }
+
+    #[test]
+    fn a_survivor_at_the_start_pins_nothing_for_long() {
+        let mut arena = Arena::new();
+        let survivor = arena.insert(0);
+        let slots: Vec<u32> = (0..100_000).map(|n| arena.insert(n)).collect();
+        slots.iter().for_each(|slot| _ = arena.remove(*slot));
+        for _ in 0..100_000 {
+            let slot = arena.insert(1);
+            arena.remove(slot);
+        }
+        assert!(arena.slots.capacity() <= KEPT, "{} slots kept for one value", arena.slots.capacity());
+        assert_eq!(arena[survivor], 0);
+    }
+}

@@ -1,0 +1,98 @@
+//! Doubly linked lists threaded through the arena of entries: joining, leaving and taking the head cost O(1).
+
+use super::arena::Arena;
+use super::table::Entry;
+
+/// No entry.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// An entry's place in one list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) prev: u32,
+    pub(super) next: u32,
+}
+
+impl Link {
+    pub(super) const ALONE: Self = Self { prev: NONE, next: NONE };
+}
+
+/// The ends of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+/// Which of its links an entry hangs by.
+pub(super) trait By {
+    fn link(entry: &Entry) -> Link;
+    fn link_mut(entry: &mut Entry) -> &mut Link;
+}
+
+/// The queue or the held set of a name.
+pub(super) struct ByName;
+/// The requests and locks of a party.
+pub(super) struct ByParty;
+
+impl By for ByName {
+    #[inline]
+    fn link(entry: &Entry) -> Link {
+        entry.by_name
+    }
+    #[inline]
+    fn link_mut(entry: &mut Entry) -> &mut Link {
+        &mut entry.by_name
+    }
+}
+
+impl By for ByParty {
+    #[inline]
+    fn link(entry: &Entry) -> Link {
+        entry.by_party
+    }
+    #[inline]
+    fn link_mut(entry: &mut Entry) -> &mut Link {
+        &mut entry.by_party
+    }
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(super) fn push_back<B: By>(&mut self, entries: &mut Arena<Entry>, slot: u32) {
+        *B::link_mut(&mut entries[slot]) = Link { prev: self.tail, next: NONE };
+        match self.tail {
+            NONE => self.head = slot,
+            tail => B::link_mut(&mut entries[tail]).next = slot,
+        }
+        self.tail = slot;
+    }
+
+    #[inline]
+    pub(super) fn remove<B: By>(&mut self, entries: &mut Arena<Entry>, slot: u32) {
+        let Link { prev, next } = B::link(&entries[slot]);
+        match prev {
+            NONE => self.head = next,
+            prev => B::link_mut(&mut entries[prev]).next = next,
+        }
+        match next {
+            NONE => self.tail = prev,
+            next => B::link_mut(&mut entries[next]).prev = prev,
+        }
+    }
+
+    /// The slots from head to tail.
+    pub(super) fn iter<B: By>(self, entries: &Arena<Entry>) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors((self.head != NONE).then_some(self.head), move |&slot| {
+            let next = B::link(&entries[slot]).next;
+            (next != NONE).then_some(next)
+        })
+    }
+}
