@@ -4,7 +4,9 @@
 //! has exactly one encoding and equal bytes mean equal units.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// A borrowed resource name. <https://w3c.github.io/web-locks/#resource-name>
 ///
@@ -12,9 +14,15 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name<'a>(&'a [u8]);
 
-/// An owned resource name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameBuf(Box<[u8]>);
+/// An owned resource name. Up to 22 bytes of WTF-8 take no memory on the heap.
+#[derive(Clone)]
+pub struct NameBuf(Bytes);
+
+#[derive(Clone)]
+enum Bytes {
+    Inline { length: u8, bytes: [u8; 22] },
+    Heap(Box<[u8]>),
+}
 
 /// Why something is no resource name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +71,6 @@ impl<'a> Name<'a> {
         if bytes.first() == Some(&b'-') { Err(InvalidName::Reserved) } else { Ok(Self(bytes)) }
     }
 
-    /// Only for bytes that were a `Name` before.
-    pub(crate) fn trusted(bytes: &'a [u8]) -> Self {
-        debug_assert!(Self::from_wtf8(bytes).is_ok());
-        Self(bytes)
-    }
-
     /// The WTF-8 bytes.
     #[inline]
     pub fn as_wtf8(self) -> &'a [u8] {
@@ -92,8 +94,16 @@ impl<'a> Name<'a> {
     }
 
     /// The name as an owned one.
+    #[inline]
     pub fn to_buf(self) -> NameBuf {
-        NameBuf(self.0.into())
+        let mut bytes = [0; 22];
+        NameBuf(match bytes.get_mut(..self.0.len()) {
+            Some(place) => {
+                place.copy_from_slice(self.0);
+                Bytes::Inline { length: self.0.len() as u8, bytes }
+            }
+            None => Bytes::Heap(self.0.into()),
+        })
     }
 
     /// For people: lone surrogates as `\ud800`, control characters escaped. Not reversible.
@@ -135,13 +145,42 @@ impl NameBuf {
                 }
             }
         }
-        Name::unreserved(&bytes)?;
-        Ok(Self(bytes.into()))
+        Name::unreserved(&bytes).map(Name::to_buf)
     }
 
     /// The borrowed name.
+    #[inline]
     pub fn as_name(&self) -> Name<'_> {
-        Name(&self.0)
+        Name(match &self.0 {
+            Bytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Bytes::Heap(bytes) => bytes,
+        })
+    }
+}
+
+impl PartialEq for NameBuf {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_name() == other.as_name()
+    }
+}
+
+impl Eq for NameBuf {}
+
+impl PartialOrd for NameBuf {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NameBuf {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_name().cmp(&other.as_name())
+    }
+}
+
+impl Hash for NameBuf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_name().hash(state);
     }
 }
 
@@ -236,6 +275,17 @@ mod tests {
             let lossless = char::decode_utf16(units.iter().copied()).all(|c| c.is_ok());
             prop_assert_eq!(name.as_name().as_str().is_some(), lossless);
         }
+    }
+
+    #[test]
+    fn long_names_go_to_the_heap_and_compare_alike() {
+        for length in [0, 21, 22, 23, 500] {
+            let text = "a".repeat(length);
+            let name = NameBuf::new(&text).unwrap();
+            assert_eq!(name.as_name().as_str(), Some(text.as_str()));
+            assert!(name < NameBuf::new(&(text + "a")).unwrap());
+        }
+        assert_eq!(size_of::<NameBuf>(), 24);
     }
 
     #[test]

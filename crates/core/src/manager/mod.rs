@@ -73,6 +73,11 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
+    /// From now on gives only tokens above `mark`: for a bucket that existed before.
+    pub fn continue_tokens_above(&mut self, mark: u64) {
+        self.last_token = self.last_token.max(mark);
+    }
+
     /// Carries out a command, wholly, and tells its outcome. What it meant for others waits in
     /// [`poll_effect`](Self::poll_effect). `now` must not be earlier than at any call before.
     #[inline]
@@ -132,6 +137,16 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
+    /// The requests and locks of the agent, oldest request first; none if it has ended.
+    pub fn requests_of(&self, agent: AgentId) -> impl Iterator<Item = RequestId> + '_ {
+        self.table.requests_of(agent)
+    }
+
+    /// The number of the last token given, 0 if none was.
+    pub fn last_token(&self) -> u64 {
+        self.last_token
+    }
+
     /// Whether the agent lives.
     pub fn is_alive(&self, agent: AgentId) -> bool {
         self.table.parties.get(agent.slot).is_some_and(|party| party.serial == agent.serial)
@@ -171,7 +186,7 @@ impl<S: BuildHasher> LockManager<S> {
         let entry = &self.table.entries[slot];
         let holder = self.holder(entry);
         crate::Entry {
-            name: self.table.names[entry.name].name().to_buf(),
+            name: self.table.names[entry.name].name.clone(),
             mode: entry.mode,
             agent: self.table.agent_of(entry),
             client_id: holder.client_id,

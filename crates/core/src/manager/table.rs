@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 
 use super::arena::{Arena, KEPT};
 use super::list::{ByName, ByParty, Link, List, NONE};
-use crate::{AgentId, FencingToken, Instant, Limits, Mode, Name, RequestId};
+use crate::{AgentId, FencingToken, Instant, Limits, Mode, Name, NameBuf, RequestId};
 use hashbrown::HashTable;
 
 /// What ends a hold.
@@ -70,7 +70,7 @@ pub(super) struct Extras {
 /// A name with something held or queued.
 #[derive(Debug)]
 pub(super) struct NameSlot {
-    bytes: NameBytes,
+    pub(super) name: NameBuf,
     hash: u64,
     pub(super) held: List,
     pub(super) queue: List,
@@ -124,17 +124,16 @@ impl<S: BuildHasher> Table<S> {
     /// "Get the lock request queue": finds the name, or makes it; `None` if there are `limit` names already.
     #[inline]
     pub(super) fn name_slot(&mut self, name: Name<'_>, limits: &Limits) -> Option<u32> {
-        let bytes = name.as_wtf8();
-        let hash = self.hasher.hash_one(bytes);
+        let hash = self.hasher.hash_one(name.as_wtf8());
         let names = &mut self.names;
-        if let Some(&slot) = self.index.find(hash, |&slot| names[slot].bytes.as_slice() == bytes) {
+        if let Some(&slot) = self.index.find(hash, |&slot| names[slot].name.as_name() == name) {
             return Some(slot);
         }
         if names.len() >= limits.names as usize {
             return None;
         }
-        let bytes = NameBytes::new(bytes);
-        let slot = names.insert(NameSlot { bytes, hash, held: List::EMPTY, queue: List::EMPTY, queued: 0 });
+        let name = name.to_buf();
+        let slot = names.insert(NameSlot { name, hash, held: List::EMPTY, queue: List::EMPTY, queued: 0 });
         self.index.insert_unique(hash, slot, |&slot| names[slot].hash);
         Some(slot)
     }
@@ -248,6 +247,12 @@ impl<S: BuildHasher> Table<S> {
         self.entries.get(id.slot).filter(|entry| entry.serial == id.serial)
     }
 
+    pub(super) fn requests_of(&self, id: AgentId) -> impl Iterator<Item = RequestId> + '_ {
+        let party = self.parties.get(id.slot).filter(|party| party.serial == id.serial);
+        let all = party.map_or(List::EMPTY, |party| party.all);
+        all.iter::<ByParty>(&self.entries).map(|slot| RequestId { slot, serial: self.entries[slot].serial })
+    }
+
     pub(super) fn agent_of(&self, entry: &Entry) -> AgentId {
         let slot = entry.tenure.party();
         AgentId { slot, serial: self.parties[slot].serial }
@@ -255,12 +260,6 @@ impl<S: BuildHasher> Table<S> {
 
     pub(super) fn extras_of(&self, entry: &Entry) -> Option<&Extras> {
         (entry.extras != NONE).then(|| &self.extras[entry.extras])
-    }
-}
-
-impl NameSlot {
-    pub(super) fn name(&self) -> Name<'_> {
-        Name::trusted(self.bytes.as_slice())
     }
 }
 
@@ -272,35 +271,6 @@ pub(super) struct Removed {
     pub(super) expires: Option<Instant>,
 }
 
-/// The bytes of a name: 22 in place, more on the heap.
-#[derive(Debug)]
-enum NameBytes {
-    Inline { length: u8, bytes: [u8; 22] },
-    Heap(Box<[u8]>),
-}
-
-impl NameBytes {
-    #[inline]
-    fn new(name: &[u8]) -> Self {
-        let mut bytes = [0; 22];
-        match bytes.get_mut(..name.len()) {
-            Some(place) => {
-                place.copy_from_slice(name);
-                Self::Inline { length: name.len() as u8, bytes }
-            }
-            None => Self::Heap(name.into()),
-        }
-    }
-
-    #[inline]
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            Self::Heap(bytes) => bytes,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,13 +279,5 @@ mod tests {
     fn an_entry_takes_at_most_56_bytes_and_a_name_at_most_56() {
         assert!(size_of::<Entry>() <= 56, "{}", size_of::<Entry>());
         assert!(size_of::<NameSlot>() <= 56, "{}", size_of::<NameSlot>());
-    }
-
-    #[test]
-    fn long_names_go_to_the_heap_and_compare_alike() {
-        for length in [0, 21, 22, 23, 500] {
-            let name = vec![b'a'; length];
-            assert_eq!(NameBytes::new(&name).as_slice(), name);
-        }
     }
 }
