@@ -1,0 +1,301 @@
+//! A bucket: one lock manager behind one mutex, and the way from its effects to those whom they concern.
+//!
+//! ```text
+//!   command ─▶ [mutex: stamp now, handle, route effects] ─▶ outcome
+//!                                     │
+//!               a future's waker ◀────┴────▶ a port's inbox          wakers run after the mutex is free
+//! ```
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::SystemTime;
+
+use foldhash::fast::RandomState;
+use lockhouse_core::{
+    AgentId, Command, Effect, Grant, Instant, Limits, LockManager, NewRequest, Outcome, RequestId, Standing,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::agent::Agent;
+use crate::error::Quota;
+use crate::house::{BucketKey, Inner};
+use crate::port::{Inbox, Notice, Port};
+use crate::waiters::{Loss, Waiters};
+
+/// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
+#[derive(Clone, Debug)]
+pub struct Bucket(pub(crate) Arc<Shared>);
+
+/// What all handles of a bucket share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    key: BucketKey,
+    house: Arc<Inner>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    manager: LockManager<RandomState>,
+    latest: Instant,
+    /// Whether the ticker knows of this bucket.
+    ticked: bool,
+    waiters: Waiters,
+    /// By agent slot: the inbox that hears for the agent; none for agents of this process.
+    inboxes: Vec<Option<Arc<Inbox>>>,
+    changed: Option<watch::Sender<()>>,
+    /// Who is to be woken once the mutex is free.
+    wakers: Vec<Waker>,
+}
+
+impl Bucket {
+    /// A new agent of this process. It has no lease: it lives until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Quota`] if the bucket has as many agents as its limits allow.
+    pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
+        Agent::join(self.0.clone(), client_id)
+    }
+
+    /// A port for a session of the outside, whose inbox holds at most `capacity` notices.
+    pub fn port(&self, capacity: usize) -> Port {
+        Port::new(self.clone(), capacity)
+    }
+
+    /// What separates this bucket from others.
+    pub fn key(&self) -> &BucketKey {
+        &self.0.key
+    }
+
+    /// Now, by the clock that leases run by.
+    pub fn now(&self) -> Instant {
+        self.0.house.clock.now()
+    }
+
+    /// When that was, or will be, by the calendar.
+    pub fn wall(&self, at: Instant) -> SystemTime {
+        self.0.house.clock.wall(at)
+    }
+
+    /// How many requests and locks there are.
+    pub fn len(&self) -> usize {
+        self.0.state.lock().manager.len()
+    }
+
+    /// Whether nothing is held and nothing pending.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nothing is granted any more: what waits goes on waiting, the rest is refused.
+    pub fn close(&self) {
+        self.0.handle(Command::Close);
+    }
+
+    /// Marked as changed after every command that may have changed something.
+    pub fn changed(&self) -> watch::Receiver<()> {
+        self.0.state.lock().changed.get_or_insert_with(|| watch::Sender::new(())).subscribe()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(key: BucketKey, house: Arc<Inner>, limits: Limits, token_mark: u64) -> Self {
+        let mut manager = LockManager::with_limits(RandomState::default(), limits);
+        manager.continue_tokens_above(token_mark);
+        let state = State {
+            manager,
+            latest: Instant::default(),
+            ticked: false,
+            waiters: Waiters::default(),
+            inboxes: Vec::new(),
+            changed: None,
+            wakers: Vec::new(),
+        };
+        Self { key, house, state: Mutex::new(state) }
+    }
+
+    /// Carries out a command of an agent of this process.
+    #[inline]
+    pub(crate) fn handle(self: &Arc<Self>, command: Command<'_>) -> Outcome {
+        self.with(|state| state.handle(self.house.clock.now(), command))
+    }
+
+    /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
+    #[inline]
+    pub(crate) fn request(self: &Arc<Self>, request: NewRequest<'_>, waker: &Waker) -> Outcome {
+        self.with(|state| {
+            let outcome = state.handle(self.house.clock.now(), Command::Request(request));
+            if let Outcome::Queued(request) = outcome {
+                state.waiters.wait(request, waker);
+            }
+            outcome
+        })
+    }
+
+    /// Releases the lock of a guard; why it was lost, if it was.
+    #[inline]
+    pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
+        self.with(|state| {
+            let loss = match state.handle(self.house.clock.now(), Command::Release { request }) {
+                Outcome::Released { held: true } => None,
+                _ => Some(state.waiters.loss_of(request)),
+            };
+            state.waiters.guard_dropped(request);
+            loss
+        })
+    }
+
+    /// Ends a request wherever it stands: pending, or granted without its future having taken note.
+    pub(crate) fn withdraw(self: &Arc<Self>, request: RequestId) {
+        self.with(|state| {
+            let now = self.house.clock.now();
+            state.waiters.forget(request);
+            if state.handle(now, Command::Abort { request }) != (Outcome::Aborted { pending: true }) {
+                state.handle(now, Command::Release { request });
+            }
+            state.waiters.guard_dropped(request);
+        });
+    }
+
+    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told.
+    pub(crate) fn submit(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, command: Command<'_>) {
+        self.with(|state| {
+            let outcome = state.handle(self.house.clock.now(), command);
+            match outcome {
+                Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
+                Outcome::Ended { alive: true } => {
+                    if let Command::End { agent } = command {
+                        state.route(agent, None);
+                        inbox.forget(agent);
+                    }
+                }
+                _ => {}
+            }
+            state.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
+        });
+    }
+
+    /// Ends an agent of this process, whose futures and guards then hear of it.
+    pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
+        self.with(|state| {
+            let State { manager, waiters, wakers, .. } = state;
+            manager.requests_of(agent).for_each(|request| wakers.extend(waiters.terminated(request)));
+            state.handle(self.house.clock.now(), Command::End { agent });
+        });
+    }
+
+    /// Runs under the mutex, then wakes whom it has left to be woken.
+    #[inline]
+    pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = run(&mut state);
+        if !state.ticked && state.manager.next_timeout().is_some() {
+            state.ticked = true;
+            self.house.watch_deadlines(Arc::downgrade(self));
+        }
+        if let Some(changed) = &state.changed {
+            changed.send_replace(());
+        }
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// A tick of the lease clock; false if no deadline is left.
+    pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant) -> bool {
+        self.with(|state| {
+            let now = state.stamp(judged_by);
+            if state.manager.next_timeout().is_some_and(|next| next <= now) {
+                state.manager.handle_timeout(now);
+                state.deliver_effects();
+            }
+            state.ticked = state.manager.next_timeout().is_some();
+            state.ticked
+        })
+    }
+
+    pub(crate) fn ticker_is_gone(&self) {
+        self.state.lock().ticked = false;
+    }
+
+    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
+        self.house.clock.wall(at)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.house.forget(&self.key, self.state.get_mut().manager.last_token());
+    }
+}
+
+impl State {
+    #[inline]
+    pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
+        let now = self.stamp(now);
+        let outcome = self.manager.handle(now, command);
+        self.deliver_effects();
+        outcome
+    }
+
+    pub(crate) fn standing(&self, request: RequestId) -> Standing {
+        self.manager.standing(request)
+    }
+
+    pub(crate) fn is_alive(&self, agent: AgentId) -> bool {
+        self.manager.is_alive(agent)
+    }
+
+    pub(crate) fn waiters(&mut self) -> &mut Waiters {
+        &mut self.waiters
+    }
+
+    /// Time as the manager needs it: never backwards.
+    #[inline]
+    fn stamp(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    #[inline]
+    fn deliver_effects(&mut self) {
+        while let Some(effect) = self.manager.poll_effect() {
+            self.deliver(effect);
+        }
+        if self.manager.is_empty() {
+            self.waiters.all_gone();
+        }
+    }
+
+    fn deliver(&mut self, effect: Effect) {
+        let (Effect::Granted { agent, .. } | Effect::Lost { agent, .. } | Effect::AgentEnded { agent, .. }) =
+            effect;
+        if let Some(Some(inbox)) = self.inboxes.get(agent.slot()) {
+            self.wakers.extend(inbox.push(Notice::Effect(effect)));
+            if matches!(effect, Effect::AgentEnded { .. }) {
+                self.route(agent, None);
+            }
+            return;
+        }
+        self.wakers.extend(match effect {
+            Effect::Granted { grant: Grant { request, token }, .. } => self.waiters.granted(request, token),
+            Effect::Lost { request, reason, .. } => self.waiters.lost(request, Loss::from(reason)),
+            // Agents of this process have no lease.
+            Effect::AgentEnded { .. } => None,
+        });
+    }
+
+    fn route(&mut self, agent: AgentId, inbox: Option<Arc<Inbox>>) {
+        let slot = agent.slot();
+        if self.inboxes.len() <= slot {
+            if inbox.is_none() {
+                return;
+            }
+            self.inboxes.resize(slot + 1, None);
+        }
+        self.inboxes[slot] = inbox;
+    }
+}

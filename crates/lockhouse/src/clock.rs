@@ -1,0 +1,91 @@
+//! The lease clock.
+//!
+//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most 500 ms at once:
+//! a stalled process lengthens leases instead of breaking them. What ends at a tick is judged by the tick before, so
+//! that everything that was waiting to be read then has been handled. Without deadlines it is a coarse system clock.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use lockhouse_core::Instant;
+
+/// How often the clock ticks while deadlines exist.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// The most that one tick adds, in milliseconds.
+const LONGEST_STEP_MS: u64 = 500;
+
+/// Time of one house, in milliseconds since its beginning.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    origin: coarsetime::Instant,
+    ticking: AtomicBool,
+    /// The time of the last tick, valid while ticking.
+    tick_ms: AtomicU64,
+    /// System time at the last tick, to measure the next step by.
+    system_ms: AtomicU64,
+    /// How far this clock lags behind the system's, through stalls.
+    lag_ms: AtomicU64,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self {
+            origin: coarsetime::Instant::now(),
+            ticking: AtomicBool::new(false),
+            tick_ms: AtomicU64::new(0),
+            system_ms: AtomicU64::new(0),
+            lag_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Now. A bucket keeps the latest it has seen, as two readers may differ while ticking begins or ends.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        if self.ticking.load(Ordering::Acquire) {
+            Instant::from_millis(self.tick_ms.load(Ordering::Acquire))
+        } else {
+            Instant::from_millis(self.free_running())
+        }
+    }
+
+    /// When that was, or will be, by the calendar.
+    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
+        let (now, at) = (self.now().as_millis(), at.as_millis());
+        let wall = SystemTime::now();
+        if at <= now {
+            wall - Duration::from_millis(now - at)
+        } else {
+            wall + Duration::from_millis(at - now)
+        }
+    }
+
+    /// Ticking begins: time stands still between ticks from now on.
+    pub(crate) fn start_ticking(&self) {
+        self.system_ms.store(self.system(), Ordering::Release);
+        self.tick_ms.store(self.free_running(), Ordering::Release);
+        self.ticking.store(true, Ordering::Release);
+    }
+
+    /// Ticking ends: time runs freely from the last tick on.
+    pub(crate) fn stop_ticking(&self) {
+        let lag = self.system().saturating_sub(self.tick_ms.load(Ordering::Acquire));
+        self.lag_ms.store(lag, Ordering::Release);
+        self.ticking.store(false, Ordering::Release);
+    }
+
+    /// The step from one tick to the next.
+    pub(crate) fn tick(&self) {
+        let system = self.system();
+        let step = system.saturating_sub(self.system_ms.swap(system, Ordering::AcqRel));
+        self.tick_ms.fetch_add(step.min(LONGEST_STEP_MS), Ordering::AcqRel);
+    }
+
+    fn free_running(&self) -> u64 {
+        self.system().saturating_sub(self.lag_ms.load(Ordering::Acquire))
+    }
+
+    fn system(&self) -> u64 {
+        self.origin.elapsed().as_millis()
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a request failed: small closed enums that name the field, the value and the rule.
+
+use lockhouse_core::{InvalidName, Mode, Refusal};
+
+use crate::snapshot::Holder;
+use crate::waiters::Loss;
+
+/// Why a lock was not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// It was asked for with `if_available` and could not be granted at once.
+    #[error("not available: {0}")]
+    Unavailable(Unavailable),
+    /// It was not granted within its `timeout`.
+    #[error("timed out before the lock was granted")]
+    TimedOut,
+    /// Its cancellation token was cancelled before the lock was granted.
+    #[error("aborted before the lock was granted")]
+    Aborted,
+    /// What was asked for is not supported (the specification's NotSupportedError).
+    #[error("not supported: {0}")]
+    NotSupported(NotSupported),
+    /// A bound was exceeded (QuotaExceededError).
+    #[error(transparent)]
+    Quota(Quota),
+    /// The agent has ended (InvalidStateError).
+    #[error("the agent has ended")]
+    AgentEnded,
+    /// The bucket grants nothing any more, as its server stops.
+    #[error("the bucket is closed")]
+    Closed,
+    /// A steal was under way when the server went: it may have happened or not.
+    #[error("outcome unknown: the server went while the steal was under way")]
+    OutcomeUnknown,
+    /// The lock was lost while the task held it; the task ran to its end nevertheless.
+    #[error("the lock was lost: {0}")]
+    Lost(Loss),
+    /// The server refused the request for a reason that this client does not know.
+    #[error("refused by the server: {0}")]
+    Refused(String),
+}
+
+impl From<InvalidName> for RequestError {
+    fn from(invalid: InvalidName) -> Self {
+        Self::NotSupported(match invalid {
+            InvalidName::Reserved => NotSupported::ReservedName,
+            InvalidName::NotWtf8(_) => NotSupported::MalformedName(invalid),
+        })
+    }
+}
+
+/// Who was in the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The first holders, at most 8.
+    pub holders: Vec<Holder>,
+    /// How many requests wait for the name.
+    pub queued: u32,
+}
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.holders.split_first() {
+            None => f.write_str("nobody holds it")?,
+            Some((first, [])) => write!(f, "held by {:?}", first.client_id)?,
+            Some((first, more)) => write!(f, "held by {:?} and {} more", first.client_id, more.len())?,
+        }
+        write!(f, ", {} waiting", self.queued)
+    }
+}
+
+/// A request that the specification forbids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSupported {
+    /// The name begins with `-`.
+    #[error("name: names that begin with \"-\" are reserved")]
+    ReservedName,
+    /// Malformed WTF-8.
+    #[error("name: {0}")]
+    MalformedName(InvalidName),
+    /// `steal` together with `if_available`.
+    #[error("steal and if_available cannot be used together")]
+    StealIfAvailable,
+    /// `steal` of a shared lock.
+    #[error("mode: steal takes an exclusive lock, not {0:?}")]
+    StealMode(Mode),
+    /// A cancellation token together with `steal` or `if_available`, which never wait.
+    #[error("signal: cannot be used with steal or if_available")]
+    Signal,
+}
+
+/// A bound that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {value}, but {rule}")]
+pub struct Quota {
+    /// What was too much.
+    pub field: String,
+    /// How much it was.
+    pub value: String,
+    /// How much is allowed.
+    pub rule: String,
+}
+
+impl Quota {
+    fn new(field: &str, value: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), value: value.into(), rule: rule.into() }
+    }
+
+    /// The bound that a refusal of the core is about, if it is about one.
+    pub(crate) fn of(refusal: &Refusal) -> Option<Self> {
+        Some(match *refusal {
+            Refusal::NameTooLong { units, limit } => {
+                Self::new("name", format!("{units} units"), format!("at most {limit} units are allowed"))
+            }
+            Refusal::MetadataTooLong { bytes, limit } => {
+                Self::new("metadata", format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
+            }
+            Refusal::TooManyRequests { limit } => {
+                Self::new("agent", format!("{limit} requests and locks"), "it cannot have one more")
+            }
+            Refusal::TooManyNames { limit } => {
+                Self::new("bucket", format!("{limit} names in use"), "it cannot have one more")
+            }
+            Refusal::TooManyAgents { limit } => {
+                Self::new("bucket", format!("{limit} agents"), "it cannot have one more")
+            }
+            Refusal::Unavailable { .. } | Refusal::UnknownAgent | Refusal::Closed => return None,
+        })
+    }
+}

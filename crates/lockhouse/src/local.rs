@@ -1,0 +1,158 @@
+//! A request of an agent of this process.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId, Standing};
+
+use crate::agent::LocalAgent;
+use crate::error::{Quota, RequestError, Unavailable};
+use crate::guard::LockGuard;
+use crate::request::{Limits, Options};
+use crate::snapshot::Holder;
+use crate::waiters::Wait;
+
+/// The state of its future.
+#[derive(Debug)]
+pub(crate) struct LocalRequest<'a> {
+    /// `None` once it is over.
+    agent: Option<Arc<LocalAgent>>,
+    name: Name<'a>,
+    acquire: Acquire,
+    options: Options,
+    /// The request, once it was made and had to wait.
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    request: RequestId,
+    limits: Option<Limits>,
+}
+
+impl<'a> LocalRequest<'a> {
+    #[inline]
+    pub(crate) fn new(agent: Arc<LocalAgent>, name: Name<'a>, acquire: Acquire, options: Options) -> Self {
+        Self { agent: Some(agent), name, acquire, options, waiting: None }
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
+        if self.waiting.is_none() {
+            match self.make(context) {
+                Ok(Some(grant)) => return Poll::Ready(Ok(self.finish(grant))),
+                Ok(None) if self.waiting.as_ref().is_some_and(|waiting| waiting.limits.is_none()) => {
+                    return Poll::Pending;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.agent = None;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        self.poll_waiting(context)
+    }
+
+    /// Makes the request; its grant, unless it has to wait.
+    #[inline]
+    fn make(&mut self, context: &mut Context<'_>) -> Result<Option<Grant>, RequestError> {
+        let agent = self.agent.as_ref().expect("polled after completion");
+        let request = NewRequest {
+            agent: agent.id,
+            name: self.name,
+            acquire: self.acquire,
+            metadata: self.options.metadata.as_deref(),
+            max_hold_ms: self.options.max_hold.map(whole_millis),
+        };
+        let outcome = agent.bucket.request(request, context.waker());
+        match outcome {
+            Outcome::Granted(grant) => Ok(Some(grant)),
+            Outcome::Queued(request) => {
+                self.waiting = Some(Waiting { request, limits: Limits::new(&mut self.options) });
+                Ok(None)
+            }
+            Outcome::Refused(refusal) => Err(agent.refused(refusal)),
+            outcome => unreachable!("a request cannot end in {outcome:?}"),
+        }
+    }
+
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
+        let (Some(agent), Some(waiting)) = (&self.agent, &mut self.waiting) else {
+            panic!("polled after completion");
+        };
+        let over = waiting.limits.as_mut().and_then(|limits| limits.poll(context));
+        if over == Some(RequestError::Aborted) {
+            // The abort wins until the lock has been handed over: dropping `waiting` releases one that was just granted.
+            self.give_up();
+            return Poll::Ready(Err(RequestError::Aborted));
+        }
+        let request = waiting.request;
+        let wait = agent.bucket.with(|state| {
+            let standing = state.standing(request);
+            let waiters = state.waiters();
+            let wait =
+                waiters.take_grant(request, standing == Standing::Pending, standing == Standing::Ended);
+            if matches!(wait, Wait::Pending) && over.is_none() {
+                waiters.wait(request, context.waker());
+            }
+            wait
+        });
+        match (wait, over) {
+            (Wait::Granted(token), _) => Poll::Ready(Ok(self.finish(Grant { request, token }))),
+            (Wait::Pending, None) => Poll::Pending,
+            (Wait::Pending, Some(error)) => {
+                self.give_up();
+                Poll::Ready(Err(error))
+            }
+            (Wait::Gone, _) => {
+                self.give_up();
+                Poll::Ready(Err(RequestError::AgentEnded))
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, grant: Grant) -> LockGuard {
+        self.waiting = None;
+        let agent = self.agent.take().expect("polled after completion");
+        LockGuard::local(agent, grant, self.name.to_buf(), self.acquire.mode())
+    }
+
+    fn give_up(&mut self) {
+        if let (Some(agent), Some(Waiting { request, .. })) = (self.agent.take(), self.waiting.take()) {
+            agent.bucket.withdraw(request);
+        }
+    }
+}
+
+impl Drop for LocalRequest<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.waiting.is_some() {
+            self.give_up();
+        }
+    }
+}
+
+impl LocalAgent {
+    #[cold]
+    fn refused(&self, refusal: Refusal) -> RequestError {
+        match refusal {
+            Refusal::Unavailable { holders, queued } => {
+                let holders =
+                    holders.into_iter().map(|holder| Holder::new(holder, &|at| self.wall(at))).collect();
+                RequestError::Unavailable(Unavailable { holders, queued })
+            }
+            Refusal::UnknownAgent => RequestError::AgentEnded,
+            Refusal::Closed => RequestError::Closed,
+            quota => RequestError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
+        }
+    }
+}
+
+/// Rounded up, so that a hold is never shorter than asked for.
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,139 @@
+//! The way in for those who speak for agents of the outside, such as the sessions of a server.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use lockhouse_core::{AgentId, Command, Effect, Outcome};
+use parking_lot::Mutex;
+
+use crate::bucket::Bucket;
+
+/// All that a server's session needs of a bucket.
+///
+/// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that an answer and
+/// a later loss can never be swapped. Dropping the port ends its agents.
+#[derive(Debug)]
+pub struct Port {
+    bucket: Bucket,
+    inbox: Arc<Inbox>,
+}
+
+/// What a port is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The outcome of the command that was submitted with that tag.
+    Answer {
+        /// The tag.
+        tag: u64,
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// Something happened to an agent of the port.
+    Effect(Effect),
+}
+
+/// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the inbox overflowed")]
+pub struct Overflowed;
+
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    capacity: usize,
+    state: Mutex<InboxState>,
+}
+
+#[derive(Debug, Default)]
+struct InboxState {
+    notices: VecDeque<Notice>,
+    agents: BTreeSet<AgentId>,
+    overflowed: bool,
+    waker: Option<Waker>,
+}
+
+impl Port {
+    pub(crate) fn new(bucket: Bucket, capacity: usize) -> Self {
+        Self { bucket, inbox: Arc::new(Inbox { capacity, state: Mutex::default() }) }
+    }
+
+    /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
+    ///
+    /// Requests, aborts and releases must be those of agents that joined through this port.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, if the command sets the bucket's first deadline.
+    pub fn submit(&self, tag: u64, command: Command<'_>) {
+        self.bucket.0.submit(&self.inbox, tag, command);
+    }
+
+    /// Moves all notices to `into`; never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Overflowed`] once notices were lost.
+    pub fn drain(&self, into: &mut VecDeque<Notice>) -> Result<(), Overflowed> {
+        let mut inbox = self.inbox.state.lock();
+        into.append(&mut inbox.notices);
+        if inbox.overflowed { Err(Overflowed) } else { Ok(()) }
+    }
+
+    /// Waits until there is something to drain.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is taken. Only the latest caller is woken.
+    pub async fn ready(&self) {
+        poll_fn(|context| {
+            let mut inbox = self.inbox.state.lock();
+            if !inbox.notices.is_empty() || inbox.overflowed {
+                return Poll::Ready(());
+            }
+            match &mut inbox.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                waker => *waker = Some(context.waker().clone()),
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// The bucket that this is a port of.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let agents = std::mem::take(&mut self.inbox.state.lock().agents);
+        for agent in agents {
+            self.submit(0, Command::End { agent });
+        }
+    }
+}
+
+impl Inbox {
+    /// Called under the bucket's mutex, which gives the order. The waker is to be woken after it.
+    pub(crate) fn push(&self, notice: Notice) -> Option<Waker> {
+        let mut inbox = self.state.lock();
+        match &notice {
+            Notice::Answer { outcome: Outcome::Joined(agent), .. } => _ = inbox.agents.insert(*agent),
+            Notice::Effect(Effect::AgentEnded { agent, .. }) => _ = inbox.agents.remove(agent),
+            _ => {}
+        }
+        if inbox.notices.len() < self.capacity {
+            inbox.notices.push_back(notice);
+        } else {
+            inbox.overflowed = true;
+        }
+        inbox.waker.take()
+    }
+
+    /// That agent was ended by a command.
+    pub(crate) fn forget(&self, agent: AgentId) {
+        self.state.lock().agents.remove(&agent);
+    }
+}

@@ -1,0 +1,94 @@
+//! What is held and pending, as told to people and programs.
+
+use std::time::SystemTime;
+
+use lockhouse_core::{FencingToken, Mode, NameBuf, State};
+
+/// A consistent cut of a bucket, possibly out of date by the time it is read.
+/// <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Every held lock, in no promised order.
+    pub held: Vec<LockInfo>,
+    /// Every pending request; those of one name in queue order.
+    pub pending: Vec<LockInfo>,
+}
+
+/// One request or lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockInfo {
+    /// The resource name.
+    pub name: NameBuf,
+    /// Its mode.
+    pub mode: Mode,
+    /// The label of its agent.
+    pub client_id: String,
+    /// Held, with its token, or pending, with its place.
+    pub state: State,
+    /// The time of the grant, of the request while pending.
+    pub since: SystemTime,
+    /// When its longest hold ends, if it is held and has one.
+    pub expires_at: Option<SystemTime>,
+    /// What the requester said of it.
+    pub metadata: Option<String>,
+}
+
+/// Who holds a name, as told to those who were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The holder's label.
+    pub client_id: String,
+    /// How it holds.
+    pub mode: Mode,
+    /// The time of the grant.
+    pub since: SystemTime,
+    /// When its longest hold ends, if it has one.
+    pub expires_at: Option<SystemTime>,
+    /// What it said of itself.
+    pub metadata: Option<String>,
+}
+
+/// Turns an instant of the lease clock into calendar time.
+pub(crate) type Wall<'a> = &'a dyn Fn(lockhouse_core::Instant) -> SystemTime;
+
+impl Snapshot {
+    pub(crate) fn from_core(snapshot: lockhouse_core::Snapshot, wall: Wall<'_>) -> Self {
+        let entries =
+            |list: Vec<lockhouse_core::Entry>| list.into_iter().map(|entry| LockInfo::new(entry, wall));
+        Self { held: entries(snapshot.held).collect(), pending: entries(snapshot.pending).collect() }
+    }
+}
+
+impl LockInfo {
+    fn new(entry: lockhouse_core::Entry, wall: Wall<'_>) -> Self {
+        Self {
+            name: entry.name,
+            mode: entry.mode,
+            client_id: entry.client_id,
+            state: entry.state,
+            since: wall(entry.since),
+            expires_at: entry.expires.map(wall),
+            metadata: entry.metadata,
+        }
+    }
+
+    /// The fencing token, once held.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        match self.state {
+            State::Held(token) => Some(token),
+            State::Pending { .. } => None,
+        }
+    }
+}
+
+impl Holder {
+    pub(crate) fn new(holder: lockhouse_core::Holder, wall: Wall<'_>) -> Self {
+        Self {
+            client_id: holder.client_id,
+            mode: holder.mode,
+            since: wall(holder.since),
+            expires_at: holder.expires.map(wall),
+            metadata: holder.metadata,
+        }
+    }
+}
