@@ -12,6 +12,7 @@ pub(crate) fn run() -> Verdict {
         vec![("cargo", [lints.as_slice(), &["--all-features"]].concat()), ("cargo", vec!["fmt", "--all"])];
     if root.join(dist::CLIENT).join("package.json").is_file() {
         steps.push(("npm", vec!["ci", "--no-audit", "--no-fund", "--prefix", dist::CLIENT]));
+        steps.push(("npm", vec!["run", "format", "--prefix", dist::CLIENT]));
         steps.push(("npm", vec!["run", "build", "--prefix", dist::CLIENT]));
     }
     let mut all_done = true;

@@ -180,7 +180,8 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
 fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
-    files.retain(|file| file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(".test")));
+    let is_test = |file: &str| [".test.js", ".test.mjs", ".test.cjs"].iter().any(|end| file.ends_with(end));
+    files.retain(|file| is_test(&file.to_string_lossy()));
     files.sort();
     Ok(files)
 }

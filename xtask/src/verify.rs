@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Verdict, shell, tree};
+use crate::{Verdict, dist, shell, tree};
 
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
@@ -12,12 +12,19 @@ pub(crate) fn run() -> Verdict {
         ["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"];
     let quick_tests =
         ["test", "--quiet", "--release", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask"];
-    let gates = [
+    let mut gates = vec![
         cargo(&["fmt", "--all", "--check"]),
         cargo(&lint_all),
         with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings"),
         with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"),
     ];
+    if root.join(dist::CLIENT).join("node_modules").is_dir() {
+        let mut check = Command::new("npm");
+        check.args(["run", "--silent", "check", "--prefix", dist::CLIENT]);
+        gates.push(check);
+    } else {
+        println!("{}: not checked, as its packages are not installed (npm ci)", dist::CLIENT);
+    }
     let mut broken = Vec::new();
     for mut gate in gates {
         if !shell::run_shown(gate.current_dir(&root))?.is_success() {

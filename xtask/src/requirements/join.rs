@@ -63,17 +63,17 @@ pub(crate) fn join(line: Line, tests: &[TestRun]) -> Joined {
 }
 
 impl Joined {
-    /// The JavaScript contexts in which this line was shown: what stands before the ID in a title such as
-    /// `window: WL-057 an abort rejects` or `window > WL-057 an abort rejects`.
+    /// The JavaScript contexts in which this line was shown, as titles such as `… > window: WL-057 an abort rejects` tell.
     pub(crate) fn realms(&self) -> BTreeSet<String> {
         let titles = self.tests.iter().filter(|test| test.named.suite == "js").flat_map(|test| &test.ran);
-        let realm = |title: &String| {
-            let before = title.split(self.id.as_str()).next().filter(|before| before.len() < title.len())?;
-            let realm = before.trim().trim_end_matches([':', '>']).trim();
-            (!realm.is_empty()).then(|| realm.to_owned())
-        };
-        titles.filter_map(realm).collect()
+        titles.filter_map(|title| realm_of(title)).map(ToOwned::to_owned).collect()
     }
+}
+
+/// What stands before the first ID of the innermost title and its colon.
+fn realm_of(title: &str) -> Option<&str> {
+    let (realm, rest) = title.rsplit(" > ").next()?.split_once(": ")?;
+    (ids_in(realm).next().is_none() && ids_in(rest).next().is_some()).then_some(realm)
 }
 
 impl fmt::Display for Joined {
@@ -168,10 +168,11 @@ mod tests {
 
     #[test]
     fn an_id_means_every_title_that_bears_it() {
-        let mut tests = vec![ran("js", "window: WL-057 x", true), ran("js", "node > WL-056, WL-057 y", true)];
+        let mut tests =
+            vec![ran("js", "realm > window: WL-057 x", true), ran("js", "node > WL-056 WL-057: y", true)];
         let joined = join(line(&[("js", "WL-057")], None), &tests);
         assert_eq!((joined.state, joined.tests[0].ran.len()), (State::Tested, 2));
-        assert!(joined.realms().contains("window"));
+        assert_eq!(joined.realms().into_iter().collect::<Vec<_>>(), ["window"]);
         tests.push(ran("js", "worker: WL-057 x", false));
         assert_eq!(join(line(&[("js", "WL-057")], None), &tests).state, State::Open);
         assert_eq!(join(line(&[("js", "WL-05")], None), &tests).state, State::Open);
