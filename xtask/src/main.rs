@@ -1,2 +1,77 @@
-//! cargo xtask
-fn main() {}
+//! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table in `rings.rs`.
+#![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
+
+mod bench;
+mod dist;
+mod fix;
+mod long;
+mod mutants;
+mod requirements;
+mod results;
+mod rings;
+mod setup;
+mod shell;
+mod test;
+mod tree;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a command says when it ran to its end: did everything hold?
+type Verdict = anyhow::Result<bool>;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "The project's own commands",
+    max_term_width = 110
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Install what the tests need, build once, run every ring; the last line is the total
+    Test(test::Args),
+    /// The read-only gate before a commit: format, lints, docs, style, tests of core and library
+    Verify,
+    /// The writing twin of verify: lints with a remedy, format, built client
+    Fix,
+    /// Join docs/requirements.md with the tests that ran
+    Requirements(requirements::Args),
+    /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
+    Mutants(mutants::Args),
+    /// The long variants of the proofs, with their results in docs/evidence
+    Long(long::Args),
+    /// Build and run the benchmarks of bench/
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    if let Err(error) = shell::end_children_with_us() {
+        println!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let verdict = match Cli::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::Verify => verify::run(),
+        Command::Fix => fix::run(),
+        Command::Requirements(args) => requirements::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
+        Command::Long(args) => long::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    };
+    match verdict {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask bench`: the benchmarks are a workspace of their own, so that their peers stay out of ours.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args as ClapArgs;
+
+use crate::{Verdict, shell, tree};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Which suite: inproc or server; all if none is named
+    suite: Option<String>,
+    /// How often ours and each peer are measured in turn
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Write the figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    let root = tree::root()?;
+    let mut command = Command::new("cargo");
+    command.args(["run", "--release", "--manifest-path"]).arg(root.join("bench/Cargo.toml")).arg("--");
+    command.args(&args.suite);
+    if let Some(rounds) = args.rounds {
+        command.arg("--rounds").arg(rounds.to_string());
+    }
+    if let Some(json) = &args.json {
+        command.arg("--json").arg(json);
+    }
+    Ok(shell::run_shown(&mut command)?.is_success())
+}

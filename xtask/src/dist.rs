@@ -1,0 +1,106 @@
+//! The built output of the client is committed, so that cargo alone builds the server; this proves it fresh.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+
+use crate::results::TestRun;
+use crate::rings::Run;
+
+/// Where the client is, and where its build goes.
+pub(crate) const CLIENT: &str = "clients/js";
+
+/// Builds the client again and compares; the folder is left as it was, modification times included, so that nothing that
+/// embeds it is built anew.
+pub(crate) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let folder = run.root.join(CLIENT).join("dist");
+    if !folder.is_dir() {
+        bail!("{CLIENT}/dist is missing: run `cargo xtask fix`");
+    }
+    let committed = read(&folder)?;
+    let built = build(run, &folder);
+    restore(&folder, &committed)?;
+    let built = built?;
+    let tests = committed.keys().chain(built.keys().filter(|file| !committed.contains_key(*file)));
+    let fresh = |file: &PathBuf| same(committed.get(file), built.get(file));
+    let tests = tests.map(|file| TestRun {
+        suite: "dist".to_owned(),
+        name: format!("{} is what `npm run build` makes", file.display()),
+        passed: fresh(file),
+    });
+    Ok(tests.collect())
+}
+
+struct Kept {
+    bytes: Vec<u8>,
+    modified: SystemTime,
+}
+
+fn build(run: &Run<'_>, folder: &Path) -> Result<BTreeMap<PathBuf, Kept>> {
+    // From nothing, so that a file which is no longer built shows.
+    fs::remove_dir_all(folder)?;
+    run.must(Command::new("npm").args(["run", "build", "--prefix", CLIENT]))?;
+    read(folder)
+}
+
+fn same(committed: Option<&Kept>, built: Option<&Kept>) -> bool {
+    matches!((committed, built), (Some(committed), Some(built)) if committed.bytes == built.bytes)
+}
+
+fn read(folder: &Path) -> Result<BTreeMap<PathBuf, Kept>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next).with_context(|| format!("cannot read {}", next.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let kept = Kept { bytes: fs::read(&path)?, modified: fs::metadata(&path)?.modified()? };
+                files.insert(path.strip_prefix(folder)?.to_path_buf(), kept);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn restore(folder: &Path, files: &BTreeMap<PathBuf, Kept>) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    for (file, kept) in files {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(&path, &kept.bytes)?;
+        File::options().write(true).open(&path)?.set_modified(kept.modified)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_restored_to_the_byte_and_the_instant() {
+        let folder = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a.js"), "one").unwrap();
+        let before = read(&folder).unwrap();
+        fs::write(folder.join("sub/a.js"), "two").unwrap();
+        fs::write(folder.join("b.js"), "new").unwrap();
+        restore(&folder, &before).unwrap();
+        let after = read(&folder).unwrap();
+        assert_eq!(after.keys().collect::<Vec<_>>(), [Path::new("sub/a.js")]);
+        let file = &after[Path::new("sub/a.js")];
+        assert_eq!(
+            (file.bytes.as_slice(), file.modified),
+            (&b"one"[..], before[Path::new("sub/a.js")].modified)
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask long`: the long variants of the proofs. Their results are filed in `docs/evidence`.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::bail;
+use clap::Args as ClapArgs;
+
+use crate::{Verdict, shell, tree};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// Which one; all if none is named
+    name: Option<String>,
+}
+
+/// Each long run: its name, and the command that it is. The results go to `docs/evidence/NAME.json`.
+const RUNS: &[(&str, &[&str])] = &[
+    ("oracle", &["oracle", "--commands", "1000000", "--seed", "7"]),
+    ("model", &["model", "--complete"]),
+    ("mutants", &["mutants"]),
+    ("requirements", &["requirements"]),
+];
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    let root = tree::root()?;
+    let evidence = root.join("docs/evidence");
+    fs::create_dir_all(&evidence)?;
+    let chosen = RUNS.iter().filter(|(name, _)| args.name.as_ref().is_none_or(|wanted| wanted == name));
+    let chosen: Vec<_> = chosen.collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = RUNS.iter().map(|(name, _)| *name).collect();
+        bail!("no such long run; there are {}", names.join(", "));
+    }
+    let mut all_hold = true;
+    for (name, command) in chosen {
+        let json = evidence.join(format!("{name}.json"));
+        let mut xtask = Command::new("cargo");
+        xtask.arg("xtask").args(*command).arg("--json").arg(&json).current_dir(&root);
+        let end = shell::run_shown(&mut xtask)?;
+        println!("{name}: {}", if end.is_success() { "holds".to_owned() } else { format!("FAILED ({end})") });
+        all_hold &= end.is_success();
+    }
+    Ok(all_hold)
+}

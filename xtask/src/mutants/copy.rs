@@ -1,0 +1,106 @@
+//! The copy of the tree in which bugs are planted, with a target folder of its own.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::tree;
+
+pub(crate) struct Copy {
+    /// The project itself; only read.
+    root: PathBuf,
+    pub(crate) tree: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+impl Copy {
+    /// Makes the copy, or takes the one of the last run. A new one begins with what the project has built, so that only
+    /// the crates that a patch touches are ever compiled here.
+    pub(crate) fn new(root: &Path) -> Result<Copy> {
+        let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
+        if !tree.is_dir() {
+            fs::create_dir_all(&tree)?;
+            seed(&root.join("target/release"), &target.join("release"))?;
+        }
+        let copy = Copy { root: root.to_path_buf(), tree, target };
+        copy.link_packages()?;
+        Ok(copy)
+    }
+
+    /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps its time, so
+    /// that what was built from it counts as fresh; one that is put back gets the present time, so that cargo builds it.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let wanted = tree::files(&self.root)?;
+        for file in &wanted {
+            let (from, to) = (self.root.join(file), self.tree.join(file));
+            let content = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+            let old = fs::read(&to).ok();
+            if old.as_ref() == Some(&content) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().unwrap_or(&self.tree))?;
+            fs::write(&to, content)?;
+            let metadata = fs::metadata(&from)?;
+            fs::set_permissions(&to, metadata.permissions())?;
+            if old.is_none() {
+                File::options().write(true).open(&to)?.set_modified(metadata.modified()?)?;
+            }
+        }
+        self.remove_others(&wanted)
+    }
+
+    /// Applies a patch; tells why, if it does not apply.
+    pub(crate) fn apply(&self, patch: &Path) -> Result<Option<String>> {
+        // Outside a repository git takes the paths as they stand; the ceiling hides the project's own repository.
+        let mut git = Command::new("git");
+        git.env("GIT_CEILING_DIRECTORIES", self.tree.parent().unwrap_or(&self.tree)).current_dir(&self.tree);
+        let output =
+            git.args(["apply", "--whitespace=nowarn"]).arg(patch).output().context("cannot run git")?;
+        let problem = String::from_utf8_lossy(&output.stderr).lines().collect::<Vec<_>>().join(", ");
+        Ok((!output.status.success()).then_some(problem))
+    }
+
+    /// The client's installed packages are not copied; they are no part of what a patch changes.
+    fn link_packages(&self) -> Result<()> {
+        let (from, to) =
+            (self.root.join("clients/js/node_modules"), self.tree.join("clients/js/node_modules"));
+        if from.is_dir() && to.symlink_metadata().is_err() {
+            fs::create_dir_all(to.parent().unwrap_or(&self.tree))?;
+            std::os::unix::fs::symlink(from, to)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the project does not have, such as a file that the last patch added.
+    fn remove_others(&self, wanted: &[PathBuf]) -> Result<()> {
+        let mut open = vec![self.tree.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                let path = entry.path();
+                let kind = entry.file_type()?;
+                let relative = path.strip_prefix(&self.tree)?.to_path_buf();
+                if kind.is_dir() {
+                    open.push(path);
+                } else if kind.is_file() && wanted.binary_search(&relative).is_err() {
+                    fs::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies what cargo needs to find its earlier work: fingerprints, dependencies, outputs of build scripts.
+fn seed(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for part in [".fingerprint", "build", "deps"] {
+        if from.join(part).is_dir() {
+            let status = Command::new("cp").arg("-a").arg(from.join(part)).arg(to.join(part)).status()?;
+            anyhow::ensure!(status.success(), "cannot copy {}", from.join(part).display());
+        }
+    }
+    Ok(())
+}

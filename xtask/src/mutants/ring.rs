@@ -1,0 +1,140 @@
+//! Runs the ring that a patch names in the copy, and tells a verdict of the ring from everything else that may go wrong.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::copy::Copy;
+use crate::shell::{self, End};
+
+/// How long a ring may take to catch a bug, building excluded.
+const LIMIT: Duration = Duration::from_secs(40);
+/// How long the copy may take to build; nothing is judged by it.
+const BUILD_LIMIT: Duration = Duration::from_secs(900);
+
+/// What a ring said of the copy.
+#[derive(Debug)]
+pub(crate) enum Judgement {
+    Passed,
+    /// It failed by its own verdict, told in a few words.
+    Failed(String),
+    /// It gave none: the copy did not build, or the ring died or did not end.
+    Broken(String),
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Judgement::Passed => write!(f, "the ring passes"),
+            Judgement::Failed(how) => write!(f, "{how}"),
+            Judgement::Broken(why) => write!(f, "no verdict: {why}"),
+        }
+    }
+}
+
+/// A ring as a patch names it: what to build first, what to run then, and which exit code is its verdict.
+struct Plan {
+    builds: Vec<Command>,
+    run: Command,
+    verdict: i32,
+}
+
+/// Builds what the ring runs and runs it.
+pub(crate) fn judge(copy: &Copy, ring: &str) -> Result<Judgement> {
+    let log = copy.target.join("mutant.log");
+    let _ = fs::remove_file(&log);
+    let mut plan = plan(copy, ring)?;
+    for build in &mut plan.builds {
+        let end = shell::run_logged(in_copy(build, copy), &log, BUILD_LIMIT)?;
+        if !end.is_success() {
+            return Ok(Judgement::Broken(format!(
+                "it does not build ({}: {end}), see {}",
+                shell::line(build),
+                log.display()
+            )));
+        }
+    }
+    fs::remove_file(&log)?;
+    let end = shell::run_logged(in_copy(&mut plan.run, copy), &log, LIMIT)?;
+    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    Ok(match end {
+        End::Exit(0) => Judgement::Passed,
+        End::Exit(code) if code == plan.verdict => Judgement::Failed(first_complaint(&said)),
+        _ => Judgement::Broken(format!("{} ended with {end}, see {}", shell::line(&plan.run), log.display())),
+    })
+}
+
+fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
+    let (name, filter) = ring.split_once(' ').unwrap_or((ring, ""));
+    let filter = filter.trim();
+    let plan = match name {
+        "core" => tests_of("lockhouse-core", filter),
+        "library" => tests_of("lockhouse", filter),
+        "server" => tests_of("lockhouse-server", filter),
+        "oracle" => proof(&["oracle", "--commands", "100000", "--seed", "7"], filter),
+        "model" => proof(&["model"], filter),
+        "js" if !filter.is_empty() => javascript(copy, filter),
+        _ => bail!(
+            "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js TESTFILE"
+        ),
+    };
+    Ok(plan)
+}
+
+fn tests_of(package: &str, filter: &str) -> Plan {
+    let what = ["--release", "--all-features", "--package", package];
+    let mut build = cargo(&["test", "--no-run", "--tests"]);
+    build.args(what);
+    let (mut run, verdict) = if shell::exists("cargo-nextest") {
+        // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
+        (cargo(&["nextest", "run", "--profile", "mutants"]), 100)
+    } else {
+        (cargo(&["test", "--tests"]), 101)
+    };
+    run.args(what).args(filter.split_whitespace());
+    Plan { builds: vec![build], run, verdict }
+}
+
+fn proof(command: &[&str], extra: &str) -> Plan {
+    let build = cargo(&["build", "--release", "--package", "xtask"]);
+    let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
+    run.args(command).args(extra.split_whitespace());
+    Plan { builds: vec![build], run, verdict: 1 }
+}
+
+/// A test file of the client, against the server of the copy and the client built in the copy.
+fn javascript(copy: &Copy, file: &str) -> Plan {
+    let server = cargo(&["build", "--release", "--all-features", "--package", "lockhouse-server"]);
+    let mut client = Command::new("npm");
+    client.args(["run", "build", "--prefix", "clients/js"]);
+    let mut run = Command::new("node");
+    run.args(["--test", &PathBuf::from("clients/js/test").join(file).to_string_lossy()]);
+    run.env("LOCKHOUSE_BIN", copy.target.join("release/lockhouse"));
+    // The server embeds the client, so the client is built first.
+    Plan { builds: vec![client, server], run, verdict: 1 }
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args);
+    command
+}
+
+fn in_copy<'a>(command: &'a mut Command, copy: &Copy) -> &'a mut Command {
+    // The copy must not take the project for itself: whatever cargo told us about our own package is withheld.
+    command.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target).env_remove("CARGO_MANIFEST_DIR")
+}
+
+/// The first line that tells of a failure, for the report.
+fn first_complaint(log: &str) -> String {
+    let complains = |line: &&str| {
+        ["FAIL", "TIMEOUT", "panicked at", "✖", "differ", "breach"].iter().any(|word| line.contains(word))
+    };
+    let line =
+        log.lines().map(str::trim).find(complains).or(log.lines().next_back()).unwrap_or("its ring failed");
+    line.chars().take(100).collect()
+}

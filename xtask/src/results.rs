@@ -1,0 +1,175 @@
+//! What the rings found: one JSON file per ring in `target/results`, stamped with the tree that was tested.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::tree;
+
+/// One test that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TestRun {
+    /// Which suite it belongs to: `core`, `library`, `server`, `xtask`, `doc`, `js`, `oracle`, …
+    pub(crate) suite: String,
+    pub(crate) name: String,
+    pub(crate) passed: bool,
+}
+
+/// One run of one ring.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RingResult {
+    pub(crate) ring: String,
+    /// The tree that was tested, as `tree::stamp` names it.
+    pub(crate) tree: String,
+    pub(crate) seconds: f64,
+    pub(crate) tests: Vec<TestRun>,
+    /// Why the ring failed as a whole, if it did.
+    pub(crate) failure: Option<String>,
+}
+
+impl RingResult {
+    pub(crate) fn passed(&self) -> usize {
+        self.tests.iter().filter(|test| test.passed).count()
+    }
+
+    /// How many tests failed; a ring that failed without a failed test counts as one.
+    pub(crate) fn failed(&self) -> usize {
+        let failed = self.tests.len() - self.passed();
+        failed.max(usize::from(self.failure.is_some()))
+    }
+
+    pub(crate) fn save(&self, root: &Path) -> Result<()> {
+        let file = tree::results_folder(root)?.join(format!("{}.json", self.ring));
+        fs::write(&file, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// What is known of `ring` for the tree `stamp`: nothing, if it last ran on another one.
+    pub(crate) fn load(root: &Path, ring: &str, stamp: &str) -> Result<Option<RingResult>> {
+        let file = tree::results_folder(root)?.join(format!("{ring}.json"));
+        let Ok(bytes) = fs::read(&file) else { return Ok(None) };
+        let result: RingResult = serde_json::from_slice(&bytes)?;
+        Ok((result.tree == stamp).then_some(result))
+    }
+}
+
+/// Reads JUnit XML, as nextest and `node --test` write it. The name of a test is the path of its suites and its own,
+/// joined by ` > `; `suite_of` turns the outermost suite's name into our suite and says whether it belongs to that path.
+pub(crate) fn read_junit(
+    xml: &str,
+    suite_of: impl Fn(&str) -> Option<String>,
+    default: &str,
+) -> Result<Vec<TestRun>> {
+    let document = roxmltree::Document::parse(xml).context("not JUnit XML")?;
+    let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    Ok(cases.map(|case| read_case(case, &suite_of, default)).collect())
+}
+
+fn read_case(
+    case: roxmltree::Node<'_, '_>,
+    suite_of: impl Fn(&str) -> Option<String>,
+    default: &str,
+) -> TestRun {
+    let suites = case.ancestors().filter(|node| node.has_tag_name("testsuite"));
+    let mut path: Vec<&str> = suites.filter_map(|suite| suite.attribute("name")).collect();
+    path.reverse();
+    let known = path.first().and_then(|outermost| suite_of(outermost));
+    if known.is_some() {
+        path.remove(0);
+    }
+    path.extend(case.attribute("name"));
+    // A skipped test shows nothing, so it counts as one that failed.
+    let bad = ["failure", "error", "skipped"];
+    let passed = !case.children().any(|child| bad.iter().any(|tag| child.has_tag_name(*tag)));
+    TestRun { suite: known.unwrap_or_else(|| default.to_owned()), name: path.join(" > "), passed }
+}
+
+/// Reads what the built-in test harness prints, for doctests and for machines without nextest. `suite_of` knows the suite
+/// of a test binary by its crate name.
+pub(crate) fn read_harness(
+    output: &str,
+    suite_of: impl Fn(&str) -> Option<String>,
+    default: &str,
+) -> Vec<TestRun> {
+    let mut suite = default.to_owned();
+    let mut tests = Vec::new();
+    for line in output.lines().map(str::trim) {
+        if line.starts_with("Running ") {
+            // `Running unittests src/lib.rs (target/release/deps/lockhouse_core-0123456789abcdef)`
+            let binary = line.rsplit('/').next().and_then(|file| file.split('-').next()).unwrap_or_default();
+            suite = suite_of(binary).unwrap_or_else(|| default.to_owned());
+        } else if let Some((name, outcome)) =
+            line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "))
+        {
+            tests.push(TestRun {
+                suite: suite.clone(),
+                name: name.to_owned(),
+                passed: outcome.starts_with("ok"),
+            });
+        }
+    }
+    tests
+}
+
+/// The suite of a package or of a nextest binary (`lockhouse-server::proxy`): shorter, as docs/requirements.md writes it.
+pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
+    let suite = match binary.split("::").next()? {
+        "lockhouse-core" => "core",
+        "lockhouse" => "library",
+        "lockhouse-server" => "server",
+        "xtask" => "xtask",
+        _ => return None,
+    };
+    Some(suite.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(suite: &str, name: &str, passed: bool) -> TestRun {
+        TestRun { suite: suite.into(), name: name.into(), passed }
+    }
+
+    #[test]
+    fn junit_of_nextest_is_read_with_our_suite_names() {
+        let xml = r#"<testsuites><testsuite name="lockhouse-core::scenarios">
+            <testcase name="a::b" classname="x"/><testcase name="c"><failure message="no"/></testcase>
+            </testsuite></testsuites>"#;
+        let tests = read_junit(xml, suite_of_package, "rust").unwrap();
+        assert_eq!(tests, [run("core", "a::b", true), run("core", "c", false)]);
+    }
+
+    #[test]
+    fn junit_of_node_is_read_with_the_path_of_each_test() {
+        let xml = r#"<testsuites><testcase name="top"/><testsuite name="window">
+            <testcase name="WL-001 x"/><testcase name="y"><skipped/></testcase></testsuite></testsuites>"#;
+        let tests = read_junit(xml, |_| None, "js").unwrap();
+        let expected =
+            [run("js", "top", true), run("js", "window > WL-001 x", true), run("js", "window > y", false)];
+        assert_eq!(tests, expected);
+    }
+
+    #[test]
+    fn the_harness_output_is_read_when_there_is_no_nextest() {
+        let output = "     Running unittests src/lib.rs (target/release/deps/lockhouse_core-00ff)\n\
+            test names::empty ... ok\ntest names::nul ... FAILED\n   Doc-tests lockhouse\n";
+        let suite_of = |name: &str| (name == "lockhouse_core").then(|| "core".to_owned());
+        let tests = read_harness(output, suite_of, "doc");
+        assert_eq!(tests, [run("core", "names::empty", true), run("core", "names::nul", false)]);
+    }
+
+    #[test]
+    fn a_ring_that_dies_without_a_count_is_one_failure() {
+        let dead = RingResult {
+            ring: "js".into(),
+            tree: "t".into(),
+            seconds: 0.0,
+            tests: vec![],
+            failure: Some("exit 9".into()),
+        };
+        assert_eq!((dead.passed(), dead.failed()), (0, 1));
+    }
+}

@@ -1,0 +1,261 @@
+//! The rings of tests, as one table, and how each is run.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::results::{self, RingResult, TestRun, suite_of_package};
+use crate::{dist, shell, tree};
+
+/// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
+pub(crate) struct Ring {
+    pub(crate) name: &'static str,
+    /// What it shows, for the progress line.
+    pub(crate) shows: &'static str,
+    /// How long it may take at most, building included, on a slow machine with two cores.
+    limit_s: u64,
+    work: fn(&Run<'_>) -> Result<Vec<TestRun>>,
+}
+
+/// Every ring that `cargo xtask test` runs, in this order. The Rust ring builds whatever the later ones run.
+pub(crate) const RINGS: &[Ring] = &[
+    Ring { name: "dist", shows: "the committed client build is fresh", limit_s: 300, work: dist::ring },
+    Ring { name: "rust", shows: "unit, scenario, library and server tests", limit_s: 1800, work: rust },
+    Ring { name: "doc", shows: "examples in the documentation", limit_s: 900, work: doctests },
+    Ring {
+        name: "js",
+        shows: "client in Chromium and Node, against the built server",
+        limit_s: 900,
+        work: js,
+    },
+    Ring {
+        name: "oracle",
+        shows: "core against a transcription of the specification",
+        limit_s: 600,
+        work: oracle,
+    },
+    Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
+    Ring {
+        name: "mutants",
+        shows: "two planted bugs, chosen by the commit, are caught",
+        limit_s: 900,
+        work: mutants,
+    },
+];
+
+/// One run of a ring: where, with which log, until when.
+pub(crate) struct Run<'a> {
+    pub(crate) root: &'a Path,
+    log: PathBuf,
+    deadline: Instant,
+}
+
+impl Run<'_> {
+    /// Runs a program with its output in the ring's log; an end other than success is told, not judged.
+    pub(crate) fn logged(&self, command: &mut Command) -> Result<shell::End> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let mut log = fs::File::options().create(true).append(true).open(&self.log)?;
+        std::io::Write::write_all(&mut log, format!("$ {}\n", shell::line(command)).as_bytes())?;
+        if command.get_current_dir().is_none() {
+            command.current_dir(self.root);
+        }
+        shell::run_logged(command, &self.log, left)
+    }
+
+    /// Runs a program that must succeed for the ring to go on.
+    pub(crate) fn must(&self, command: &mut Command) -> Result<()> {
+        let end = self.logged(command)?;
+        if !end.is_success() {
+            bail!("{}: {end}", shell::line(command));
+        }
+        Ok(())
+    }
+}
+
+/// Runs `ring` on the present tree, tells how it went, and keeps the result for `cargo xtask requirements`.
+pub(crate) fn run(ring: &Ring, root: &Path, stamp: &str) -> Result<RingResult> {
+    println!("── {:<8} {}", ring.name, ring.shows);
+    let log = tree::results_folder(root)?.join(format!("{}.log", ring.name));
+    let _ = fs::remove_file(&log);
+    let started = Instant::now();
+    let run = Run { root, log: log.clone(), deadline: started + Duration::from_secs(ring.limit_s) };
+    let (tests, failure) = judge((ring.work)(&run));
+    let seconds = started.elapsed().as_secs_f64();
+    let result = RingResult { ring: ring.name.to_owned(), tree: stamp.to_owned(), seconds, tests, failure };
+    result.save(root)?;
+    report(&result, &log);
+    Ok(result)
+}
+
+/// A ring fails as a whole if it could not be run, or ran nothing.
+fn judge(work: Result<Vec<TestRun>>) -> (Vec<TestRun>, Option<String>) {
+    match work {
+        Ok(tests) if tests.is_empty() => (tests, Some("no test ran".to_owned())),
+        Ok(tests) => (tests, None),
+        Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+    }
+}
+
+fn report(result: &RingResult, log: &Path) {
+    let (passed, failed) = (result.passed(), result.failed());
+    if failed > 0 {
+        let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+        println!("{}", shown.join("\n"));
+        if shown.len() < lines.len() {
+            println!("(the last {} of {} lines of {})", shown.len(), lines.len(), log.display());
+        }
+        for test in result.tests.iter().filter(|test| !test.passed) {
+            println!("   failed: {}: {}", test.suite, test.name);
+        }
+        if let Some(failure) = &result.failure {
+            println!("   {} failed: {failure}", result.ring);
+        }
+    }
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("   {word}: {passed} passed, {failed} failed in {:.1} s", result.seconds);
+}
+
+/// How much of a failed ring's log is shown.
+const LOG_LINES_SHOWN: usize = 400;
+
+/// One profile and one set of features for everything that is built, so that CI builds once.
+pub(crate) const BUILD: [&str; 3] = ["--release", "--workspace", "--all-features"];
+
+/// The server's binary as the Rust ring builds it.
+fn binary(root: &Path) -> PathBuf {
+    root.join("target/release/lockhouse")
+}
+
+fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    // The tests' build makes the binary too, as integration tests need it; what it did not make is made here.
+    run.must(Command::new("cargo").args(["test", "--no-run"]).args(BUILD))?;
+    run.must(Command::new("cargo").arg("build").args(BUILD))?;
+    if !shell::exists("cargo-nextest") {
+        return rust_without_nextest(run);
+    }
+    let report = run.root.join("target/nextest/ci/junit.xml");
+    let _ = fs::remove_file(&report);
+    let end = run.logged(Command::new("cargo").args(["nextest", "run", "--profile", "ci"]).args(BUILD))?;
+    let xml = fs::read_to_string(&report).with_context(|| format!("nextest left no results ({end})"))?;
+    checked(results::read_junit(&xml, suite_of_package, "rust")?, end)
+}
+
+fn rust_without_nextest(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let packages = package_of_each_binary(run.root)?;
+    let suite_of = |binary: &str| packages.get(binary).and_then(|package| suite_of_package(package));
+    let end =
+        run.logged(Command::new("cargo").args(["test", "--no-fail-fast", "--all-targets"]).args(BUILD))?;
+    checked(results::read_harness(&fs::read_to_string(&run.log)?, suite_of, "rust"), end)
+}
+
+fn doctests(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let end = run.logged(Command::new("cargo").args(["test", "--doc", "--no-fail-fast"]).args(BUILD))?;
+    checked(results::read_harness(&fs::read_to_string(&run.log)?, |_| None, "doc"), end)
+}
+
+fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let client = run.root.join(dist::CLIENT);
+    let report = tree::results_folder(run.root)?.join("js.xml");
+    let _ = fs::remove_file(&report);
+    let mut node = Command::new("node");
+    node.arg("--test").args([
+        "--test-reporter=spec",
+        "--test-reporter-destination=stdout",
+        "--test-reporter=junit",
+    ]);
+    node.arg(format!("--test-reporter-destination={}", report.display()))
+        .args(test_files(&client.join("test"))?);
+    let end = run.logged(node.env("LOCKHOUSE_BIN", binary(run.root)).current_dir(client))?;
+    let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
+    checked(results::read_junit(&xml, |_| None, "js")?, end)
+}
+
+/// The files of tests, by name: Node 20 would take every file in a folder `test` for one, helpers included.
+fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
+    let is_test = |file: &str| [".test.js", ".test.mjs", ".test.cjs"].iter().any(|end| file.ends_with(end));
+    files.retain(|file| is_test(&file.to_string_lossy()));
+    files.sort();
+    Ok(files)
+}
+
+fn oracle(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "oracle", "core_and_specification_agree", &["--commands", "200000", "--seed", "7"])
+}
+
+fn model(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "model", "no_state_breaches_an_invariant", &[])
+}
+
+fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let seed = tree::head(run.root)?;
+    proof(run, "mutants", "planted_bugs_are_caught", &["--sample", "2", "--seed", &seed])
+}
+
+/// Runs another command of ours, which is one test: it passes if the command exits 0.
+fn proof(run: &Run<'_>, command: &str, test: &str, args: &[&str]) -> Result<Vec<TestRun>> {
+    let json = tree::results_folder(run.root)?.join(format!("{command}.report.json"));
+    let end =
+        run.logged(Command::new("cargo").args(["xtask", command]).args(args).arg("--json").arg(json))?;
+    Ok(vec![TestRun { suite: command.to_owned(), name: test.to_owned(), passed: end.is_success() }])
+}
+
+/// A runner that reports failure must have told which test failed; one that says nothing of it is not believed.
+fn checked(tests: Vec<TestRun>, end: shell::End) -> Result<Vec<TestRun>> {
+    if !end.is_success() && tests.iter().all(|test| test.passed) {
+        bail!("{end}, though none of the {} tests told of failed", tests.len());
+    }
+    Ok(tests)
+}
+
+/// Which package each test binary comes from, by crate name; the harness itself does not tell.
+fn package_of_each_binary(root: &Path) -> Result<HashMap<String, String>> {
+    let args = ["metadata", "--no-deps", "--format-version", "1"];
+    let output = Command::new("cargo").args(args).current_dir(root).output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let mut packages = HashMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            if let (Some(name), Some(package)) = (target["name"].as_str(), package["name"].as_str()) {
+                packages.insert(name.replace('-', "_"), package.to_owned());
+            }
+        }
+    }
+    Ok(packages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::End;
+
+    fn run_of(passed: bool) -> TestRun {
+        TestRun { suite: "core".into(), name: "t".into(), passed }
+    }
+
+    #[test]
+    fn a_runner_that_fails_without_a_failed_test_is_not_believed() {
+        assert!(checked(vec![run_of(true)], End::Exit(1)).is_err());
+        assert!(checked(vec![run_of(false)], End::Exit(1)).is_ok());
+        assert!(checked(vec![run_of(true)], End::Exit(0)).is_ok());
+    }
+
+    #[test]
+    fn a_ring_that_ran_nothing_failed() {
+        assert_eq!(judge(Ok(vec![])).1.as_deref(), Some("no test ran"));
+        assert_eq!(judge(Ok(vec![run_of(true)])).1, None);
+    }
+
+    #[test]
+    fn ring_names_are_distinct() {
+        let names: std::collections::BTreeSet<_> = RINGS.iter().map(|ring| ring.name).collect();
+        assert_eq!(names.len(), RINGS.len());
+    }
+}

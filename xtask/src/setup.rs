@@ -1,0 +1,77 @@
+//! What the tests need beyond cargo: Node, the client's packages, Chromium.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{dist, shell};
+
+/// The oldest Node that the client supports and the tests run on.
+const NODE_MAJOR: u32 = 20;
+
+/// Installs what is missing, or says how to.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    println!("── setup    Node, Chromium, npm packages");
+    node()?;
+    chromium()?;
+    packages(root)
+}
+
+fn node() -> Result<()> {
+    let version =
+        Command::new("node").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let version = String::from_utf8_lossy(&version).trim().to_owned();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    match major {
+        Some(major) if major >= NODE_MAJOR => Ok(()),
+        Some(_) => {
+            bail!("node: {version}, but the client's tests need {NODE_MAJOR} or newer (https://nodejs.org)")
+        }
+        None => {
+            bail!("node: not found, but the client's tests need {NODE_MAJOR} or newer (https://nodejs.org)")
+        }
+    }
+}
+
+fn chromium() -> Result<()> {
+    if shell::exists("chromium") {
+        return Ok(());
+    }
+    let install = "apt-get update && apt-get install -y --no-install-recommends chromium";
+    let debian = Path::new("/etc/debian_version").exists() && shell::exists("apt-get");
+    if !(debian && is_root()) {
+        bail!("chromium: not found, but the browser tests need it. As root on Debian: {install}");
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", install]).env("DEBIAN_FRONTEND", "noninteractive");
+    let end = shell::run_shown(&mut command)?;
+    if !end.is_success() {
+        bail!("{install}: {end}");
+    }
+    Ok(())
+}
+
+/// `npm ci`, unless the lock file is the one that was installed last.
+fn packages(root: &Path) -> Result<()> {
+    let client = root.join(dist::CLIENT);
+    let Ok(wanted) = fs::read(client.join("package-lock.json")) else {
+        bail!("{}/package-lock.json is missing", dist::CLIENT);
+    };
+    let installed = client.join("node_modules/.installed-lock.json");
+    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let mut command = Command::new("npm");
+    let end = shell::run_shown(command.args(["ci", "--no-audit", "--no-fund"]).current_dir(&client))?;
+    if !end.is_success() {
+        bail!("npm ci in {}: {end}", dist::CLIENT);
+    }
+    fs::write(installed, wanted)?;
+    Ok(())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}

@@ -1,0 +1,165 @@
+//! Running other programs: visible, in a group of their own, with a log and a time limit.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// The process group that runs now, 0 if none: it must not outlive us.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Exit(i32),
+    Signal(i32),
+    /// It was still running when its time was up, and was killed.
+    TimedOut(Duration),
+}
+
+impl End {
+    pub(crate) fn is_success(self) -> bool {
+        self == End::Exit(0)
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Exit(code) => write!(f, "exit {code}"),
+            End::Signal(signal) => write!(f, "killed by signal {signal}"),
+            End::TimedOut(limit) => write!(f, "not done after {} s", limit.as_secs()),
+        }
+    }
+}
+
+/// Makes Ctrl-C and SIGTERM end the running program's whole group before they end us.
+pub(crate) fn end_children_with_us() -> Result<()> {
+    let handler = || {
+        kill_group(RUNNING.load(Ordering::SeqCst));
+        std::process::exit(130);
+    };
+    ctrlc::set_handler(handler).context("cannot handle signals")
+}
+
+/// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit` has passed.
+pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
+    let file = File::options().create(true).append(true).open(log)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    run_limited(command, limit)
+}
+
+/// Runs `command` on our own output, saying first what is run.
+pub(crate) fn run_shown(command: &mut Command) -> Result<End> {
+    println!("$ {}", line(command));
+    run_limited(command.stdin(Stdio::null()), Duration::from_secs(24 * 3600))
+}
+
+/// The command as one would type it.
+pub(crate) fn line(command: &Command) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for (key, value) in command.get_envs() {
+        if let Some(value) = value {
+            words.push(format!("{}={}", key.to_string_lossy(), quote(&value.to_string_lossy())));
+        }
+    }
+    words.push(command.get_program().to_string_lossy().into_owned());
+    words.extend(command.get_args().map(|arg| quote(&arg.to_string_lossy())));
+    words.join(" ")
+}
+
+/// Whether a program of this name can be started.
+pub(crate) fn exists(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    !matches!(command.status(), Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+fn run_limited(command: &mut Command, limit: Duration) -> Result<End> {
+    // A group of its own: what it starts in turn is ended with it.
+    let mut child =
+        command.process_group(0).spawn().with_context(|| format!("cannot start {}", line(command)))?;
+    RUNNING.store(child.id(), Ordering::SeqCst);
+    let status = wait_until(&mut child, Instant::now() + limit);
+    kill_group(child.id());
+    RUNNING.store(0, Ordering::SeqCst);
+    match status? {
+        Some(status) => {
+            Ok(status.code().map_or_else(|| End::Signal(status.signal().unwrap_or(0)), End::Exit))
+        }
+        None => {
+            child.wait()?;
+            Ok(End::TimedOut(limit))
+        }
+    }
+}
+
+/// Polls, since the standard library has no wait with a limit; a ring takes seconds, so 20 ms are nothing.
+fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(None)
+}
+
+/// Kills what is left of a process group; that nothing is left is the usual case.
+fn kill_group(group: u32) {
+    if group != 0 {
+        let mut kill = Command::new("kill");
+        let _ = kill
+            .args(["-KILL", "--", &format!("-{group}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, limit: Duration) -> End {
+        let log = std::env::temp_dir().join(format!("xtask-shell-{}.log", std::process::id()));
+        run_logged(Command::new("sh").args(["-c", script]), &log, limit).unwrap()
+    }
+
+    #[test]
+    fn a_program_that_ends_by_itself_tells_how() {
+        let limit = Duration::from_secs(20);
+        assert_eq!(sh("exit 7", limit), End::Exit(7));
+        assert_eq!(sh("kill -TERM $$", limit), End::Signal(15));
+    }
+
+    #[test]
+    fn a_program_past_its_limit_is_killed_with_its_children() {
+        let started = Instant::now();
+        let limit = Duration::from_millis(100);
+        assert_eq!(sh("sleep 60 & wait", limit), End::TimedOut(limit));
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("cargo");
+        command.env("A", "x y").args(["test", "it's"]);
+        assert_eq!(line(&command), r"A='x y' cargo test 'it'\''s'");
+    }
+}

@@ -1,0 +1,70 @@
+//! The project's folder, and what stands in it right now.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// What results do not depend on: writing the checklist or filing evidence does not make a test run stale.
+const NOT_UNDER_TEST: [&str; 2] = ["docs/requirements.md", "docs/evidence"];
+
+/// The root of the workspace, found at run time so that a copy of the tree uses itself.
+pub(crate) fn root() -> Result<PathBuf> {
+    let start = match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => env::current_dir()?,
+    };
+    let root = start.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    Ok(root.context("no Cargo.lock above this folder: run `cargo xtask` inside the project")?.to_path_buf())
+}
+
+/// Where results of the last run lie; made if it is not there.
+pub(crate) fn results_folder(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/results");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Names the content of the present tree, uncommitted changes and new files included.
+pub(crate) fn stamp(root: &Path) -> Result<String> {
+    // A throw-away index, so that the developer's own is left alone. The file must not exist: git refuses an empty one.
+    let index = root.join(format!("target/stamp.{}.index", std::process::id()));
+    fs::create_dir_all(root.join("target"))?;
+    let git = |args: &[&str]| {
+        capture(Command::new("git").env("GIT_INDEX_FILE", &index).args(args).current_dir(root))
+    };
+    let stamp = git(&["add", "--all", "."]).and_then(|_| {
+        let unstage = ["rm", "-r", "-q", "--cached", "--ignore-unmatch", "--"];
+        git(&[unstage.as_slice(), &NOT_UNDER_TEST].concat())?;
+        git(&["write-tree"])
+    });
+    let _ = fs::remove_file(&index);
+    Ok(stamp.context("cannot name the present tree")?.trim().to_owned())
+}
+
+/// The tree's files, relative to the root: tracked ones as they are now, and new ones that are not ignored.
+pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let list = capture(Command::new("git").args(args).current_dir(root))?;
+    let mut files: Vec<PathBuf> =
+        list.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    files.retain(|file| root.join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// The hash of the last commit.
+pub(crate) fn head(root: &Path) -> Result<String> {
+    Ok(capture(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root))?.trim().to_owned())
+}
+
+fn capture(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

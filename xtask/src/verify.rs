@@ -1,0 +1,57 @@
+//! `cargo xtask verify`: the quick gate. It changes nothing but `target/`.
+
+use std::process::Command;
+
+use crate::{Verdict, dist, shell, tree};
+
+pub(crate) fn run() -> Verdict {
+    let root = tree::root()?;
+    let lint_all =
+        ["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    let document =
+        ["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"];
+    let quick_tests =
+        ["test", "--quiet", "--release", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask"];
+    let mut gates = vec![
+        cargo(&["fmt", "--all", "--check"]),
+        cargo(&lint_all),
+        with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings"),
+        with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"),
+    ];
+    if root.join(dist::CLIENT).join("node_modules").is_dir() {
+        let mut check = Command::new("npm");
+        check.args(["run", "--silent", "check", "--prefix", dist::CLIENT]);
+        gates.push(check);
+    } else {
+        println!("{}: not checked, as its packages are not installed (npm ci)", dist::CLIENT);
+    }
+    let mut broken = Vec::new();
+    for mut gate in gates {
+        if !shell::run_shown(gate.current_dir(&root))?.is_success() {
+            broken.push(shell::line(&gate));
+        }
+    }
+    for gate in &broken {
+        println!("failed: {gate}");
+    }
+    println!(
+        "{}",
+        if broken.is_empty() {
+            "verified"
+        } else {
+            "not verified; `cargo xtask fix` mends what a machine can"
+        }
+    );
+    Ok(broken.is_empty())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args);
+    command
+}
+
+fn with_env(mut command: Command, key: &str, value: &str) -> Command {
+    command.env(key, value);
+    command
+}
