@@ -6,6 +6,8 @@ mod dist;
 mod fix;
 mod long;
 mod mutants;
+mod oracle;
+mod random;
 mod requirements;
 mod results;
 mod rings;
@@ -46,6 +48,8 @@ enum Command {
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
     Mutants(mutants::Args),
+    /// Compare the core with a literal transcription of the specification, on random commands
+    Oracle(oracle::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Fix => fix::run(),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
+        Command::Oracle(args) => oracle::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

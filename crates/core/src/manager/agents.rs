@@ -44,7 +44,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    pub(super) fn expire(&mut self, now: Instant, due: Due) {
+    pub(super) fn expire(&mut self, due: Due) {
         match due {
             Due::Hold(request) => {
                 // Only held locks arm such a deadline, and whoever takes one away disarms it.
@@ -55,7 +55,8 @@ impl<S: BuildHasher> LockManager<S> {
             Due::Lease(agent) => {
                 let lease = self.table.parties[agent.slot].lease.as_mut();
                 let lease = lease.expect("only a party with a lease arms one");
-                if lease.ends > now {
+                if lease.ends > lease.armed {
+                    // It was renewed. If it is due all the same, its turn comes in the order of the deadlines.
                     lease.armed = lease.ends;
                     self.deadlines.arm_lease(agent, lease.ends);
                 } else {
@@ -72,5 +73,31 @@ impl<S: BuildHasher> LockManager<S> {
             deadlines.disarm_hold(removed);
             touched.push(removed.name);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::{Command, Outcome};
+
+    #[test]
+    fn a_renewed_lease_that_is_due_ends_after_those_due_before_it() {
+        let mut manager = LockManager::new(FixedState::default());
+        let mut join = |lease_ms| {
+            let agent = NewAgent { client_id: "", lease_ms: Some(lease_ms) };
+            match manager.handle(Instant::from_millis(0), Command::Join(agent)) {
+                Outcome::Joined(agent) => agent,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (renewed, other) = (join(10), join(12));
+        manager.handle(Instant::from_millis(5), Command::Renew { agent: renewed });
+        manager.handle_timeout(Instant::from_millis(20));
+        let ended = |agent| Some(Effect::AgentEnded { agent, reason: EndReason::Expired });
+        assert_eq!([manager.poll_effect(), manager.poll_effect()], [ended(other), ended(renewed)]);
+        assert_eq!(manager.next_timeout(), None);
     }
 }

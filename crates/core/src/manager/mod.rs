@@ -122,7 +122,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// First all of them end, in the order of their deadlines, then the queues of the names they leave are processed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(due) = self.deadlines.pop_due(now) {
-            self.expire(now, due);
+            self.expire(due);
         }
         self.process_touched(now);
     }

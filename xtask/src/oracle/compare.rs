@@ -1,0 +1,301 @@
+//! The core and the transcription, driven by the same steps and compared after each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use foldhash::fast::FixedState;
+use lockhouse_core::{
+    AgentId, Command, Effect, Instant, Limits, LockManager, Mode, NameBuf, NewAgent, NewRequest, Outcome,
+    RequestId, Snapshot, Standing,
+};
+
+use super::generator::View;
+use super::histogram::Histogram;
+use super::literal::{Fresh, Literal};
+use super::step::{Action, Ask, FOREIGN, Label, Step};
+
+/// What differs, in words.
+pub(super) type Difference = String;
+
+/// Snapshots are compared after every step while there are at most so many requests and locks, else after every 16th.
+const SMALL: usize = 64;
+
+pub(super) struct Pair {
+    core: LockManager<FixedState>,
+    literal: Literal,
+    now: Instant,
+    steps: usize,
+    /// By label; `None` if nothing came to be under it.
+    agents: Vec<Option<AgentId>>,
+    requests: Vec<Option<RequestId>>,
+    agent_labels: BTreeMap<AgentId, Label>,
+    request_labels: BTreeMap<RequestId, Label>,
+    modes: BTreeMap<RequestId, Mode>,
+    last_serial: u64,
+    // What the generator looks at.
+    alive: Vec<Label>,
+    held: Vec<Label>,
+    pending: Vec<Label>,
+}
+
+impl Pair {
+    pub(super) fn new(limits: Limits, hash_seed: u64, foreign: (AgentId, RequestId)) -> Self {
+        Self {
+            core: LockManager::with_limits(FixedState::with_seed(hash_seed), limits),
+            literal: Literal::new(limits),
+            now: Instant::default(),
+            steps: 0,
+            agents: vec![Some(foreign.0)],
+            requests: vec![Some(foreign.1)],
+            agent_labels: BTreeMap::from([(foreign.0, FOREIGN)]),
+            request_labels: BTreeMap::from([(foreign.1, FOREIGN)]),
+            modes: BTreeMap::new(),
+            last_serial: 0,
+            alive: Vec::new(),
+            held: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            now_ms: self.now.as_millis(),
+            alive: &self.alive,
+            held: &self.held,
+            pending: &self.pending,
+            next_due_ms: self.literal.next_due().map(Instant::as_millis),
+            next_agent: self.agents.len(),
+            next_request: self.requests.len(),
+        }
+    }
+
+    /// Plays one step on both. A panic of either counts as a difference.
+    pub(super) fn play(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
+        let played = catch_unwind(AssertUnwindSafe(|| self.play_unguarded(step, histogram)));
+        played.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("panic: {}", text.unwrap_or("of unknown kind")))
+        })
+    }
+
+    fn play_unguarded(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
+        self.now = self.now.max(Instant::from_millis(step.at_ms));
+        self.steps += 1;
+        let outcome = match self.command(&step.action) {
+            Some(Action::Timeout) => {
+                self.core.handle_timeout(self.now);
+                self.literal.handle_timeout(self.now);
+                None
+            }
+            Some(_) => Some(self.compare_outcomes(&step.action)?),
+            // What the step refers to was left out of the sequence.
+            None => return Ok(()),
+        };
+        let effects = self.compare_effects()?;
+        self.compare_states()?;
+        histogram.count_outcome(&step.action, outcome.as_ref(), effects.len());
+        for effect in &effects {
+            let mode = match effect {
+                Effect::Granted { grant, .. } => self.modes.get(&grant.request).copied(),
+                _ => None,
+            };
+            histogram.count_effect(effect, mode);
+        }
+        self.refresh_view();
+        Ok(())
+    }
+
+    /// The action, unless a label in it stands for nothing.
+    fn command<'a>(&self, action: &'a Action) -> Option<&'a Action> {
+        let known_agent = |label: &Label| self.agents.get(*label).copied().flatten().is_some();
+        let known_request = |label: &Label| self.requests.get(*label).copied().flatten().is_some();
+        let known = match action {
+            Action::Request(Ask { agent, .. }) | Action::Renew { agent } | Action::End { agent } => {
+                known_agent(agent)
+            }
+            Action::Abort { request } | Action::Release { request } => known_request(request),
+            Action::Join { .. } | Action::Snapshot | Action::Close | Action::Timeout => true,
+        };
+        known.then_some(action)
+    }
+
+    fn compare_outcomes(&mut self, action: &Action) -> Result<Outcome, Difference> {
+        let agent = |label: Label| self.agents[label];
+        let request = |label: Label| self.requests[label];
+        let both = |command: Command<'_>,
+                    core: &mut LockManager<FixedState>,
+                    literal: &mut Literal,
+                    now: Instant| {
+            let ours = core.handle(now, command);
+            let theirs = literal.handle(now, command, fresh(&ours));
+            (ours, theirs)
+        };
+        let missing = "a label that stands for nothing";
+        let command = match action {
+            Action::Join { client_id, lease_ms, .. } => {
+                Command::Join(NewAgent { client_id, lease_ms: *lease_ms })
+            }
+            Action::Request(ask) => Command::Request(NewRequest {
+                agent: agent(ask.agent).ok_or(missing)?,
+                name: ask.name.as_name(),
+                acquire: ask.acquire,
+                metadata: ask.metadata.as_deref(),
+                max_hold_ms: ask.max_hold_ms,
+            }),
+            Action::Abort { request: label } => Command::Abort { request: request(*label).ok_or(missing)? },
+            Action::Release { request: label } => {
+                Command::Release { request: request(*label).ok_or(missing)? }
+            }
+            Action::Renew { agent: label } => Command::Renew { agent: agent(*label).ok_or(missing)? },
+            Action::End { agent: label } => Command::End { agent: agent(*label).ok_or(missing)? },
+            Action::Snapshot => Command::Snapshot,
+            Action::Close | Action::Timeout => Command::Close,
+        };
+        let (ours, theirs) = both(command, &mut self.core, &mut self.literal, self.now);
+        let theirs = theirs.map_err(|_| format!("the core answers {ours:?}, though it should not refuse"))?;
+        match (&ours, &theirs) {
+            (Outcome::Snapshot(ours), Outcome::Snapshot(theirs)) => compare_snapshots(ours, theirs)?,
+            _ if ours != theirs => {
+                return Err(format!("the core answers {ours:?}, the transcription {theirs:?}"));
+            }
+            _ => {}
+        }
+        self.learn(action, &ours)?;
+        Ok(ours)
+    }
+
+    /// Remembers new identities, which must be new indeed.
+    fn learn(&mut self, action: &Action, outcome: &Outcome) -> Result<(), Difference> {
+        let Fresh { agent, request } = fresh(outcome);
+        if let Action::Join { agent: label, .. } = action {
+            put(&mut self.agents, *label, agent);
+        }
+        if let Action::Request(ask) = action {
+            put(&mut self.requests, ask.request, request);
+            request.map(|request| self.modes.insert(request, ask.acquire.mode()));
+        }
+        if let (Some(id), Action::Join { agent: label, .. }) = (agent, action)
+            && self.agent_labels.insert(id, *label).is_some()
+        {
+            return Err(format!("the agent id {id:?} was given before"));
+        }
+        if let (Some(id), Action::Request(ask)) = (request, action) {
+            if self.request_labels.insert(id, ask.request).is_some() || id.serial() <= self.last_serial {
+                return Err(format!("the request id {id:?} is not younger than those given before"));
+            }
+            self.last_serial = id.serial();
+        }
+        Ok(())
+    }
+
+    fn compare_effects(&mut self) -> Result<Vec<Effect>, Difference> {
+        let ours: Vec<Effect> = std::iter::from_fn(|| self.core.poll_effect()).collect();
+        let theirs = self.literal.take_effects();
+        if ours != theirs {
+            return Err(format!("the core's effects {ours:?}, the transcription's {theirs:?}"));
+        }
+        Ok(ours)
+    }
+
+    fn compare_states(&mut self) -> Result<(), Difference> {
+        self.compare_deadlines()?;
+        let counts = [
+            ("requests and locks", self.core.len(), self.literal.held().len() + self.literal.pending().len()),
+            ("names", self.core.names(), self.literal.names()),
+        ];
+        for (what, ours, theirs) in counts {
+            if ours != theirs {
+                return Err(format!("the core counts {ours} {what}, the transcription {theirs}"));
+            }
+        }
+        if self.core.len() > SMALL && !self.steps.is_multiple_of(16) {
+            return Ok(());
+        }
+        let nobody = Fresh { agent: None, request: None };
+        let ours = self.core.handle(self.now, Command::Snapshot);
+        let theirs = self.literal.handle(self.now, Command::Snapshot, nobody);
+        if let (Outcome::Snapshot(ours), Ok(Outcome::Snapshot(theirs))) = (ours, theirs) {
+            compare_snapshots(&ours, &theirs)?;
+        }
+        self.compare_standings()
+    }
+
+    fn compare_deadlines(&self) -> Result<(), Difference> {
+        let (ours, theirs) = (self.core.next_timeout(), self.literal.next_due());
+        // A renewed lease may wake the core too early, but never too late, and never without a reason.
+        let fits = match (ours, theirs) {
+            (Some(ours), Some(theirs)) => ours <= theirs,
+            (None, None) => true,
+            _ => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("the core wants to wake at {ours:?}, something is due at {theirs:?}"))
+        }
+    }
+
+    fn compare_standings(&self) -> Result<(), Difference> {
+        let held: BTreeMap<_, _> = self.literal.held().into_iter().collect();
+        let pending: BTreeSet<_> = self.literal.pending().into_iter().collect();
+        for &id in self.requests.iter().flatten() {
+            let theirs = match held.get(&id) {
+                Some(token) => Standing::Held(*token),
+                None if pending.contains(&id) => Standing::Pending,
+                None => Standing::Ended,
+            };
+            let ours = self.core.standing(id);
+            if ours != theirs {
+                return Err(format!("{id:?} stands {ours:?} in the core, {theirs:?} in the transcription"));
+            }
+        }
+        let alive: BTreeSet<_> = self.literal.agents().into_iter().collect();
+        match self.agents.iter().flatten().find(|id| self.core.is_alive(**id) != alive.contains(id)) {
+            Some(id) => Err(format!("{id:?} lives in one and not in the other")),
+            None => Ok(()),
+        }
+    }
+
+    fn refresh_view(&mut self) {
+        self.alive = self.literal.agents().iter().map(|id| self.agent_labels[id]).collect();
+        self.held = self.literal.held().iter().map(|(id, _)| self.request_labels[id]).collect();
+        self.pending = self.literal.pending().iter().map(|id| self.request_labels[id]).collect();
+    }
+}
+
+fn put<T: Copy>(table: &mut Vec<Option<T>>, label: Label, value: Option<T>) {
+    if table.len() <= label {
+        table.resize(label + 1, None);
+    }
+    table[label] = value;
+}
+
+fn fresh(outcome: &Outcome) -> Fresh {
+    match outcome {
+        Outcome::Joined(agent) => Fresh { agent: Some(*agent), request: None },
+        Outcome::Granted(grant) => Fresh { agent: None, request: Some(grant.request) },
+        Outcome::Queued(request) => Fresh { agent: None, request: Some(*request) },
+        _ => Fresh { agent: None, request: None },
+    }
+}
+
+/// Pending requests are ordered within a name only; held locks are not ordered at all.
+fn compare_snapshots(ours: &Snapshot, theirs: &Snapshot) -> Result<(), Difference> {
+    let by_name = |snapshot: &Snapshot| {
+        let mut queues: BTreeMap<NameBuf, Vec<lockhouse_core::Entry>> = BTreeMap::new();
+        for entry in &snapshot.pending {
+            queues.entry(entry.name.clone()).or_default().push(entry.clone());
+        }
+        queues
+    };
+    let held = |snapshot: &Snapshot| {
+        let mut held = snapshot.held.clone();
+        held.sort_by_cached_key(|lock| (lock.name.clone(), format!("{:?}", lock.state)));
+        held
+    };
+    if by_name(ours) == by_name(theirs) && held(ours) == held(theirs) {
+        return Ok(());
+    }
+    Err(format!("the core's snapshot is {ours:#?}, the transcription's {theirs:#?}"))
+}

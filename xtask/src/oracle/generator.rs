@@ -1,0 +1,203 @@
+//! Random worlds: weighted commands that keep locks contended, with stale and foreign identities among them.
+
+use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
+
+use super::step::{Action, Ask, FOREIGN, Label, Step};
+use crate::random::Random;
+
+/// What the next command may refer to.
+pub(super) struct View<'a> {
+    pub(super) now_ms: u64,
+    pub(super) alive: &'a [Label],
+    pub(super) held: &'a [Label],
+    pub(super) pending: &'a [Label],
+    pub(super) next_due_ms: Option<u64>,
+    /// Labels below these have been given away.
+    pub(super) next_agent: Label,
+    pub(super) next_request: Label,
+}
+
+/// How one world is: how large, how bounded, and how much time matters in it.
+pub(super) struct World {
+    pub(super) limits: Limits,
+    pub(super) length: usize,
+    names: Vec<NameBuf>,
+    agents: usize,
+    crowd: usize,
+    leases: usize,
+    holds: usize,
+    close_at: Option<usize>,
+}
+
+impl World {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let large = random.percent(2);
+        let tiny_limits = random.percent(30);
+        let (names, agents, length, crowd) = if large {
+            (20 + random.below(60), 20 + random.below(60), 3000, 400)
+        } else {
+            (1 + random.below(4), 2 + random.below(5), 60 + random.below(240), 24)
+        };
+        let limits = if tiny_limits { tiny(random) } else { Limits::DEFAULT };
+        let timed = random.percent(60);
+        let length_of_close = length - random.below(length / 10);
+        Self {
+            limits,
+            length,
+            names: (0..names).map(|_| name(random)).collect(),
+            agents,
+            crowd,
+            leases: if timed { random.below(80) } else { 0 },
+            holds: if timed { random.below(40) } else { 0 },
+            close_at: random.percent(60).then_some(length_of_close),
+        }
+    }
+
+    /// The `nth` step of this world.
+    pub(super) fn step(&self, nth: usize, random: &mut Random, view: &View<'_>) -> Step {
+        let at_ms = self.instant(random, view);
+        let action = if self.close_at == Some(nth) { Action::Close } else { self.action(random, view) };
+        Step { at_ms, action }
+    }
+
+    fn instant(&self, random: &mut Random, view: &View<'_>) -> u64 {
+        let boundary = view.next_due_ms.filter(|_| random.percent(15));
+        match boundary {
+            // Just before, exactly at and just after a deadline.
+            Some(due) if due < u64::MAX => (due + random.below(3) as u64).saturating_sub(1).max(view.now_ms),
+            _ => view.now_ms + random.below(4) as u64,
+        }
+    }
+
+    fn action(&self, random: &mut Random, view: &View<'_>) -> Action {
+        let crowded = view.held.len() + view.pending.len() > self.crowd;
+        let joins = if view.alive.len() < self.agents { 12 } else { 2 };
+        let requests = if view.alive.is_empty() { 4 } else { 40 };
+        let ends = if crowded { 8 } else { 3 };
+        let weights = [joins, requests, 9, 22, 6, ends, 3, 8];
+        match weighted(random, &weights) {
+            0 => self.join(random, view),
+            1 if crowded => release(random, view),
+            1 => Action::Request(self.ask(random, view)),
+            2 => Action::Abort { request: target(random, view.pending, view) },
+            3 => release(random, view),
+            4 => Action::Renew { agent: agent(random, view) },
+            5 => Action::End { agent: agent(random, view) },
+            6 => Action::Snapshot,
+            _ => Action::Timeout,
+        }
+    }
+
+    fn join(&self, random: &mut Random, view: &View<'_>) -> Action {
+        let lease_ms = random.percent(self.leases).then(|| length_ms(random, 60));
+        Action::Join { agent: view.next_agent, client_id: format!("client {}", random.below(5)), lease_ms }
+    }
+
+    fn ask(&self, random: &mut Random, view: &View<'_>) -> Ask {
+        let mode = if random.percent(50) { Mode::Exclusive } else { Mode::Shared };
+        let acquire = match weighted(random, &[70, 20, 10]) {
+            0 => Acquire::Wait(mode),
+            1 => Acquire::IfAvailable(mode),
+            _ => Acquire::Steal,
+        };
+        let metadata_bytes = self.limits.metadata_bytes.min(4);
+        let metadata = random.percent(15).then(|| "m".repeat(random.below(metadata_bytes + 2)));
+        // Names of a world with plenty of room are never too long, so a name that is comes apart.
+        let too_long =
+            random.percent(1).then(|| long_name(self.limits.name_units.saturating_add(1 + random.below(3))));
+        Ask {
+            request: view.next_request,
+            agent: agent(random, view),
+            name: too_long.unwrap_or_else(|| self.names[random.below(self.names.len())].clone()),
+            acquire,
+            metadata,
+            max_hold_ms: random.percent(self.holds).then(|| length_ms(random, 30)),
+        }
+    }
+}
+
+fn release(random: &mut Random, view: &View<'_>) -> Action {
+    Action::Release { request: target(random, view.held, view) }
+}
+
+/// Mostly one of those; else any request that there ever was, of whatever standing, or a foreign one.
+fn target(random: &mut Random, mostly: &[Label], view: &View<'_>) -> Label {
+    match random.pick(mostly) {
+        Some(label) if random.percent(85) => *label,
+        _ => any_below(random, view.next_request),
+    }
+}
+
+fn agent(random: &mut Random, view: &View<'_>) -> Label {
+    match random.pick(view.alive) {
+        Some(label) if random.percent(95) => *label,
+        _ => any_below(random, view.next_agent),
+    }
+}
+
+fn any_below(random: &mut Random, next: Label) -> Label {
+    if random.percent(10) { FOREIGN } else { random.below(next) }
+}
+
+fn tiny(random: &mut Random) -> Limits {
+    Limits {
+        name_units: 1 + random.below(8),
+        requests_per_agent: 1 + random.below(4) as u32,
+        names: 1 + random.below(3) as u32,
+        agents: 1 + random.below(4) as u32,
+        metadata_bytes: random.below(4),
+    }
+}
+
+/// Mostly a few ticks; now and then nothing, or for ever.
+fn length_ms(random: &mut Random, usual: usize) -> u64 {
+    match weighted(random, &[90, 8, 2]) {
+        0 => 1 + random.below(usual) as u64,
+        1 => 0,
+        _ => u64::MAX,
+    }
+}
+
+fn name(random: &mut Random) -> NameBuf {
+    const ODD: [&[u16]; 12] = [
+        &[],
+        &[0],
+        &[0x20],
+        // A lone high and a lone low surrogate, both in the wrong order, and a pair.
+        &[0xD800],
+        &[0xDFFF],
+        &[0xDE00, 0xD83D],
+        &[0xD83D, 0xDE00],
+        // Alike to the eye, but not equal: composed and decomposed, U+2010 for the hyphen.
+        &[0xE9],
+        &[0x65, 0x301],
+        &[0x2010, 0x61],
+        &[0x61, 0x2D],
+        &[0xFFFF],
+    ];
+    let mut units = ODD[random.below(ODD.len())].to_vec();
+    match random.below(4) {
+        0 => {}
+        1 => units = format!("n{}", random.below(100)).encode_utf16().collect(),
+        // Around the 22 bytes that a name may have without memory of its own.
+        2 => units.extend(std::iter::repeat_n(0x61, 19 + random.below(5))),
+        _ => units.push(0x61 + random.below(26) as u16),
+    }
+    // None of these begins with a hyphen-minus, so none is reserved.
+    NameBuf::from_units(&units).unwrap_or_else(|reserved| panic!("{units:x?}: {reserved}"))
+}
+
+fn long_name(units: usize) -> NameBuf {
+    NameBuf::from_units(&vec![0xE9; units]).unwrap_or_else(|reserved| panic!("{reserved}"))
+}
+
+fn weighted(random: &mut Random, weights: &[usize]) -> usize {
+    let mut at = random.below(weights.iter().sum());
+    for (index, weight) in weights.iter().enumerate() {
+        if at < *weight {
+            return index;
+        }
+        at -= weight;
+    }
+    weights.len() - 1
+}

@@ -1,0 +1,454 @@
+//! The algorithms of the Web Locks specification, transcribed step by step, without a thought for speed.
+//!
+//! Sections and step numbers are those of the Working Draft of 2025-09-24. Nothing is shared with the core but the types of
+//! what goes in and comes out. What the specification leaves open (fencing tokens, leases, longest holds, bounds, closing)
+//! is added in the plainest form that the documentation of those types allows.
+//!
+//! Identities are opaque here: whoever drives the transcription says which one the next agent or request gets.
+
+use std::collections::BTreeMap;
+
+use lockhouse_core::{
+    Acquire, AgentId, Command, Effect, EndReason, Entry, FencingToken, Grant, Holder, Instant, Limits,
+    LossReason, Mode, Name, NameBuf, NewAgent, NewRequest, Outcome, Refusal, RequestId, Snapshot, State,
+};
+
+/// A lock manager: a map of queues and one set of held locks. Section 2.2
+pub(super) struct Literal {
+    limits: Limits,
+    agents: Vec<Agent>,
+    queue_map: BTreeMap<NameBuf, Vec<Request>>,
+    held: Vec<Lock>,
+    effects: Vec<Effect>,
+    grants: u64,
+    /// Counts agents and requests alike, so that their ages compare.
+    births: u64,
+    closed: bool,
+}
+
+struct Agent {
+    id: AgentId,
+    born: u64,
+    client_id: String,
+    lease_ms: Option<u64>,
+    lease_ends: Option<Instant>,
+}
+
+/// Section 2.5
+#[derive(Clone)]
+struct Request {
+    id: RequestId,
+    born: u64,
+    made: Instant,
+    agent: AgentId,
+    client_id: String,
+    name: NameBuf,
+    mode: Mode,
+    metadata: Option<String>,
+    max_hold_ms: Option<u64>,
+}
+
+/// Section 2.4
+struct Lock {
+    request: Request,
+    token: FencingToken,
+    since: Instant,
+    expires: Option<Instant>,
+}
+
+/// What ends by itself; in the order in which things end that are due at the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Lease { born: u64, agent: AgentId },
+    Hold { born: u64, request: RequestId },
+}
+
+/// The identities that the next agent and the next request get.
+#[derive(Clone, Copy)]
+pub(super) struct Fresh {
+    pub(super) agent: Option<AgentId>,
+    pub(super) request: Option<RequestId>,
+}
+
+/// A new thing came to be for which no identity was provided.
+#[derive(Debug)]
+pub(super) struct Unnamed;
+
+impl Literal {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            agents: Vec::new(),
+            queue_map: BTreeMap::new(),
+            held: Vec::new(),
+            effects: Vec::new(),
+            grants: 0,
+            births: 0,
+            closed: false,
+        }
+    }
+
+    pub(super) fn handle(
+        &mut self,
+        now: Instant,
+        command: Command<'_>,
+        fresh: Fresh,
+    ) -> Result<Outcome, Unnamed> {
+        Ok(match command {
+            Command::Join(agent) => self.join(now, agent, fresh.agent)?,
+            Command::Request(request) => self.request_a_lock(now, &request, fresh.request)?,
+            Command::Abort { request } => Outcome::Aborted { pending: self.abort_by_id(now, request) },
+            Command::Release { request } => Outcome::Released { held: self.release_by_id(now, request) },
+            Command::Renew { agent } => Outcome::Renewed { alive: self.renew(now, agent) },
+            Command::End { agent } => Outcome::Ended { alive: self.end(now, agent) },
+            Command::Snapshot => Outcome::Snapshot(self.snapshot_the_lock_state()),
+            Command::Close => {
+                self.closed = true;
+                Outcome::Closed
+            }
+        })
+    }
+
+    /// Everything due ends first, in the order of the deadlines; then the queues are processed.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        let mut due = self.deadlines();
+        due.retain(|(at, _)| *at <= now);
+        due.sort();
+        let mut touched = Vec::new();
+        for (_, due) in due {
+            match due {
+                Due::Lease { agent, .. } => {
+                    self.remove_all_of(agent, &mut touched);
+                    self.effects.push(Effect::AgentEnded { agent, reason: EndReason::Expired });
+                }
+                Due::Hold { request, .. } => {
+                    // It may have gone with its agent a moment ago.
+                    if let Some(at) = self.held.iter().position(|lock| lock.request.id == request) {
+                        let lock = self.held.remove(at);
+                        let agent = lock.request.agent;
+                        self.effects.push(Effect::Lost { agent, request, reason: LossReason::Expired });
+                        touch(&mut touched, &lock.request.name);
+                    }
+                }
+            }
+        }
+        self.process_all(now, &touched);
+    }
+
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.deadlines().into_iter().map(|(at, _)| at).min()
+    }
+
+    pub(super) fn agents(&self) -> Vec<AgentId> {
+        self.agents.iter().map(|agent| agent.id).collect()
+    }
+
+    pub(super) fn held(&self) -> Vec<(RequestId, FencingToken)> {
+        self.held.iter().map(|lock| (lock.request.id, lock.token)).collect()
+    }
+
+    pub(super) fn pending(&self) -> Vec<RequestId> {
+        self.queue_map.values().flatten().map(|request| request.id).collect()
+    }
+
+    /// How many names have something held or queued.
+    pub(super) fn names(&self) -> usize {
+        let mut names: Vec<&NameBuf> = self.held.iter().map(|lock| &lock.request.name).collect();
+        names.extend(self.queue_map.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name));
+        names.sort();
+        names.dedup();
+        names.len()
+    }
+
+    /// Section 4.1, "request a lock"
+    fn request_a_lock(
+        &mut self,
+        now: Instant,
+        new: &NewRequest<'_>,
+        fresh: Option<RequestId>,
+    ) -> Result<Outcome, Unnamed> {
+        if let Some(refusal) = self.out_of_bounds(new) {
+            return Ok(Outcome::Refused(refusal));
+        }
+        let (steal, if_available) =
+            (new.acquire == Acquire::Steal, matches!(new.acquire, Acquire::IfAvailable(_)));
+        let name = new.name.to_buf();
+        // 3.2: queue is the result of getting the lock request queue for name.
+        self.get_the_queue(&name);
+        // 3.5.1 is tested before step 1, since a request that is refused needs no identity.
+        if if_available && !self.is_grantable(None, &name, new.acquire.mode()) {
+            return Ok(Outcome::Refused(self.unavailable(&name)));
+        }
+        // 1: request is a new lock request. (2: signals belong to the client.)
+        let request = self.new_request(now, new, fresh.ok_or(Unnamed)?);
+        let id = request.id;
+        if steal {
+            // 3.4.1: for each lock of held, if its name is name: remove it, reject its released promise with AbortError.
+            self.remove_stolen(&name);
+            // 3.4.2: prepend request in queue.
+            self.get_the_queue(&name).insert(0, request);
+        } else {
+            // 3.5.2: enqueue request in queue.
+            self.get_the_queue(&name).push(request);
+        }
+        // 3.6: process the lock request queue.
+        self.process_the_lock_request_queue(now, &name);
+        // 4: return request. Its own grant is the answer, so it is no effect.
+        Ok(match self.take_own_grant(id) {
+            Some(grant) => Outcome::Granted(grant),
+            None => Outcome::Queued(id),
+        })
+    }
+
+    fn remove_stolen(&mut self, name: &NameBuf) {
+        for lock in self.held.extract_if(.., |lock| lock.request.name == *name) {
+            let Request { agent, id: request, .. } = lock.request;
+            self.effects.push(Effect::Lost { agent, request, reason: LossReason::Stolen });
+        }
+    }
+
+    /// Section 2.5, "get the lock request queue"
+    fn get_the_queue(&mut self, name: &NameBuf) -> &mut Vec<Request> {
+        // 1: if queueMap[name] does not exist, set it to a new empty queue. 2: return it.
+        self.queue_map.entry(name.clone()).or_default()
+    }
+
+    /// Section 2.5, "grantable"; a `request` of `None` stands outside the queue.
+    fn is_grantable(&self, request: Option<RequestId>, name: &NameBuf, mode: Mode) -> bool {
+        // An extension: a closed manager grants nothing.
+        if self.closed {
+            return false;
+        }
+        // 1 to 6: manager, queueMap, name, queue, held, mode.
+        let first = self.queue_map.get(name).and_then(|queue| queue.first());
+        // 7: if queue is not empty and request is not the first item in queue, return false.
+        if first.is_some() && first.map(|first| first.id) != request {
+            return false;
+        }
+        let mut of_that_name = self.held.iter().filter(|lock| lock.request.name == *name);
+        match mode {
+            // 8: true if no lock in held has that name.
+            Mode::Exclusive => of_that_name.next().is_none(),
+            // 9: true if no lock in held is exclusive and has that name.
+            Mode::Shared => !of_that_name.any(|lock| lock.request.mode == Mode::Exclusive),
+        }
+    }
+
+    /// Section 4.2, "release the lock"
+    fn release_the_lock(&mut self, now: Instant, at: usize) {
+        // 2 to 5: manager, queueMap, name, queue. 6: remove lock from the held set.
+        let lock = self.held.remove(at);
+        // 7: process the lock request queue.
+        self.process_the_lock_request_queue(now, &lock.request.name);
+    }
+
+    fn release_by_id(&mut self, now: Instant, request: RequestId) -> bool {
+        let at = self.held.iter().position(|lock| lock.request.id == request);
+        at.map(|at| self.release_the_lock(now, at)).is_some()
+    }
+
+    /// Section 4.3, "abort the request"
+    fn abort_the_request(&mut self, now: Instant, name: &NameBuf, request: RequestId) {
+        // 2 to 5: manager, name, queueMap, queue. 6: remove request from queue.
+        self.get_the_queue(name).retain(|other| other.id != request);
+        // 7: process the lock request queue.
+        self.process_the_lock_request_queue(now, name);
+    }
+
+    fn abort_by_id(&mut self, now: Instant, request: RequestId) -> bool {
+        let found = self.queue_map.values().flatten().find(|other| other.id == request);
+        let name = found.map(|request| request.name.clone());
+        name.map(|name| self.abort_the_request(now, &name, request)).is_some()
+    }
+
+    /// Section 4.4, "process the lock request queue"
+    fn process_the_lock_request_queue(&mut self, now: Instant, name: &NameBuf) {
+        // 2: for each request of queue. Each grant takes the first one away, so the next one is first then.
+        while let Some(request) = self.get_the_queue(name).first().cloned() {
+            // 2.1: if request is not grantable, return.
+            if !self.is_grantable(Some(request.id), name, request.mode) {
+                return;
+            }
+            // 2.2: remove request from queue.
+            self.get_the_queue(name).remove(0);
+            // 2.3 to 2.12: lock is a new lock with the request's agent, clientId, manager, mode, name and promise.
+            self.grants += 1;
+            let token = FencingToken::new(self.grants);
+            let (agent, grant) = (request.agent, Grant { request: request.id, token });
+            let expires = request.max_hold_ms.map(|ms| now.plus_millis(ms));
+            // 2.13: append lock to the held set.
+            self.held.push(Lock { request, token, since: now, expires });
+            // 2.14: tell the one who asked.
+            self.effects.push(Effect::Granted { agent, grant });
+        }
+    }
+
+    /// Section 2.6, "terminate remaining locks and requests"
+    ///
+    /// Its steps 1 and 2, without processing a queue in between, so that the agent's own requests are not granted for an
+    /// instant when several are for one name. The queues are processed afterwards; the end result is the same.
+    fn end(&mut self, now: Instant, agent: AgentId) -> bool {
+        let alive = self.agents.iter().any(|other| other.id == agent);
+        let mut touched = Vec::new();
+        self.remove_all_of(agent, &mut touched);
+        self.process_all(now, &touched);
+        alive
+    }
+
+    /// The agent goes with all that is its own, oldest request first.
+    fn remove_all_of(&mut self, agent: AgentId, touched: &mut Vec<NameBuf>) {
+        let mut gone: Vec<Request> = Vec::new();
+        for queue in self.queue_map.values_mut() {
+            gone.extend(queue.extract_if(.., |request| request.agent == agent));
+        }
+        gone.extend(self.held.extract_if(.., |lock| lock.request.agent == agent).map(|lock| lock.request));
+        gone.sort_by_key(|request| request.born);
+        gone.iter().for_each(|request| touch(touched, &request.name));
+        self.agents.retain(|other| other.id != agent);
+    }
+
+    fn process_all(&mut self, now: Instant, names: &[NameBuf]) {
+        for name in names {
+            self.process_the_lock_request_queue(now, name);
+        }
+    }
+
+    /// Section 4.5, "snapshot the lock state"
+    fn snapshot_the_lock_state(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        // 2: pending is a new list. 3: for each queue of the map's values, 3.1: for each request of queue, append it.
+        for queue in self.queue_map.values() {
+            for (place, request) in (1..).zip(queue) {
+                snapshot.pending.push(entry(request, State::Pending { place }, request.made, None));
+            }
+        }
+        // 4: held is a new list. 5: for each lock of the held set, append it. 6: that is all.
+        for lock in &self.held {
+            snapshot.held.push(entry(&lock.request, State::Held(lock.token), lock.since, lock.expires));
+        }
+        snapshot
+    }
+
+    /// The first bound that the request exceeds.
+    fn out_of_bounds(&self, new: &NewRequest<'_>) -> Option<Refusal> {
+        let limits = self.limits;
+        if !self.agents.iter().any(|agent| agent.id == new.agent) {
+            return Some(Refusal::UnknownAgent);
+        }
+        let own = self.held.iter().filter(|lock| lock.request.agent == new.agent).count()
+            + self.queue_map.values().flatten().filter(|request| request.agent == new.agent).count();
+        if own >= limits.requests_per_agent as usize {
+            return Some(Refusal::TooManyRequests { limit: limits.requests_per_agent });
+        }
+        let units = new.name.units().count();
+        if units > limits.name_units {
+            return Some(Refusal::NameTooLong { units, limit: limits.name_units });
+        }
+        let bytes = new.metadata.map_or(0, str::len);
+        if bytes > limits.metadata_bytes {
+            return Some(Refusal::MetadataTooLong { bytes, limit: limits.metadata_bytes });
+        }
+        // A closed manager lets requests wait, for ever, and refuses those that do not.
+        if self.closed && !matches!(new.acquire, Acquire::Wait(_)) {
+            return Some(Refusal::Closed);
+        }
+        if !self.is_known(new.name) && self.names() >= limits.names as usize {
+            return Some(Refusal::TooManyNames { limit: limits.names });
+        }
+        None
+    }
+
+    fn is_known(&self, name: Name<'_>) -> bool {
+        self.held.iter().any(|lock| lock.request.name.as_name() == name)
+            || self.queue_map.values().flatten().any(|request| request.name.as_name() == name)
+    }
+
+    fn new_request(&mut self, now: Instant, new: &NewRequest<'_>, id: RequestId) -> Request {
+        let agent = self.agents.iter().find(|agent| agent.id == new.agent);
+        let client_id = agent.map(|agent| agent.client_id.clone()).unwrap_or_default();
+        self.births += 1;
+        Request {
+            id,
+            born: self.births,
+            made: now,
+            agent: new.agent,
+            client_id,
+            name: new.name.to_buf(),
+            mode: new.acquire.mode(),
+            metadata: new.metadata.map(str::to_owned),
+            max_hold_ms: new.max_hold_ms,
+        }
+    }
+
+    fn take_own_grant(&mut self, id: RequestId) -> Option<Grant> {
+        let is_own = |effect: &Effect| matches!(effect, Effect::Granted { grant, .. } if grant.request == id);
+        match self.effects.remove(self.effects.iter().position(is_own)?) {
+            Effect::Granted { grant, .. } => Some(grant),
+            _ => None,
+        }
+    }
+
+    fn unavailable(&self, name: &NameBuf) -> Refusal {
+        let of_that_name = self.held.iter().filter(|lock| lock.request.name == *name);
+        let holders = of_that_name.take(Refusal::HOLDERS_SHOWN).map(|lock| Holder {
+            client_id: lock.request.client_id.clone(),
+            mode: lock.request.mode,
+            since: lock.since,
+            expires: lock.expires,
+            metadata: lock.request.metadata.clone(),
+        });
+        let queued = self.queue_map.get(name).map_or(0, Vec::len);
+        Refusal::Unavailable { holders: holders.collect(), queued: u32::try_from(queued).unwrap_or(u32::MAX) }
+    }
+
+    fn join(&mut self, now: Instant, new: NewAgent<'_>, fresh: Option<AgentId>) -> Result<Outcome, Unnamed> {
+        if self.agents.len() >= self.limits.agents as usize {
+            return Ok(Outcome::Refused(Refusal::TooManyAgents { limit: self.limits.agents }));
+        }
+        let id = fresh.ok_or(Unnamed)?;
+        self.births += 1;
+        let lease_ends = new.lease_ms.map(|ms| now.plus_millis(ms));
+        let client_id = new.client_id.to_owned();
+        self.agents.push(Agent { id, born: self.births, client_id, lease_ms: new.lease_ms, lease_ends });
+        Ok(Outcome::Joined(id))
+    }
+
+    fn renew(&mut self, now: Instant, agent: AgentId) -> bool {
+        let Some(agent) = self.agents.iter_mut().find(|other| other.id == agent) else { return false };
+        agent.lease_ends = agent.lease_ms.map(|ms| now.plus_millis(ms));
+        true
+    }
+
+    fn deadlines(&self) -> Vec<(Instant, Due)> {
+        let leases = self.agents.iter().filter_map(|agent| {
+            agent.lease_ends.map(|at| (at, Due::Lease { born: agent.born, agent: agent.id }))
+        });
+        let holds = self.held.iter().filter_map(|lock| {
+            lock.expires.map(|at| (at, Due::Hold { born: lock.request.born, request: lock.request.id }))
+        });
+        leases.chain(holds).collect()
+    }
+}
+
+fn touch(touched: &mut Vec<NameBuf>, name: &NameBuf) {
+    if !touched.contains(name) {
+        touched.push(name.clone());
+    }
+}
+
+fn entry(request: &Request, state: State, since: Instant, expires: Option<Instant>) -> Entry {
+    Entry {
+        name: request.name.clone(),
+        mode: request.mode,
+        agent: request.agent,
+        client_id: request.client_id.clone(),
+        state,
+        since,
+        expires,
+        metadata: request.metadata.clone(),
+    }
+}

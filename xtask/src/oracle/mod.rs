@@ -1,0 +1,165 @@
+//! `cargo xtask oracle`: random commands go to the core and to a literal transcription of the specification, and every
+//! answer, effect and state must be the same.
+
+mod compare;
+mod generator;
+mod histogram;
+mod literal;
+mod step;
+
+use std::path::PathBuf;
+use std::time::Instant as Stopwatch;
+
+use foldhash::fast::FixedState;
+use lockhouse_core::{
+    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
+};
+
+use crate::Verdict;
+use crate::random::Random;
+use compare::{Difference, Pair};
+use generator::World;
+use histogram::Histogram;
+use step::Story;
+
+/// How the core is compared with the specification.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many commands to compare
+    #[arg(long, default_value_t = 1_000_000)]
+    commands: usize,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A class must come up once in so many commands: 1,000 times in a million.
+const COMMANDS_PER_SIGHTING: usize = 1_000;
+
+struct Run {
+    worlds: u64,
+    commands: usize,
+    histogram: Histogram,
+    difference: Option<(Story, Difference)>,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    // Panics of the core are differences: they are told with the commands that lead there.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let started = Stopwatch::now();
+    let foreign = foreign()?;
+    let run = explore(args, foreign);
+    std::panic::set_hook(hook);
+
+    print!("{}", run.histogram);
+    let floor = (args.commands / COMMANDS_PER_SIGHTING).max(1) as u64;
+    let rare = run.histogram.below(floor);
+    if let Some(path) = &args.json {
+        let result = serde_json::json!({
+            "commands": run.commands,
+            "differences": u8::from(run.difference.is_some()),
+            "seed": args.seed,
+            "worlds": run.worlds,
+            "floor": floor,
+            "belowFloor": rare,
+            "classes": run.histogram.as_map(),
+            "seconds": started.elapsed().as_secs_f64(),
+        });
+        std::fs::write(path, serde_json::to_vec_pretty(&result)?)?;
+    }
+    if let Some((story, difference)) = &run.difference {
+        println!(
+            "\n{difference}\n\nafter these commands (seed {}, world {}):\n\n{story}",
+            args.seed, run.worlds
+        );
+    } else if !rare.is_empty() {
+        println!("\ntoo rare to prove anything, below {floor} each: {}", rare.join(", "));
+    }
+    let differences = u8::from(run.difference.is_some());
+    println!(
+        "{} worlds of seed {} in {:.1} s; each class at least {floor} times (1 in {COMMANDS_PER_SIGHTING} commands)",
+        run.worlds,
+        args.seed,
+        started.elapsed().as_secs_f64()
+    );
+    println!("{} commands, {differences} differences", run.commands);
+    Ok(differences == 0 && rare.is_empty())
+}
+
+fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
+    let mut run = Run { worlds: 0, commands: 0, histogram: Histogram::new(), difference: None };
+    let mut seeds = Random::new(args.seed);
+    while run.commands < args.commands {
+        run.worlds += 1;
+        let mut random = Random::new(seeds.next());
+        let world = World::new(&mut random);
+        let mut story = Story { limits: world.limits, hash_seed: random.next(), steps: Vec::new() };
+        let mut pair = Pair::new(story.limits, story.hash_seed, foreign);
+        for nth in 0..world.length.min(args.commands - run.commands) {
+            let step = world.step(nth, &mut random, &pair.view());
+            story.steps.push(step.clone());
+            run.commands += 1;
+            if let Err(difference) = pair.play(&step, &mut run.histogram) {
+                run.difference = Some(shrink(story, difference, foreign));
+                return run;
+            }
+        }
+    }
+    run
+}
+
+/// Leaves out commands as long as some difference remains: halves first, single ones last.
+fn shrink(
+    mut story: Story,
+    mut difference: Difference,
+    foreign: (AgentId, RequestId),
+) -> (Story, Difference) {
+    let mut chunk = story.steps.len() / 2;
+    while chunk > 0 {
+        let mut at = 0;
+        let mut shorter = false;
+        while at < story.steps.len() {
+            let mut attempt = story.clone();
+            attempt.steps.drain(at..(at + chunk).min(story.steps.len()));
+            match replay(&attempt, foreign) {
+                Some(found) => {
+                    (story, difference, shorter) = (attempt, found, true);
+                }
+                None => at += chunk,
+            }
+        }
+        if !shorter || chunk > 1 {
+            chunk /= 2;
+        }
+    }
+    (story, difference)
+}
+
+fn replay(story: &Story, foreign: (AgentId, RequestId)) -> Option<Difference> {
+    let mut pair = Pair::new(story.limits, story.hash_seed, foreign);
+    let mut histogram = Histogram::new();
+    story.steps.iter().find_map(|step| pair.play(step, &mut histogram).err())
+}
+
+/// An agent and a request of another manager, younger than any that a world here comes to.
+fn foreign() -> anyhow::Result<(AgentId, RequestId)> {
+    let mut other = LockManager::new(FixedState::default());
+    let now = Instant::default();
+    for _ in 0..100_000 {
+        if let Outcome::Joined(agent) = other.handle(now, Command::Join(NewAgent::new("passer-by"))) {
+            other.handle(now, Command::End { agent });
+        }
+    }
+    let Outcome::Joined(agent) = other.handle(now, Command::Join(NewAgent::new("stranger"))) else {
+        anyhow::bail!("a fresh manager takes no agent");
+    };
+    let ask = NewRequest::new(agent, Name::new("elsewhere")?, Acquire::Wait(Mode::Exclusive));
+    let Outcome::Granted(grant) = other.handle(now, Command::Request(ask)) else {
+        anyhow::bail!("a fresh manager grants nothing");
+    };
+    Ok((agent, grant.request))
+}

@@ -1,0 +1,107 @@
+//! Commands with labels for identities, so that a sequence stays meaningful when some of its commands are left out.
+
+use std::fmt;
+
+use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
+
+/// The label of an agent; that of a request is its own kind of number. `FOREIGN` stands for one of another manager.
+pub(super) type Label = usize;
+pub(super) const FOREIGN: Label = 0;
+
+/// One command at one instant.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) at_ms: u64,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    Join { agent: Label, client_id: String, lease_ms: Option<u64> },
+    Request(Ask),
+    Abort { request: Label },
+    Release { request: Label },
+    Renew { agent: Label },
+    End { agent: Label },
+    Snapshot,
+    Close,
+    Timeout,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) request: Label,
+    pub(super) agent: Label,
+    pub(super) name: NameBuf,
+    pub(super) acquire: Acquire,
+    pub(super) metadata: Option<String>,
+    pub(super) max_hold_ms: Option<u64>,
+}
+
+/// A whole sequence over one fresh manager.
+#[derive(Clone, Debug)]
+pub(super) struct Story {
+    pub(super) limits: Limits,
+    pub(super) hash_seed: u64,
+    pub(super) steps: Vec<Step>,
+}
+
+/// As a scenario script of the core's tests, expectations left out.
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes } = self.limits;
+        writeln!(
+            f,
+            "limits name_units={name_units} requests_per_agent={requests_per_agent} names={names} agents={agents} \
+             metadata_bytes={metadata_bytes}"
+        )?;
+        let mut now = 0;
+        for step in &self.steps {
+            if step.at_ms > now {
+                now = step.at_ms;
+                writeln!(f, "at {now}ms")?;
+            }
+            writeln!(f, "{}", step.action)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join { agent, client_id, lease_ms } => {
+                write!(f, "A{agent} joins as {client_id:?}")?;
+                lease_ms.map_or(Ok(()), |ms| write!(f, " lease {ms}ms"))
+            }
+            Self::Request(ask) => ask.fmt(f),
+            Self::Abort { request } => write!(f, "abort r{request}"),
+            Self::Release { request } => write!(f, "release r{request}"),
+            Self::Renew { agent } => write!(f, "A{agent} renews"),
+            Self::End { agent } => write!(f, "A{agent} ends"),
+            Self::Snapshot => f.write_str("snapshot"),
+            Self::Close => f.write_str("close"),
+            Self::Timeout => f.write_str("timeout"),
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "A{} requests {:?}", self.agent, self.name)?;
+        f.write_str(match self.acquire {
+            Acquire::Wait(Mode::Exclusive) => "",
+            Acquire::Wait(Mode::Shared) => " shared",
+            Acquire::IfAvailable(Mode::Exclusive) => " if-available",
+            Acquire::IfAvailable(Mode::Shared) => " shared if-available",
+            Acquire::Steal => " steal",
+        })?;
+        if let Some(metadata) = &self.metadata {
+            write!(f, " metadata {metadata:?}")?;
+        }
+        if let Some(ms) = self.max_hold_ms {
+            write!(f, " hold {ms}ms")?;
+        }
+        write!(f, " as r{}", self.request)
+    }
+}
