@@ -1,0 +1,49 @@
+// The real `lockhouse serve`, as a child process on a free port.
+
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const BUILT = ['release', 'debug'].map((profile) => fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)));
+
+/** The binary under test: `LOCKHOUSE_BIN`, or what cargo built. */
+export function lockhouseBinary() {
+  const found = process.env.LOCKHOUSE_BIN ?? BUILT.find((path) => existsSync(path));
+  if (!found) throw new Error('no lockhouse binary: set LOCKHOUSE_BIN or run cargo build');
+  return found;
+}
+
+/**
+ * Starts a server and waits for its first line. `port` 0 takes a free one.
+ * The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait for the end of the process.
+ */
+export async function startServer({ port = 0, lease, args = [] } = {}) {
+  const child = spawn(lockhouseBinary(), ['serve', '--listen', `127.0.0.1:${port}`, ...(lease ? ['--lease', lease] : []), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
+  const end = (signal) => {
+    child.kill(signal);
+    return ended;
+  };
+  let complaints = '';
+  child.stderr.on('data', (chunk) => (complaints = (complaints + chunk).slice(-4000)));
+  const first = createInterface(child.stdout)[Symbol.asyncIterator]().next();
+  const failed = Promise.race([
+    ended.then(({ code, signal }) => `ended with ${code ?? signal}`),
+    new Promise((resolve) => setTimeout(resolve, 10_000, 'said nothing for 10 s').unref()),
+    new Promise((resolve) => child.once('error', (error) => resolve(error.message))),
+  ]);
+  const line = await Promise.race([first.then(({ value }) => value), failed.then((why) => Promise.reject(new Error(`the server ${why}\n${complaints}`)))]).catch(async (error) => {
+    if (child.pid) await end('SIGKILL');
+    throw error;
+  });
+  const url = /^listening (http:\/\/127\.0\.0\.1:(\d+))$/.exec(line);
+  if (!url) {
+    await end('SIGKILL');
+    throw new Error(`first line of the server: ${line}`);
+  }
+  child.stdout.resume();
+  return { url: url[1], port: Number(url[2]), pid: child.pid, complaints: () => complaints, kill: () => end('SIGKILL'), stop: () => end('SIGTERM') };
+}
