@@ -21,7 +21,7 @@ use crate::agent::Agent;
 use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
 use crate::port::{Inbox, Notice, Port};
-use crate::waiters::{Loss, Waiters};
+use crate::waiters::{Loss, Wait, Waiters};
 
 /// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -128,7 +128,8 @@ impl Shared {
         self.with(|state| {
             let outcome = state.handle(self.house.clock.now(), Command::Request(request));
             if let Outcome::Queued(request) = outcome {
-                state.waiters.wait(request, waker);
+                let displaced = state.waiters.wait(request, waker);
+                debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
             }
             outcome
         })
@@ -149,14 +150,34 @@ impl Shared {
 
     /// Ends a request wherever it stands: pending, or granted without its future having taken note.
     pub(crate) fn withdraw(self: &Arc<Self>, request: RequestId) {
-        self.with(|state| {
+        let waker = self.with(|state| {
             let now = self.house.clock.now();
-            state.waiters.forget(request);
-            if state.handle(now, Command::Abort { request }) != (Outcome::Aborted { pending: true }) {
-                state.handle(now, Command::Release { request });
-            }
             state.waiters.guard_dropped(request);
+            match state.manager.standing(request) {
+                // Its cell may be another's by now.
+                Standing::Ended => return None,
+                Standing::Pending => state.handle(now, Command::Abort { request }),
+                Standing::Held(_) => state.handle(now, Command::Release { request }),
+            };
+            state.waiters.forget(request)
         });
+        drop(waker);
+    }
+
+    /// What has become of a request that had to wait; if it still waits, that waker is woken at its end.
+    pub(crate) fn poll(self: &Arc<Self>, request: RequestId, waker: Option<&Waker>) -> Wait {
+        let (wait, displaced) = self.with(|state| {
+            let standing = state.manager.standing(request);
+            let wait =
+                state.waiters.take_grant(request, standing == Standing::Pending, standing == Standing::Ended);
+            let displaced = match (&wait, waker) {
+                (Wait::Pending, Some(waker)) => state.waiters.wait(request, waker),
+                _ => None,
+            };
+            (wait, displaced)
+        });
+        drop(displaced);
+        wait
     }
 
     /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told.
@@ -280,12 +301,14 @@ impl State {
             }
             return;
         }
-        self.wakers.extend(match effect {
-            Effect::Granted { grant: Grant { request, token }, .. } => self.waiters.granted(request, token),
+        match effect {
+            Effect::Granted { grant: Grant { request, token }, .. } => {
+                self.wakers.extend(self.waiters.granted(request, token));
+            }
             Effect::Lost { request, reason, .. } => self.waiters.lost(request, Loss::from(reason)),
             // Agents of this process have no lease.
-            Effect::AgentEnded { .. } => None,
-        });
+            Effect::AgentEnded { .. } => {}
+        }
     }
 
     fn route(&mut self, agent: AgentId, inbox: Option<Arc<Inbox>>) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId, Standing};
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
 
 use crate::agent::LocalAgent;
 use crate::error::{Quota, RequestError, Unavailable};
@@ -89,16 +89,7 @@ impl<'a> LocalRequest<'a> {
             return Poll::Ready(Err(RequestError::Aborted));
         }
         let request = waiting.request;
-        let wait = agent.bucket.with(|state| {
-            let standing = state.standing(request);
-            let waiters = state.waiters();
-            let wait =
-                waiters.take_grant(request, standing == Standing::Pending, standing == Standing::Ended);
-            if matches!(wait, Wait::Pending) && over.is_none() {
-                waiters.wait(request, context.waker());
-            }
-            wait
-        });
+        let wait = agent.bucket.poll(request, over.is_none().then_some(context.waker()));
         match (wait, over) {
             (Wait::Granted(token), _) => Poll::Ready(Ok(self.finish(Grant { request, token }))),
             (Wait::Pending, None) => Poll::Pending,

@@ -91,10 +91,10 @@ impl Port {
             if !inbox.notices.is_empty() || inbox.overflowed {
                 return Poll::Ready(());
             }
-            match &mut inbox.waker {
-                Some(waker) => waker.clone_from(context.waker()),
-                waker => *waker = Some(context.waker().clone()),
-            }
+            let displaced = inbox.waker.replace(context.waker().clone());
+            // A waker may own a task that owns a port, so that it must not go under the mutex.
+            drop(inbox);
+            drop(displaced);
             Poll::Pending
         })
         .await;

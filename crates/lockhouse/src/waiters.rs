@@ -78,15 +78,20 @@ pub(crate) enum Wait {
 }
 
 impl Waiters {
-    /// The future of that pending request waits with this waker.
-    pub(crate) fn wait(&mut self, request: RequestId, waker: &Waker) {
+    /// The future of that pending request waits with this waker. The waker that it displaces is to be dropped once the mutex is
+    /// free, as a waker may own a task that owns a guard.
+    pub(crate) fn wait(&mut self, request: RequestId, waker: &Waker) -> Option<Waker> {
         let slot = request.slot();
         if self.cells.len() <= slot {
             self.cells.resize_with(slot + 1, Cell::default);
         }
-        match &mut self.cells[slot] {
-            Cell::Waiting(known) => known.clone_from(waker),
-            cell => *cell = Cell::Waiting(waker.clone()),
+        let cell = &mut self.cells[slot];
+        if matches!(cell, Cell::Waiting(known) if known.will_wake(waker)) {
+            return None;
+        }
+        match std::mem::replace(cell, Cell::Waiting(waker.clone())) {
+            Cell::Waiting(displaced) => Some(displaced),
+            _ => None,
         }
     }
 
@@ -115,7 +120,7 @@ impl Waiters {
     }
 
     /// The lock was lost.
-    pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) -> Option<Waker> {
+    pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) {
         let lost = self.losses.entry(request.serial()).or_default();
         lost.reason = Some(reason);
         if let Some(heard) = lost.heard.take() {
@@ -124,7 +129,6 @@ impl Waiters {
         if let Some(Cell::Granted(token)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
             lost.undelivered = Some(token);
         }
-        None
     }
 
     /// The agent of the request, or lock, is about to end.
@@ -135,7 +139,7 @@ impl Waiters {
         self.forget(request)
     }
 
-    /// Nobody waits for this request any more, nor holds its lock.
+    /// Nobody waits for this request any more, which has ended just now: before another can be in its slot.
     pub(crate) fn forget(&mut self, request: RequestId) -> Option<Waker> {
         match self.cells.get_mut(request.slot()).map(std::mem::take) {
             Some(Cell::Waiting(waker)) => Some(waker),
