@@ -34,6 +34,7 @@ mod port;
 mod request;
 mod snapshot;
 mod waiters;
+pub mod wire;
 
 pub use agent::Agent;
 pub use all::RequestAll;

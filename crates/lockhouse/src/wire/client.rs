@@ -1,0 +1,435 @@
+//! What a client sends.
+
+use std::borrow::Cow;
+
+use lockhouse_core::{Acquire, Mode, NameBuf};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::fault::{BadClientFrame, ErrorCode, Problem};
+use super::read::{self, Field, Read};
+use super::write::Object;
+use super::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
+
+/// A frame from a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientFrame<'a> {
+    /// The first frame of a connection.
+    Hello(Hello<'a>),
+    /// A frame that is sent again after a resume.
+    Numbered {
+        /// 1, 2, 3 … over the life of the session.
+        seq: u64,
+        /// What is asked.
+        call: Call<'a>,
+    },
+    /// One snapshot.
+    Query(Look),
+    /// A snapshot now and after each change.
+    Watch(Look),
+    /// The answer to a ping.
+    Pong {
+        /// Which ping.
+        n: u64,
+    },
+    /// Nothing but the acknowledgement in the envelope.
+    Ack,
+    /// The session is over.
+    Bye,
+}
+
+/// The first frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// A label for logs.
+    pub client: Option<Cow<'a, str>>,
+    /// The session to go on with.
+    pub resume: Option<Resume<'a>>,
+}
+
+/// Which session to go on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume<'a> {
+    /// Its id, from `welcome`.
+    pub session: Cow<'a, str>,
+    /// Its secret, from `welcome`.
+    pub secret: Cow<'a, str>,
+    /// The last numbered server frame that the client has processed.
+    pub received: u64,
+}
+
+/// What a numbered frame asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call<'a> {
+    /// An agent begins.
+    Join {
+        /// Its number, strictly growing over the session.
+        agent: u64,
+        /// Its label, at most [`CLIENT_ID_BYTES`].
+        client_id: Cow<'a, str>,
+    },
+    /// An agent ends, its requests and locks with it.
+    Leave {
+        /// Which.
+        agent: u64,
+    },
+    /// A lock is requested.
+    Request(Ask<'a>),
+    /// A request leaves its queue, or a watch ends.
+    Abort {
+        /// Which.
+        id: u64,
+    },
+    /// A lock is released.
+    Release {
+        /// Which.
+        id: u64,
+        /// Whether `released` is to answer it.
+        reply: bool,
+    },
+}
+
+/// A lock request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// Its number, strictly growing over the session.
+    pub id: u64,
+    /// Whose it is.
+    pub agent: u64,
+    /// The resource name.
+    pub name: NameBuf,
+    /// How.
+    pub acquire: Acquire,
+    /// Shown to others.
+    pub metadata: Option<Cow<'a, str>>,
+    /// How long the lock is held at most, in milliseconds.
+    pub max_hold_ms: Option<u64>,
+}
+
+/// What a query or a watch looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Its number, shared with those of requests.
+    pub id: u64,
+    /// Whether entries come with all details.
+    pub detail: bool,
+    /// Only this name.
+    pub name: Option<NameBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Field<'a>,
+    #[serde(borrow)]
+    seq: Field<'a>,
+    #[serde(borrow)]
+    ack: Field<'a>,
+    #[serde(borrow)]
+    id: Field<'a>,
+    #[serde(borrow)]
+    agent: Field<'a>,
+    #[serde(borrow)]
+    name: Field<'a>,
+    #[serde(borrow)]
+    mode: Field<'a>,
+    #[serde(borrow)]
+    if_available: Field<'a>,
+    #[serde(borrow)]
+    steal: Field<'a>,
+    #[serde(borrow)]
+    metadata: Field<'a>,
+    #[serde(borrow)]
+    max_hold_ms: Field<'a>,
+    #[serde(borrow)]
+    reply: Field<'a>,
+    #[serde(borrow)]
+    client_id: Field<'a>,
+    #[serde(borrow)]
+    n: Field<'a>,
+    #[serde(borrow)]
+    detail: Field<'a>,
+    #[serde(borrow)]
+    client: Field<'a>,
+    #[serde(borrow)]
+    resume: Field<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawResume<'a> {
+    #[serde(borrow)]
+    session: Field<'a>,
+    #[serde(borrow)]
+    secret: Field<'a>,
+    #[serde(borrow)]
+    received: Field<'a>,
+}
+
+impl<'a> Envelope<ClientFrame<'a>> {
+    /// Reads the text of a message.
+    ///
+    /// # Errors
+    ///
+    /// [`BadClientFrame`], with the code, the field, the value and the rule.
+    pub fn parse(text: &'a str) -> Result<Self, BadClientFrame> {
+        let raw: Raw<'a> = read::object(text).map_err(BadClientFrame::Fatal)?;
+        let kind = read::text("type", raw.kind).map_err(BadClientFrame::Fatal)?;
+        let ack = match &*kind {
+            "ack" => read::natural("ack", raw.ack),
+            _ => read::natural_or("ack", raw.ack, 0),
+        }
+        .map_err(BadClientFrame::Fatal)?;
+        let frame = match &*kind {
+            "join" | "leave" | "request" | "abort" | "release" => raw.numbered(&kind, ack)?,
+            "hello" => ClientFrame::Hello(raw.hello().map_err(BadClientFrame::Fatal)?),
+            "query" => ClientFrame::Query(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
+            "watch" => ClientFrame::Watch(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
+            "pong" => {
+                let n = read::positive("n", raw.n).map_err(|fault| raw.answered(ack, None, fault.into()))?;
+                ClientFrame::Pong { n }
+            }
+            "ack" => ClientFrame::Ack,
+            "bye" => ClientFrame::Bye,
+            _ => return Err(raw.unknown(ack)),
+        };
+        Ok(Self { ack, frame })
+    }
+
+    /// The text of a message.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(128);
+        self.write(&mut text);
+        text
+    }
+
+    /// Writes the text of a message to the end of `out`.
+    pub fn write(&self, out: &mut String) {
+        let unnumbered = |out, kind| Object::frame(out, kind, None, self.ack);
+        match &self.frame {
+            ClientFrame::Hello(hello) => hello.write(unnumbered(out, "hello")),
+            ClientFrame::Numbered { seq, call } => call.write(out, *seq, self.ack),
+            ClientFrame::Query(look) => look.write(unnumbered(out, "query")),
+            ClientFrame::Watch(look) => look.write(unnumbered(out, "watch")),
+            ClientFrame::Pong { n } => {
+                let mut object = unnumbered(out, "pong");
+                object.number("n", *n);
+                object.end();
+            }
+            ClientFrame::Ack => {
+                let mut object = Object::frame(out, "ack", None, 0);
+                object.number("ack", self.ack);
+                object.end();
+            }
+            ClientFrame::Bye => unnumbered(out, "bye").end(),
+        }
+    }
+}
+
+/// What is wrong with a field, and of what kind that is.
+struct Fault {
+    code: ErrorCode,
+    problem: Problem<'static>,
+}
+
+impl Fault {
+    fn new(code: ErrorCode, problem: Problem<'static>) -> Self {
+        Self { code, problem }
+    }
+}
+
+impl From<Problem<'static>> for Fault {
+    fn from(problem: Problem<'static>) -> Self {
+        Self::new(ErrorCode::BadFrame, problem)
+    }
+}
+
+impl<'a> Raw<'a> {
+    fn numbered(&self, kind: &str, ack: u64) -> Result<ClientFrame<'a>, BadClientFrame> {
+        let seq = read::positive("seq", self.seq).map_err(BadClientFrame::Fatal)?;
+        let call = match kind {
+            "join" => self.join(),
+            "leave" => {
+                read::positive("agent", self.agent).map(|agent| Call::Leave { agent }).map_err(Fault::from)
+            }
+            "request" => self.request().map(Call::Request),
+            "abort" => read::positive("id", self.id).map(|id| Call::Abort { id }).map_err(Fault::from),
+            _ => self.release().map_err(Fault::from),
+        };
+        match call {
+            Ok(call) => Ok(ClientFrame::Numbered { seq, call }),
+            Err(fault) => Err(self.answered(ack, Some(seq), fault)),
+        }
+    }
+
+    fn answered(&self, ack: u64, seq: Option<u64>, fault: Fault) -> BadClientFrame {
+        let id = read::positive("id", self.id).ok();
+        BadClientFrame::Answered { ack, seq, id, code: fault.code, problem: fault.problem }
+    }
+
+    fn unknown(&self, ack: u64) -> BadClientFrame {
+        let seq = match read::positive_if_any("seq", self.seq) {
+            Ok(seq) => seq,
+            Err(problem) => return BadClientFrame::Fatal(problem),
+        };
+        let value = self.kind.map_or("absent", RawValue::get);
+        let problem = Problem::with_value("type", value, "a frame type of lockhouse.v1 that clients send");
+        self.answered(ack, seq, Fault::new(ErrorCode::UnknownType, problem))
+    }
+
+    fn hello(&self) -> Read<Hello<'a>> {
+        let client = read::text_if_any("client", self.client)?;
+        if let Some(label) = &client
+            && label.len() > LABEL_BYTES
+        {
+            return Err(Problem::with_value("client", &bytes(label.len()), at_most_bytes(LABEL_BYTES)));
+        }
+        Ok(Hello { client, resume: self.resume.map(resume).transpose()? })
+    }
+
+    fn join(&self) -> Result<Call<'a>, Fault> {
+        let agent = read::positive("agent", self.agent)?;
+        let client_id = read::text("clientId", self.client_id)?;
+        if client_id.len() > CLIENT_ID_BYTES {
+            let problem =
+                Problem::with_value("clientId", &bytes(client_id.len()), at_most_bytes(CLIENT_ID_BYTES));
+            return Err(Fault::new(ErrorCode::QuotaExceeded, problem));
+        }
+        Ok(Call::Join { agent, client_id })
+    }
+
+    fn request(&self) -> Result<Ask<'a>, Fault> {
+        let id = read::positive("id", self.id)?;
+        let agent = read::positive("agent", self.agent)?;
+        let name = read::name("name", self.name)?;
+        let mode = self.mode.map_or(Ok(Mode::Exclusive), |_| read::mode("mode", self.mode))?;
+        let if_available = read::flag_or_false("ifAvailable", self.if_available)?;
+        let steal = read::flag_or_false("steal", self.steal)?;
+        let metadata = read::text_if_any("metadata", self.metadata)?;
+        let max_hold_ms = read::positive_if_any("maxHoldMs", self.max_hold_ms)?;
+        // From here on the order is that of the specification's checks.
+        let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
+        let acquire = acquire(mode, if_available, steal)?;
+        Ok(Ask { id, agent, name, acquire, metadata, max_hold_ms })
+    }
+
+    fn release(&self) -> Read<Call<'a>> {
+        Ok(Call::Release {
+            id: read::positive("id", self.id)?,
+            reply: read::flag_or_false("reply", self.reply)?,
+        })
+    }
+
+    fn look(&self) -> Result<Look, Fault> {
+        let id = read::positive("id", self.id)?;
+        let detail = read::flag_or_false("detail", self.detail)?;
+        let name = self.name.map(|_| read::name("name", self.name)).transpose()?.transpose();
+        let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
+        Ok(Look { id, detail, name })
+    }
+}
+
+fn acquire(mode: Mode, if_available: bool, steal: bool) -> Result<Acquire, Fault> {
+    let refuse = |rule: &'static str| {
+        Err(Fault::new(ErrorCode::NotSupported, Problem::with_value("steal", "true", rule)))
+    };
+    match (steal, if_available, mode) {
+        (false, false, mode) => Ok(Acquire::Wait(mode)),
+        (false, true, mode) => Ok(Acquire::IfAvailable(mode)),
+        (true, false, Mode::Exclusive) => Ok(Acquire::Steal),
+        (true, true, _) => refuse("without ifAvailable"),
+        (true, false, Mode::Shared) => refuse("with mode \"exclusive\""),
+    }
+}
+
+fn resume(raw: &RawValue) -> Read<Resume<'_>> {
+    let Ok(parts) = read::object::<RawResume<'_>>(raw.get()) else {
+        return Err(Problem::with_field("resume", "an object with session, secret and received"));
+    };
+    Ok(Resume {
+        session: read::text("resume.session", parts.session)?,
+        secret: read::secret("resume.secret", parts.secret)?,
+        received: read::natural("resume.received", parts.received)?,
+    })
+}
+
+fn bytes(count: usize) -> String {
+    format!("{count} bytes")
+}
+
+fn at_most_bytes(count: usize) -> String {
+    format!("at most {count} bytes")
+}
+
+impl Hello<'_> {
+    fn write(&self, mut object: Object<'_>) {
+        object.text_if_any("client", self.client.as_deref());
+        if let Some(resume) = &self.resume {
+            let mut inner = Object::begin(object.key("resume"));
+            inner.text("session", &resume.session);
+            inner.text("secret", &resume.secret);
+            inner.number("received", resume.received);
+            inner.end();
+        }
+        object.end();
+    }
+}
+
+impl Call<'_> {
+    fn write(&self, out: &mut String, seq: u64, ack: u64) {
+        let numbered = |out, kind| Object::frame(out, kind, Some(seq), ack);
+        let object = match self {
+            Self::Join { agent, client_id } => {
+                let mut object = numbered(out, "join");
+                object.number("agent", *agent);
+                object.text("clientId", client_id);
+                object
+            }
+            Self::Leave { agent } => {
+                let mut object = numbered(out, "leave");
+                object.number("agent", *agent);
+                object
+            }
+            Self::Request(ask) => ask.write(numbered(out, "request")),
+            Self::Abort { id } => {
+                let mut object = numbered(out, "abort");
+                object.number("id", *id);
+                object
+            }
+            Self::Release { id, reply } => {
+                let mut object = numbered(out, "release");
+                object.number("id", *id);
+                object.flag_if_set("reply", *reply);
+                object
+            }
+        };
+        object.end();
+    }
+}
+
+impl Ask<'_> {
+    fn write<'o>(&self, mut object: Object<'o>) -> Object<'o> {
+        object.number("id", self.id);
+        object.number("agent", self.agent);
+        object.name("name", self.name.as_name());
+        if self.acquire.mode() == Mode::Shared {
+            object.word("mode", "shared");
+        }
+        object.flag_if_set("ifAvailable", matches!(self.acquire, Acquire::IfAvailable(_)));
+        object.flag_if_set("steal", self.acquire == Acquire::Steal);
+        object.text_if_any("metadata", self.metadata.as_deref());
+        object.number_if_any("maxHoldMs", self.max_hold_ms);
+        object
+    }
+}
+
+impl Look {
+    fn write(&self, mut object: Object<'_>) {
+        object.number("id", self.id);
+        object.flag_if_set("detail", self.detail);
+        if let Some(name) = &self.name {
+            object.name("name", name.as_name());
+        }
+        object.end();
+    }
+}

@@ -1,0 +1,215 @@
+//! What is wrong with a frame: which field, which value, which rule.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The most characters of a value that a problem repeats.
+const VALUE_CHARS: usize = 64;
+
+/// Codes of errors that answer a frame; the connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// A field is missing, has the wrong type or an impossible value.
+    BadFrame,
+    /// No such frame type.
+    UnknownType,
+    /// The specification's NotSupportedError.
+    NotSupported,
+    /// A bound was exceeded.
+    QuotaExceeded,
+    /// The agent was never joined, or has ended.
+    UnknownAgent,
+    /// The server stops granting.
+    Closing,
+    /// The server failed, or a code that this version does not know.
+    Internal,
+}
+
+/// Codes of errors that end the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FatalCode {
+    /// No usable frame.
+    BadFrame,
+    /// Not the next number, or an acknowledgement of what was never sent.
+    BadSeq,
+    /// Over [`FRAME_BYTES`](super::FRAME_BYTES).
+    TooLarge,
+    /// No answer to a ping for the length of the lease; the session has ended.
+    LeaseExpired,
+    /// Another connection resumed this session.
+    Replaced,
+    /// The outbound buffer overflowed; the session has ended.
+    SlowReader,
+}
+
+impl ErrorCode {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::BadFrame => "bad_frame",
+            Self::UnknownType => "unknown_type",
+            Self::NotSupported => "not_supported",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::UnknownAgent => "unknown_agent",
+            Self::Closing => "closing",
+            Self::Internal => "internal",
+        }
+    }
+
+    pub(super) fn from_word(word: &str) -> Self {
+        match word {
+            "bad_frame" => Self::BadFrame,
+            "unknown_type" => Self::UnknownType,
+            "not_supported" => Self::NotSupported,
+            "quota_exceeded" => Self::QuotaExceeded,
+            "unknown_agent" => Self::UnknownAgent,
+            "closing" => Self::Closing,
+            _ => Self::Internal,
+        }
+    }
+}
+
+impl FatalCode {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::BadFrame => "bad_frame",
+            Self::BadSeq => "bad_seq",
+            Self::TooLarge => "too_large",
+            Self::LeaseExpired => "lease_expired",
+            Self::Replaced => "replaced",
+            Self::SlowReader => "slow_reader",
+        }
+    }
+
+    /// The code with which the WebSocket is closed after it.
+    pub fn close_code(self) -> u16 {
+        use super::close;
+        match self {
+            Self::BadFrame | Self::BadSeq => close::BAD_FRAME,
+            Self::TooLarge => close::TOO_LARGE,
+            Self::LeaseExpired => close::LEASE_EXPIRED,
+            Self::Replaced => close::REPLACED,
+            Self::SlowReader => close::SLOW_READER,
+        }
+    }
+
+    pub(super) fn from_word(word: &str) -> Option<Self> {
+        let all = [
+            Self::BadFrame,
+            Self::BadSeq,
+            Self::TooLarge,
+            Self::LeaseExpired,
+            Self::Replaced,
+            Self::SlowReader,
+        ];
+        all.into_iter().find(|code| code.word() == word)
+    }
+}
+
+/// What is wrong, for machines and as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem<'a> {
+    /// The field, if one is to blame.
+    pub field: Option<Cow<'a, str>>,
+    /// What it was, at most 64 characters of it.
+    pub value: Option<Cow<'a, str>>,
+    /// What it must be.
+    pub rule: Option<Cow<'a, str>>,
+    /// The same as a sentence.
+    pub message: Cow<'a, str>,
+}
+
+impl<'a> Problem<'a> {
+    /// A value that breaks a rule; read as "`field` is `value`, but must be `rule`".
+    pub fn with_value(field: &'static str, value: &str, rule: impl Into<Cow<'static, str>>) -> Self {
+        let (value, rule) = (shorten(value), rule.into());
+        let message = format!("{field} is {value}, but must be {rule}");
+        Self {
+            field: Some(field.into()),
+            value: Some(value.into()),
+            rule: Some(rule),
+            message: message.into(),
+        }
+    }
+
+    /// A field that is not there, or whose value must not be repeated.
+    pub fn with_field(field: &'static str, rule: &'static str) -> Self {
+        let message = format!("{field} must be {rule}");
+        Self { field: Some(field.into()), value: None, rule: Some(rule.into()), message: message.into() }
+    }
+
+    /// Something for which no field is to blame.
+    pub fn with_message(message: impl Into<Cow<'a, str>>) -> Self {
+        Self { field: None, value: None, rule: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// A message that is no frame a client may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadClientFrame {
+    /// The framing is broken: the connection ends with [`FatalCode::BadFrame`].
+    Fatal(Problem<'static>),
+    /// The frame counts as processed and is answered by an error; the connection goes on.
+    Answered {
+        /// The acknowledgement that it carried.
+        ack: u64,
+        /// The number that it used up.
+        seq: Option<u64>,
+        /// The request, query or watch that ends with the error.
+        id: Option<u64>,
+        /// What kind of error.
+        code: ErrorCode,
+        /// What is wrong.
+        problem: Problem<'static>,
+    },
+}
+
+impl fmt::Display for BadClientFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fatal(problem) => write!(f, "bad_frame: {problem}"),
+            Self::Answered { code, problem, .. } => write!(f, "{}: {problem}", code.word()),
+        }
+    }
+}
+
+impl std::error::Error for BadClientFrame {}
+
+/// A message that is no frame a server may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadServerFrame(pub Problem<'static>);
+
+impl fmt::Display for BadServerFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no frame of a lockhouse server: {}", self.0)
+    }
+}
+
+impl std::error::Error for BadServerFrame {}
+
+fn shorten(value: &str) -> String {
+    match value.char_indices().nth(VALUE_CHARS) {
+        None => value.to_owned(),
+        Some(_) => value.chars().take(VALUE_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_repeats_at_most_64_characters_of_the_value() {
+        let problem = Problem::with_value("mode", &"é".repeat(1000), "short");
+        assert_eq!(problem.value.as_deref().map(|v| v.chars().count()), Some(64));
+        let problem = Problem::with_value("mode", &"é".repeat(64), "short");
+        assert_eq!(problem.value.as_deref(), Some("é".repeat(64).as_str()));
+    }
+}

@@ -1,0 +1,89 @@
+//! The lockhouse protocol, version 1: frames as closed enums, read from and written to the text of a WebSocket message.
+//!
+//! The contract is `protocol/PROTOCOL.md`; the golden vectors beside it are the tests of this module. What a frame may
+//! not say cannot be written down here: a steal that is shared, a numbered frame without its number, a held lock with a
+//! place in the queue.
+//!
+//! ```
+//! use lockhouse::wire::{Call, ClientFrame, Envelope};
+//!
+//! let text = r#"{"type":"release","seq":3,"id":1,"later":true}"#;
+//! let envelope = Envelope::<ClientFrame<'_>>::parse(text).unwrap();
+//! let release = ClientFrame::Numbered { seq: 3, call: Call::Release { id: 1, reply: false } };
+//! assert_eq!(envelope, Envelope { ack: 0, frame: release });
+//! assert_eq!(envelope.to_text(), r#"{"type":"release","seq":3,"id":1}"#);
+//! ```
+
+mod client;
+mod fault;
+mod read;
+mod server;
+mod snapshot;
+mod write;
+
+pub use client::{Ask, Call, ClientFrame, Hello, Look, Resume};
+pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem};
+pub use server::{EndedReason, Event, HolderView, LostReason, ServerFrame, Welcome, WireLimits};
+pub use snapshot::{Detail, Entry, Page, Place, pages};
+
+/// The WebSocket subprotocol of this version.
+pub const SUBPROTOCOL: &str = "lockhouse.v1";
+
+/// The path of the WebSocket endpoint.
+pub const PATH: &str = "/v1/ws";
+
+/// The most bytes that a frame has, in either direction.
+pub const FRAME_BYTES: usize = 65_536;
+
+/// The most bytes of a client id.
+pub const CLIENT_ID_BYTES: usize = 256;
+
+/// The most bytes of the label in `hello`.
+pub const LABEL_BYTES: usize = 128;
+
+/// The most bytes of the `bucket` and of the `partition` of a connection.
+pub const SCOPE_BYTES: usize = 256;
+
+/// After so many numbered frames received, a side that has sent no `ack` meanwhile sends one.
+pub const ACK_EVERY: u64 = 64;
+
+/// The first number that is too high: every number on the wire is exact in a double.
+pub const NUMBER_LIMIT: u64 = 1 << 53;
+
+/// Close codes of the WebSocket that this protocol gives a meaning.
+pub mod close {
+    /// The session is over, by the wish of the client.
+    pub const NORMAL: u16 = 1000;
+    /// The client goes away, such as a page that is closed.
+    pub const GOING_AWAY: u16 = 1001;
+    /// A binary message came.
+    pub const UNSUPPORTED: u16 = 1003;
+    /// A frame was over [`FRAME_BYTES`](super::FRAME_BYTES).
+    pub const TOO_LARGE: u16 = 1009;
+    /// The server stops; the client should reconnect.
+    pub const RESTART: u16 = 1012;
+    /// The framing was broken: `bad_frame` or `bad_seq`.
+    pub const BAD_FRAME: u16 = 4400;
+    /// No answer to a ping for the length of the lease; the session has ended.
+    pub const LEASE_EXPIRED: u16 = 4408;
+    /// Another connection resumed the session.
+    pub const REPLACED: u16 = 4409;
+    /// The reader did not read; the session has ended.
+    pub const SLOW_READER: u16 = 4429;
+}
+
+/// A frame together with what any frame may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope<F> {
+    /// The highest `seq` of the other direction that the sender has processed; 0: none, or nothing new to say.
+    pub ack: u64,
+    /// The frame itself.
+    pub frame: F,
+}
+
+impl<F> Envelope<F> {
+    /// The frame without an acknowledgement.
+    pub fn new(frame: F) -> Self {
+        Self { ack: 0, frame }
+    }
+}

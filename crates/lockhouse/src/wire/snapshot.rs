@@ -1,0 +1,206 @@
+//! Snapshots on the wire: entries, and their distribution over frames.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use lockhouse_core::{FencingToken, Mode, NameBuf};
+use serde::Deserialize;
+
+use super::fault::Problem;
+use super::read::{self, Field, Read};
+use super::server::{ServerFrame, list, mode_word, write_list};
+use super::write::Object;
+use super::{Envelope, FRAME_BYTES};
+
+/// What a frame has beside its entries, at most.
+const FRAME_OVERHEAD: usize = 128;
+
+/// One frame of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<'a> {
+    /// The query or watch that it answers.
+    pub id: u64,
+    /// Held locks, in no promised order.
+    pub held: Vec<Entry<'a>>,
+    /// Pending requests; those of one name in queue order.
+    pub pending: Vec<Entry<'a>>,
+    /// Whether more frames of this snapshot follow.
+    pub more: bool,
+}
+
+/// One lock or request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The label of its agent.
+    pub client_id: Cow<'a, str>,
+    /// Its mode.
+    pub mode: Mode,
+    /// The resource name.
+    pub name: NameBuf,
+    /// What a detailed snapshot says beyond the specification's.
+    pub detail: Option<Detail<'a>>,
+}
+
+/// What a detailed snapshot says of a lock or request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail<'a> {
+    /// Held or pending.
+    pub place: Place,
+    /// The instant of the grant, of the request while pending.
+    pub since: SystemTime,
+    /// When its longest hold ends.
+    pub expires_at: Option<SystemTime>,
+    /// What the requester said of it.
+    pub metadata: Option<Cow<'a, str>>,
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Held, under this token.
+    Held(FencingToken),
+    /// In the queue of its name, counted from 1.
+    Queued(u64),
+}
+
+/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts.
+pub fn pages<'a>(
+    id: u64,
+    held: impl IntoIterator<Item = Entry<'a>>,
+    pending: impl IntoIterator<Item = Entry<'a>>,
+) -> Vec<String> {
+    let mut pages = Vec::new();
+    let mut page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
+    let mut room = FRAME_BYTES - FRAME_OVERHEAD;
+    let held = held.into_iter().map(|entry| (true, entry));
+    let pending = pending.into_iter().map(|entry| (false, entry));
+    let mut scratch = String::new();
+    for (is_held, entry) in held.chain(pending) {
+        scratch.clear();
+        entry.write(Object::begin(&mut scratch));
+        let size = scratch.len() + 1;
+        if size > room {
+            page.more = true;
+            pages.push(page.into_text());
+            page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
+            room = FRAME_BYTES - FRAME_OVERHEAD;
+        }
+        room = room.saturating_sub(size);
+        if is_held { page.held.push(entry) } else { page.pending.push(entry) }
+    }
+    pages.push(page.into_text());
+    pages
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEntry<'a> {
+    #[serde(borrow)]
+    client_id: Field<'a>,
+    #[serde(borrow)]
+    mode: Field<'a>,
+    #[serde(borrow)]
+    name: Field<'a>,
+    #[serde(borrow)]
+    state: Field<'a>,
+    #[serde(borrow)]
+    since: Field<'a>,
+    #[serde(borrow)]
+    expires_at: Field<'a>,
+    #[serde(borrow)]
+    place: Field<'a>,
+    #[serde(borrow)]
+    fencing_token: Field<'a>,
+    #[serde(borrow)]
+    metadata: Field<'a>,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn read(id: u64, held: Field<'a>, pending: Field<'a>, more: Field<'a>) -> Read<Self> {
+        let entries = |key, field| {
+            list::<RawEntry<'a>>(key, field)?.iter().map(RawEntry::entry).collect::<Read<Vec<Entry<'a>>>>()
+        };
+        let (held, pending) = (entries("held", held)?, entries("pending", pending)?);
+        Ok(Self { id, held, pending, more: read::flag_or_false("more", more)? })
+    }
+
+    pub(super) fn write(&self, mut object: Object<'_>) {
+        object.number("id", self.id);
+        write_list(object.key("held"), &self.held, Entry::write);
+        write_list(object.key("pending"), &self.pending, Entry::write);
+        object.flag_if_set("more", self.more);
+        object.end();
+    }
+
+    fn into_text(self) -> String {
+        Envelope::new(ServerFrame::Snapshot(self)).to_text()
+    }
+}
+
+impl<'a> RawEntry<'a> {
+    fn entry(&self) -> Read<Entry<'a>> {
+        Ok(Entry {
+            client_id: read::text("clientId", self.client_id)?,
+            mode: read::mode("mode", self.mode)?,
+            name: read::name("name", self.name)??,
+            detail: self.state.map(|_| self.detail()).transpose()?,
+        })
+    }
+
+    fn detail(&self) -> Read<Detail<'a>> {
+        let state = read::text("state", self.state)?;
+        let place = match &*state {
+            "held" => Place::Held(read::token("fencingToken", self.fencing_token)?),
+            "pending" => Place::Queued(read::positive("place", self.place)?),
+            _ => return Err(Problem::with_value("state", &state, "\"held\" or \"pending\"")),
+        };
+        Ok(Detail {
+            place,
+            since: read::instant("since", self.since)?,
+            expires_at: read::instant_if_any("expiresAt", self.expires_at)?,
+            metadata: read::text_if_any("metadata", self.metadata)?,
+        })
+    }
+}
+
+impl Entry<'_> {
+    fn write(&self, mut object: Object<'_>) {
+        match &self.detail {
+            None => {
+                object.text("clientId", &self.client_id);
+                object.word("mode", mode_word(self.mode));
+                object.name("name", self.name.as_name());
+            }
+            Some(detail) => self.write_detail(detail, &mut object),
+        }
+        object.end();
+    }
+
+    fn write_detail(&self, detail: &Detail<'_>, object: &mut Object<'_>) {
+        object.name("name", self.name.as_name());
+        object.word("mode", mode_word(self.mode));
+        object.word("kind", "web");
+        object.word("state", if matches!(detail.place, Place::Held(_)) { "held" } else { "pending" });
+        object.text("clientId", &self.client_id);
+        object.null("owner");
+        object.instant("since", detail.since);
+        match detail.expires_at {
+            Some(at) => object.instant("expiresAt", at),
+            None => object.null("expiresAt"),
+        }
+        match detail.place {
+            Place::Held(token) => {
+                object.null("place");
+                object.number("fencingToken", token.get());
+            }
+            Place::Queued(place) => {
+                object.number("place", place);
+                object.null("fencingToken");
+            }
+        }
+        match &detail.metadata {
+            Some(metadata) => object.text("metadata", metadata),
+            None => object.null("metadata"),
+        }
+    }
+}
