@@ -20,6 +20,36 @@
     install: () => install
   });
 
+  // src/bodies.ts
+  function joinBody(agent, clientId) {
+    return `{"type":"join","agent":${agent},"clientId":${JSON.stringify(clientId)}`;
+  }
+  function requestBody(id, agent, fields) {
+    let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
+    if (fields.mode === "shared") body += ',"mode":"shared"';
+    if (fields.ifAvailable) body += ',"ifAvailable":true';
+    if (fields.steal) body += ',"steal":true';
+    if (fields.metadata !== void 0) body += `,"metadata":${JSON.stringify(fields.metadata)}`;
+    if (fields.maxHold !== void 0) body += `,"maxHoldMs":${fields.maxHold}`;
+    return body;
+  }
+  function abortBody(id) {
+    return `{"type":"abort","id":${id}`;
+  }
+  function releaseBody(id) {
+    return `{"type":"release","id":${id}`;
+  }
+  function queryBody(id) {
+    return `{"type":"query","id":${id}`;
+  }
+  function pongBody(n) {
+    return `{"type":"pong","n":${n}`;
+  }
+  var ACK_BODY = '{"type":"ack"';
+  function frameTail(seq, ack) {
+    return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+  }
+
   // src/errors.ts
   var LOSS_MESSAGES = {
     stolen: "Lock broken by another request with the 'steal' option.",
@@ -133,7 +163,7 @@
       ...typeof rule === "string" && { rule }
     };
     const message = typeof frame.message === "string" ? frame.message : detail.code;
-    return { type: "error", id: frame.id === void 0 ? 0 : positive(frame, "id"), detail, message };
+    return { type: "error", id: frame.id == null ? 0 : positive(frame, "id"), detail, message };
   }
   function infos(frame, field) {
     const list = frame[field];
@@ -170,6 +200,38 @@
   }
   function wrong(frame, field) {
     return new ProtocolError(`${String(frame.type)}: ${field} is missing or has an impossible value`);
+  }
+
+  // src/webidl.ts
+  function defineAccessor(prototype, name, get) {
+    Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
+    Object.defineProperty(prototype, name, { get: withoutPrototype(get), enumerable: true, configurable: true });
+  }
+  function defineGlobal(name, value) {
+    Object.defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
+  }
+  function brandCheck(prototype, accessor) {
+    const descriptors = Object.getOwnPropertyDescriptors(prototype);
+    const probe = accessor === void 0 ? anyGetter(descriptors) : descriptors[accessor]?.get;
+    return (value) => {
+      if (value === void 0 || value === null) throw new TypeError("Illegal invocation");
+      if (probe) probe.call(value);
+      else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
+    };
+  }
+  function anyGetter(descriptors) {
+    return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
+  }
+  function withoutPrototype(get) {
+    const { accessor } = {
+      accessor() {
+        return get.call(this);
+      }
+    };
+    return Object.defineProperty(accessor, "name", { value: get.name, configurable: true });
+  }
+  function repeatMembers(from, to, names) {
+    for (const name of names) Object.defineProperty(to, name, Object.getOwnPropertyDescriptor(from, name) ?? {});
   }
 
   // src/lock.ts
@@ -288,6 +350,7 @@
     mode: { enumerable: true },
     [Symbol.toStringTag]: { value: "Lock", configurable: true }
   });
+  repeatMembers(Lock.prototype, HeldLock.prototype, ["name", "mode"]);
   function clientClosed() {
     return domError("AbortError", "The lockhouse client was closed.");
   }
@@ -576,7 +639,7 @@
       }
     }
     #handle(frame) {
-      if (frame.ack !== void 0) this.#acknowledged(count(frame, "ack"));
+      if (frame.ack != null) this.#acknowledged(count(frame, "ack"));
       switch (frame.type) {
         case "ping":
           this.#pinged(frame);
@@ -592,7 +655,7 @@
       if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
       if (notice.type !== "snapshot") this.#countIn(frame);
       this.#user.noticed(notice);
-      if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit('{"type":"ack"', 0);
+      if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
     }
     #countIn(frame) {
       if (count(frame, "seq") !== this.#received + 1) {
@@ -631,7 +694,7 @@
       this.#backoff.reset();
       this.#lease.answered(ping.answered);
       this.#lease.answerSent(ping.n);
-      this.#transmit(`{"type":"pong","n":${ping.n}`, 0);
+      this.#transmit(pongBody(ping.n), 0);
     }
     #acknowledged(seq) {
       if (!this.#outbox.acknowledge(seq)) throw new ProtocolError(`ack ${seq}, which was never sent`);
@@ -642,8 +705,7 @@
     }
     #transmit(body, seq) {
       this.#unreported = 0;
-      const number = seq > 0 ? `,"seq":${seq}` : "";
-      this.#socket?.send(`${body}${number},"ack":${this.#received}}`);
+      this.#socket?.send(body + frameTail(seq, this.#received));
     }
     #closed(code) {
       const wasGreeted = this.#greeted;
@@ -878,7 +940,7 @@
     #withdraw(request, reason) {
       if (request.hold || this.#open.get(request.id) !== request) return;
       this.#close(request);
-      this.#session.post(`{"type":"abort","id":${request.id}`);
+      this.#session.post(abortBody(request.id));
       request.reject(reason);
     }
     #obey(notice) {
@@ -962,7 +1024,7 @@
         return;
       }
       this.#number += 1;
-      this.#session.post(this.#joinBody());
+      this.#session.post(joinBody(this.#number, this.#clientId));
       this.#endRequests(reason, domError("AbortError", "The client was ended by an operator."));
     }
     #gather(part) {
@@ -976,7 +1038,7 @@
     }
     /** A fresh session: the agent joins and all that is open is asked, in its order. */
     #begin() {
-      this.#session.post(this.#joinBody());
+      this.#session.post(joinBody(this.#number, this.#clientId));
       for (const entry of this.#open.values()) {
         if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
         else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
@@ -1034,75 +1096,13 @@
       this.#open.delete(entry.id);
       if (entry.kind === "request") entry.unwatch?.();
     }
-    #joinBody() {
-      return `{"type":"join","agent":${this.#number},"clientId":${JSON.stringify(this.#clientId)}`;
-    }
   };
-  function requestBody(id, agent, ask) {
-    let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(ask.name)}`;
-    if (ask.mode === "shared") body += ',"mode":"shared"';
-    if (ask.ifAvailable) body += ',"ifAvailable":true';
-    if (ask.steal) body += ',"steal":true';
-    if (ask.metadata !== void 0) body += `,"metadata":${JSON.stringify(ask.metadata)}`;
-    if (ask.maxHold !== void 0) body += `,"maxHoldMs":${ask.maxHold}`;
-    return body;
-  }
-  function releaseBody(id) {
-    return `{"type":"release","id":${id}`;
-  }
-  function queryBody(id) {
-    return `{"type":"query","id":${id}`;
-  }
   function timedOut(ask) {
     return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms.`);
   }
   function outcomeUnknown(ask) {
     const name = JSON.stringify(ask.name.slice(0, 64));
     return domError("OperationError", `outcome unknown: the server was lost while ${name} was being stolen`);
-  }
-
-  // src/environment.ts
-  var scope = globalThis;
-  var ownDocument = scope.document;
-  var sleepers = /* @__PURE__ */ new Set();
-  var isHidden = false;
-  var storageDenied;
-  function checkEnvironment() {
-    if (!isFullyActive()) throw domError("InvalidStateError", "The document is not fully active.");
-    if (isStorageDenied()) throw domError("SecurityError", "Access to the Locks API is denied in this context.");
-  }
-  function isSecure() {
-    return scope.isSecureContext !== false;
-  }
-  function isStorageDenied() {
-    storageDenied ??= scope.origin === "null" || ownDocument !== void 0 && throwsOnStorage();
-    return storageDenied;
-  }
-  function watchLifecycle(sleeper) {
-    if (ownDocument && sleepers.size === 0) {
-      globalThis.addEventListener("pagehide", onPageHide);
-      globalThis.addEventListener("pageshow", onPageShow);
-    }
-    sleepers.add(sleeper);
-    return () => sleepers.delete(sleeper);
-  }
-  function isFullyActive() {
-    return ownDocument === void 0 || ownDocument.defaultView !== null && !isHidden;
-  }
-  function throwsOnStorage() {
-    try {
-      return scope.localStorage === null;
-    } catch {
-      return true;
-    }
-  }
-  function onPageHide() {
-    isHidden = true;
-    for (const sleeper of [...sleepers]) sleeper.sleep();
-  }
-  function onPageShow() {
-    isHidden = false;
-    for (const sleeper of [...sleepers]) sleeper.wake();
   }
 
   // src/conversions.ts
@@ -1118,6 +1118,9 @@
   var LONGEST_HOLD_MS = Number.MAX_SAFE_INTEGER;
   function toDOMString(value) {
     return `${value}`;
+  }
+  function toUSVString(value) {
+    return toDOMString(value).replace(/[\ud800-\udfff]/gu, "\uFFFD");
   }
   function toCallback(value, position) {
     if (typeof value === "function") return value;
@@ -1168,13 +1171,57 @@
     );
   }
   function toOptionalString(value) {
-    return value === void 0 ? void 0 : toDOMString(value);
+    return value === void 0 ? void 0 : toUSVString(value);
   }
   function badMember(member, message) {
     return failure(`Failed to read the '${member}' property from 'LockOptions': ${message}`);
   }
   function failure(message) {
     return new TypeError(`Failed to execute 'request' on 'LockManager': ${message}`);
+  }
+
+  // src/environment.ts
+  var scope = globalThis;
+  var ownDocument = scope.document;
+  var sleepers = /* @__PURE__ */ new Set();
+  var isHidden = false;
+  var storageDenied;
+  function checkEnvironment() {
+    if (!isFullyActive()) throw domError("InvalidStateError", "The document is not fully active.");
+    if (isStorageDenied()) throw domError("SecurityError", "Access to the Locks API is denied in this context.");
+  }
+  function isSecure() {
+    return scope.isSecureContext !== false;
+  }
+  function isStorageDenied() {
+    storageDenied ??= scope.origin === "null" || ownDocument !== void 0 && throwsOnStorage();
+    return storageDenied;
+  }
+  function watchLifecycle(sleeper) {
+    if (ownDocument && sleepers.size === 0) {
+      globalThis.addEventListener("pagehide", onPageHide);
+      globalThis.addEventListener("pageshow", onPageShow);
+    }
+    sleepers.add(sleeper);
+    return () => sleepers.delete(sleeper);
+  }
+  function isFullyActive() {
+    return ownDocument === void 0 || ownDocument.defaultView !== null && !isHidden;
+  }
+  function throwsOnStorage() {
+    try {
+      return scope.localStorage === null;
+    } catch {
+      return true;
+    }
+  }
+  function onPageHide() {
+    isHidden = true;
+    for (const sleeper of [...sleepers]) sleeper.sleep();
+  }
+  function onPageShow() {
+    isHidden = false;
+    for (const sleeper of [...sleepers]) sleeper.wake();
   }
 
   // src/request-all.ts
@@ -1289,6 +1336,7 @@
       newExtendedLockManager = (source) => new _ExtendedLockManager(CONSTRUCT2, source);
     }
   };
+  repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ["query", "request"]);
   function admitted(source, args, wrap) {
     if (args.length < 2) throw tooFewArguments(2, args.length);
     const name = toDOMString(args[0]);
@@ -1402,7 +1450,7 @@
       );
       this.name = bucketOf(this.#url);
       this.onstate = options.onstate ?? null;
-      this.#clientId = options.clientId ?? ownContextId();
+      this.#clientId = toUSVString(options.clientId ?? ownContextId());
       this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
       this.locks = this.bucket(this.name).locks;
       this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
@@ -1479,35 +1527,6 @@
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   }
 
-  // src/webidl.ts
-  function defineAccessor(prototype, name, get) {
-    Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
-    Object.defineProperty(prototype, name, { get: withoutPrototype(get), enumerable: true, configurable: true });
-  }
-  function defineGlobal(name, value) {
-    Object.defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
-  }
-  function brandCheck(prototype, accessor) {
-    const descriptors = Object.getOwnPropertyDescriptors(prototype);
-    const probe = accessor === void 0 ? anyGetter(descriptors) : descriptors[accessor]?.get;
-    return (value) => {
-      if (value === void 0 || value === null) throw new TypeError("Illegal invocation");
-      if (probe) probe.call(value);
-      else if (!Object.prototype.isPrototypeOf.call(prototype, value)) throw new TypeError("Illegal invocation");
-    };
-  }
-  function anyGetter(descriptors) {
-    return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
-  }
-  function withoutPrototype(get) {
-    const { accessor } = {
-      accessor() {
-        return get.call(this);
-      }
-    };
-    return Object.defineProperty(accessor, "name", { value: get.name, configurable: true });
-  }
-
   // src/storage-buckets.ts
   function installStorageBuckets(client) {
     const { StorageBucket } = globalThis;
@@ -1536,10 +1555,11 @@
     defineGlobal("Lock", Lock);
     const locks = newLockManager(client.source(client.name));
     const prototype = navigatorPrototype();
+    const own = globalThis.navigator;
     const checkBrand = brandCheck(prototype);
     defineAccessor(prototype, "locks", function() {
       checkBrand(this);
-      return locks;
+      return this === own ? locks : this.locks;
     });
     installStorageBuckets(client);
     return client;

@@ -1,3 +1,4 @@
+import { abortBody, joinBody, queryBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
@@ -168,7 +169,7 @@ export class Agent {
   #withdraw(request: Request, reason: unknown): void {
     if (request.hold || this.#open.get(request.id) !== request) return;
     this.#close(request);
-    this.#session.post(`{"type":"abort","id":${request.id}`);
+    this.#session.post(abortBody(request.id));
     request.reject(reason);
   }
 
@@ -259,7 +260,7 @@ export class Agent {
       return;
     }
     this.#number += 1;
-    this.#session.post(this.#joinBody());
+    this.#session.post(joinBody(this.#number, this.#clientId));
     this.#endRequests(reason, domError('AbortError', 'The client was ended by an operator.'));
   }
 
@@ -275,7 +276,7 @@ export class Agent {
 
   /** A fresh session: the agent joins and all that is open is asked, in its order. */
   #begin(): void {
-    this.#session.post(this.#joinBody());
+    this.#session.post(joinBody(this.#number, this.#clientId));
     for (const entry of this.#open.values()) {
       if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
       else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
@@ -338,28 +339,6 @@ export class Agent {
     this.#open.delete(entry.id);
     if (entry.kind === 'request') entry.unwatch?.();
   }
-
-  #joinBody(): string {
-    return `{"type":"join","agent":${this.#number},"clientId":${JSON.stringify(this.#clientId)}`;
-  }
-}
-
-function requestBody(id: number, agent: number, ask: Ask): string {
-  let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(ask.name)}`;
-  if (ask.mode === 'shared') body += ',"mode":"shared"';
-  if (ask.ifAvailable) body += ',"ifAvailable":true';
-  if (ask.steal) body += ',"steal":true';
-  if (ask.metadata !== undefined) body += `,"metadata":${JSON.stringify(ask.metadata)}`;
-  if (ask.maxHold !== undefined) body += `,"maxHoldMs":${ask.maxHold}`;
-  return body;
-}
-
-function releaseBody(id: number): string {
-  return `{"type":"release","id":${id}`;
-}
-
-function queryBody(id: number): string {
-  return `{"type":"query","id":${id}`;
 }
 
 function timedOut(ask: Ask): DOMException {

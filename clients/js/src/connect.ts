@@ -1,4 +1,5 @@
 import { Agent } from './agent.js';
+import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError } from './errors.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
@@ -80,7 +81,7 @@ export class LockhouseClient implements Client {
     );
     this.name = bucketOf(this.#url);
     this.onstate = options.onstate ?? null;
-    this.#clientId = options.clientId ?? ownContextId();
+    this.#clientId = toUSVString(options.clientId ?? ownContextId());
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.locks = this.bucket(this.name).locks;
     this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });

@@ -31,6 +31,11 @@ export function toDOMString(value: unknown): string {
   return `${value}`;
 }
 
+/** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
+export function toUSVString(value: unknown): string {
+  return toDOMString(value).replace(/[\ud800-\udfff]/gu, '\ufffd');
+}
+
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
 export function toCallback<F>(value: unknown, position: number): F {
   if (typeof value === 'function') return value as F;
@@ -93,7 +98,7 @@ function toMilliseconds(member: string, value: unknown, least: number, most: num
 }
 
 function toOptionalString(value: unknown): string | undefined {
-  return value === undefined ? undefined : toDOMString(value);
+  return value === undefined ? undefined : toUSVString(value);
 }
 
 function badMember(member: string, message: string): TypeError {

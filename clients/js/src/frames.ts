@@ -131,7 +131,7 @@ function readError(frame: RawFrame): Notice {
     ...(typeof rule === 'string' && { rule }),
   };
   const message = typeof frame.message === 'string' ? frame.message : detail.code;
-  return { type: 'error', id: frame.id === undefined ? 0 : positive(frame, 'id'), detail, message };
+  return { type: 'error', id: frame.id == null ? 0 : positive(frame, 'id'), detail, message };
 }
 
 function infos(frame: RawFrame, field: string): LockInfo[] {

@@ -26,10 +26,12 @@ export function install(url: string | URL, options: ConnectOptions = {}): Client
   defineGlobal('Lock', Lock);
   const locks = newLockManager(client.source(client.name));
   const prototype = navigatorPrototype();
+  // The navigator of another realm of this page answers for itself.
+  const own = (globalThis as Scope).navigator;
   const checkBrand = brandCheck(prototype);
   defineAccessor(prototype, 'locks', function (this: unknown) {
     checkBrand(this);
-    return locks;
+    return this === own ? locks : (this as { locks: unknown }).locks;
   });
   installStorageBuckets(client);
   return client;

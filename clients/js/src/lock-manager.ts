@@ -19,6 +19,7 @@ import type {
   LockOptions,
   RequestOptions,
 } from './types.js';
+import { repeatMembers } from './webidl.js';
 
 /** Where a manager's calls go. */
 export interface Source {
@@ -148,6 +149,8 @@ export class ExtendedLockManager extends LockManager {
     newExtendedLockManager = (source) => new ExtendedLockManager(CONSTRUCT, source);
   }
 }
+
+repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ['query', 'request']);
 
 /** The conversions of request(), then its checks, each in the order of the specification, then the request itself. */
 function admitted(source: Source, args: ArrayLike<unknown>, wrap: (hold: Hold) => Lock): Promise<unknown> {

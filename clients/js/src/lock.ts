@@ -1,5 +1,6 @@
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
 import type { LockMode } from './types.js';
+import { repeatMembers } from './webidl.js';
 
 /** The granted state of one request, shared by all Lock objects that stand for it. */
 export class Hold {
@@ -162,6 +163,8 @@ Object.defineProperties(Lock.prototype, {
   mode: { enumerable: true },
   [Symbol.toStringTag]: { value: 'Lock', configurable: true },
 });
+
+repeatMembers(Lock.prototype, HeldLock.prototype, ['name', 'mode']);
 
 /** The error with which a pending request ends when its client is closed. */
 export function clientClosed(): DOMException {

