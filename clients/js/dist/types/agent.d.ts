@@ -1,0 +1,32 @@
+import { Hold, type Lock } from './lock.js';
+import { Session } from './session.js';
+import type { ConnectionState, LockManagerSnapshot, LockMode, WebSocketLike } from './types.js';
+/** A checked call of `request()`. */
+export interface Ask {
+    readonly name: string;
+    readonly mode: LockMode;
+    readonly ifAvailable: boolean;
+    readonly steal: boolean;
+    readonly signal: AbortSignal | undefined;
+    readonly metadata: string | undefined;
+    readonly maxHold: number | undefined;
+    readonly timeout: number | undefined;
+    readonly callback: (lock: Lock | null) => unknown;
+    /** Makes the object that the callback gets. */
+    readonly wrap: (hold: Hold) => Lock;
+}
+/** One agent of the specification (a window, a worker, a process) with all its requests and locks, in a session of its own. */
+export declare class Agent {
+    #private;
+    constructor(clientId: string, dial: () => WebSocketLike, onstate: (state: ConnectionState) => void);
+    /** The session, to be opened, put to sleep and woken. */
+    get session(): Session;
+    /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */
+    request(ask: Ask): Promise<unknown>;
+    /** Asks for a snapshot: https://w3c.github.io/web-locks/#snapshot-the-lock-state */
+    query(): Promise<LockManagerSnapshot>;
+    /** Runs a step in a task of its own, in order with the callbacks. */
+    runLater(step: () => void): void;
+    /** Ends this agent for good; everything open rejects with an AbortError. */
+    close(): void;
+}

@@ -1,0 +1,18 @@
+/** What a request tells the server. */
+export interface RequestFields {
+    readonly name: string;
+    readonly mode: 'exclusive' | 'shared';
+    readonly ifAvailable: boolean;
+    readonly steal: boolean;
+    readonly metadata: string | undefined;
+    readonly maxHold: number | undefined;
+}
+export declare function joinBody(agent: number, clientId: string): string;
+export declare function requestBody(id: number, agent: number, fields: RequestFields): string;
+export declare function abortBody(id: number): string;
+export declare function releaseBody(id: number): string;
+export declare function queryBody(id: number): string;
+export declare function pongBody(n: number): string;
+export declare const ACK_BODY = "{\"type\":\"ack\"";
+/** The rest of a frame: its number, unless that is 0, and the highest number received. */
+export declare function frameTail(seq: number, ack: number): string;

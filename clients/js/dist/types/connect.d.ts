@@ -1,0 +1,59 @@
+import { type ExtendedLockManager, type Source } from './lock-manager.js';
+import type { ConnectionState, WebSocketConstructor } from './types.js';
+/** How to connect. */
+export interface ConnectOptions {
+    /** The storage bucket whose locks are meant. Default: the `bucket` of the URL's query, else `"default"`. */
+    bucket?: string | undefined;
+    /** The name under which others see this context in snapshots. Default: one UUID per context. */
+    clientId?: string | undefined;
+    /**
+     * Contexts of one bucket share locks only if their partitions are equal. Default: empty, but for a frame below another site one of
+     * its own. A worker cannot know: give it the `partition` of its page's client.
+     */
+    partition?: string | undefined;
+    /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
+    WebSocket?: WebSocketConstructor | undefined;
+    /** As {@link Client.onstate}, set from the beginning. */
+    onstate?: ((state: ConnectionState) => void) | null | undefined;
+}
+/** The locks of one bucket of a server. */
+export interface Bucket {
+    readonly name: string;
+    readonly locks: ExtendedLockManager;
+}
+/** A client of one lockhouse server. */
+export interface Client extends Bucket {
+    /** The partition of this client, to be handed to the workers of a page. */
+    readonly partition: string;
+    /** The state of the connection for {@link locks}. */
+    readonly state: ConnectionState;
+    /** Called with each new {@link state}. */
+    onstate: ((state: ConnectionState) => void) | null;
+    /** Another bucket of the same server; it has a connection of its own, made when it is first asked for. */
+    bucket(name: string): Bucket;
+    /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
+    close(): void;
+}
+/**
+ * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in order.
+ *
+ * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`.
+ *
+ * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such as a SecurityError for
+ * an insecure address in a secure page.
+ */
+export declare function connect(url: string | URL, options?: ConnectOptions): Client;
+/** As {@link connect}, with the sources from which more managers of the same connections can be made. */
+export declare class LockhouseClient implements Client {
+    #private;
+    onstate: ((state: ConnectionState) => void) | null;
+    readonly name: string;
+    readonly partition: string;
+    readonly locks: ExtendedLockManager;
+    constructor(url: string | URL, options: ConnectOptions);
+    get state(): ConnectionState;
+    bucket(name: string): Bucket;
+    /** Where the calls of a manager for this bucket go. */
+    source(bucket: string): Source;
+    close(): void;
+}

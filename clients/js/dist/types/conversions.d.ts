@@ -1,0 +1,23 @@
+import type { LockMode } from './types.js';
+/** The dictionary LockOptions after conversion, and the members that lockhouse adds to it. */
+export interface ConvertedOptions {
+    readonly ifAvailable: boolean;
+    readonly mode: LockMode;
+    readonly signal: AbortSignal | undefined;
+    readonly steal: boolean;
+    readonly maxHold: number | undefined;
+    readonly metadata: string | undefined;
+    readonly timeout: number | undefined;
+}
+/** DOMString. */
+export declare function toDOMString(value: unknown): string;
+/** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
+export declare function toUSVString(value: unknown): string;
+/** The callback function LockGrantedCallback; `position` is that of the argument. */
+export declare function toCallback<F>(value: unknown, position: number): F;
+/** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
+export declare function toLockOptions(value: unknown): ConvertedOptions;
+/** The error of WebIDL for a call with too few arguments. */
+export declare function tooFewArguments(required: number, present: number): TypeError;
+/** The enumeration LockMode; undefined is the default. */
+export declare function toLockMode(value: unknown): LockMode;

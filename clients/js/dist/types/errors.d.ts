@@ -1,0 +1,22 @@
+/** Why a held lock was lost. */
+export type LossReason = 'stolen' | 'expired' | 'terminated' | 'broken';
+/** The AbortError with which a lost lock rejects its released promise and aborts {@link HeldLock.signal}. */
+export interface LockLostError extends DOMException {
+    readonly name: 'AbortError';
+    readonly reason: LossReason;
+}
+/** What a server found wrong: the field, its value and the rule that it broke. Set as `detail` on the error. */
+export interface RefusalDetail {
+    readonly code: string;
+    readonly field?: string;
+    readonly value?: string;
+    readonly rule?: string;
+}
+/** Makes the error for a lock that was lost. */
+export declare function lockLost(reason: LossReason): LockLostError;
+/** Makes the DOMException of this name. */
+export declare function domError(name: string, message: string): DOMException;
+/** Makes the error for a limit that was exceeded; engines that have the newer class get it. */
+export declare function quotaExceeded(message: string): DOMException;
+/** Turns an `error` frame of the server into the error that the specification has for it, or the nearest one. */
+export declare function serverError(detail: RefusalDetail, message: string): Error;

@@ -1,0 +1,68 @@
+import type { LossReason, RefusalDetail } from './errors.js';
+import type { LockInfo } from './types.js';
+export interface Welcome {
+    readonly type: 'welcome';
+    readonly session: string;
+    readonly secret: string;
+    readonly resumed: boolean;
+    readonly received: number;
+    readonly leaseMs: number;
+    readonly heartbeatMs: number;
+    readonly frameBytes: number;
+}
+export interface Ping {
+    readonly type: 'ping';
+    readonly n: number;
+    readonly answered: number;
+}
+export interface Fatal {
+    readonly type: 'fatal';
+    readonly code: string;
+    readonly message: string;
+}
+/** What a request or query is told, and what becomes of locks. */
+export type Notice = {
+    readonly type: 'granted';
+    readonly id: number;
+    readonly token: number;
+} | {
+    readonly type: 'refused';
+    readonly id: number;
+} | {
+    readonly type: 'released';
+    readonly id: number;
+} | {
+    readonly type: 'lost';
+    readonly id: number;
+    readonly reason: LossReason;
+} | {
+    readonly type: 'ended';
+    readonly agent: number;
+    readonly reason: LossReason;
+} | {
+    readonly type: 'error';
+    readonly id: number;
+    readonly detail: RefusalDetail;
+    readonly message: string;
+} | {
+    readonly type: 'snapshot';
+    readonly id: number;
+    readonly held: LockInfo[];
+    readonly pending: LockInfo[];
+    readonly more: boolean;
+};
+/** Any frame as it comes: an object whose fields are not yet to be trusted. */
+export type RawFrame = Readonly<Record<string, unknown>>;
+/** A frame that breaks the protocol. */
+export declare class ProtocolError extends Error {
+    readonly name = "ProtocolError";
+}
+/** Reads a message as a frame. */
+export declare function parseFrame(data: unknown): RawFrame;
+export declare function readWelcome(frame: RawFrame): Welcome;
+export declare function readPing(frame: RawFrame): Ping;
+export declare function readFatal(frame: RawFrame): Fatal;
+/** Reads the frames that concern requests, queries, locks and agents. Returns undefined for any other type. */
+export declare function readNotice(frame: RawFrame): Notice | undefined;
+/** An integer of at least 0 that JavaScript holds exactly, which is what every number of the protocol is. */
+export declare function count(frame: RawFrame, field: string): number;

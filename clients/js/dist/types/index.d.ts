@@ -1,0 +1,8 @@
+export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
+export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
+export { install } from './install.js';
+export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
+export { ExtendedLockManager, LockManager } from './lock-manager.js';
+export { currentPartition } from './partition.js';
+export type { LockTarget } from './request-all.js';
+export type { ConnectionState, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, WebSocketConstructor, WebSocketLike, } from './types.js';

@@ -1,0 +1,63 @@
+import { type LockLostError, type LossReason } from './errors.js';
+import type { LockMode } from './types.js';
+/** The granted state of one request, shared by all Lock objects that stand for it. */
+export declare class Hold {
+    #private;
+    readonly name: string;
+    readonly mode: LockMode;
+    constructor(name: string, mode: LockMode, token: number, checkLease: () => void);
+    /** The error of the loss, once the lock is lost. */
+    get loss(): LockLostError | undefined;
+    get token(): number;
+    get signal(): AbortSignal;
+    /** Notes the loss, and returns its error. Nobody is told yet. */
+    lose(reason: LossReason): LockLostError;
+    /** Aborts the signal, whose listeners run at once. */
+    announceLoss(): void;
+}
+/** Makes the Lock of the specification. */
+export declare let newLock: (hold: Hold) => Lock;
+/** Makes the Lock that callbacks of the extended manager get. */
+export declare let newHeldLock: (hold: Hold) => HeldLock;
+/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
+export declare let newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
+/**
+ * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
+ *
+ * Throws a TypeError for anything that is not a Lock of this package.
+ */
+export declare let heldLock: (lock: Lock) => HeldLock;
+/**
+ * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was given to ends.
+ *
+ * See https://w3c.github.io/web-locks/#lock
+ */
+export declare class Lock {
+    #private;
+    protected constructor(...internal: unknown[]);
+    get name(): string;
+    get mode(): LockMode;
+}
+/** A lock with what lockhouse adds to it. */
+export declare class HeldLock extends Lock {
+    #private;
+    protected constructor(...internal: unknown[]);
+    /** Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release does not abort it. */
+    get signal(): AbortSignal;
+    /**
+     * An integer that strictly grows over the grants of the bucket, to be presented with every write to the guarded resource, which
+     * refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+     */
+    get fencingToken(): number;
+}
+/** A lock that is held until it is released, or until the end of the scope in which `await using` declared it. */
+export declare class AcquiredLock extends HeldLock {
+    #private;
+    /** As {@link AcquiredLock.release}. */
+    [Symbol.asyncDispose]: () => Promise<void>;
+    protected constructor(...internal: unknown[]);
+    /** Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock was lost before. */
+    release(): Promise<void>;
+}
+/** The error with which a pending request ends when its client is closed. */
+export declare function clientClosed(): DOMException;

@@ -1,0 +1,29 @@
+/**
+ * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a resume sends again),
+ * and behind them, in order, those that wait for room in it.
+ */
+export declare class Outbox {
+    #private;
+    /** The number of the last frame that was given one. */
+    get lastSeq(): number;
+    /** Whether no more requests should be taken; what ends them still may. */
+    get isFull(): boolean;
+    /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
+    number(body: string): number;
+    /** Puts an unnumbered body behind what waits. Returns false if nothing does, so that it may be sent at once. */
+    queueBehind(body: string): boolean;
+    /** Drops what the other side has processed. Returns false if it says more than was ever sent. */
+    acknowledge(seq: number): boolean;
+    /** Takes the next waiting frame that now may be sent; `seq` is 0 for an unnumbered one. */
+    next(): {
+        body: string;
+        seq: number;
+    } | undefined;
+    /** Forgets the unnumbered frames that wait: after a resume they are asked anew. */
+    dropUnnumbered(): void;
+    /** The unacknowledged frames, to be sent again after a resume. */
+    unacknowledged(): {
+        body: string;
+        seq: number;
+    }[];
+}

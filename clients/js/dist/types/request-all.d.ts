@@ -1,0 +1,17 @@
+import type { Agent } from './agent.js';
+import { type ConvertedOptions } from './conversions.js';
+import { type HeldLock } from './lock.js';
+import type { LockMode } from './types.js';
+/** One of several locks: its name, or its name and its own mode. */
+export type LockTarget = string | {
+    readonly name: string;
+    readonly mode?: LockMode | undefined;
+};
+export interface Target {
+    readonly name: string;
+    readonly mode: LockMode;
+}
+/** Copies the targets, each name once in its strongest mode, sorted by code units. */
+export declare function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[];
+/** Takes each lock inside the callback of the one before, and calls back with all of them while all are held. */
+export declare function requestInOrder(agent: Agent, targets: readonly Target[], options: ConvertedOptions, callback: (locks: HeldLock[] | null) => unknown): Promise<unknown>;

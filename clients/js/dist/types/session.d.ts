@@ -1,0 +1,41 @@
+import { type LossReason } from './errors.js';
+import { type Notice, ProtocolError } from './frames.js';
+import type { ConnectionState, WebSocketLike } from './types.js';
+/** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
+export interface SessionUser {
+    /** A fresh session has begun: everything that is pending has to be sent. */
+    begun(): void;
+    /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
+    resumed(): void;
+    /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
+    ended(reason: LossReason, failure?: Error): void;
+    noticed(notice: Notice): void;
+    stateChanged(state: ConnectionState): void;
+}
+/** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
+export declare class Session {
+    #private;
+    constructor(dial: () => WebSocketLike, user: SessionUser);
+    /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
+    open(): void;
+    /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */
+    post(body: string): boolean;
+    /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
+    ask(body: string): void;
+    /** Whether the deadline of the lease has passed. If so, the session is over, and this client connects anew. */
+    isOverdue(): boolean;
+    /** Ends the session, on the server too, and connects anew. */
+    abandon(reason: LossReason, failure?: Error): void;
+    /** Ends the session because the server broke the protocol: nothing that it said can be relied on. */
+    accuse(error: ProtocolError): void;
+    /** Ends the session and stays away until {@link wake}: the page is being put into the back/forward cache. */
+    sleep(): void;
+    wake(): void;
+    /** Ends the session for good. */
+    close(): void;
+    get state(): ConnectionState;
+    /** The longest frame, in bytes, that the server takes. */
+    get frameBytes(): number;
+    /** Whether so much waits to be sent that no more requests should be taken. */
+    get isFull(): boolean;
+}

@@ -1,0 +1,50 @@
+import type { HeldLock, Lock } from './lock.js';
+/** `"exclusive"`: one holder at a time. `"shared"`: any number of shared holders together, and no exclusive one. */
+export type LockMode = 'exclusive' | 'shared';
+/** The options of the specification. */
+export interface LockOptions {
+    /** Default `"exclusive"`. */
+    mode?: LockMode | undefined;
+    /** Call back with null at once, instead of waiting, when the lock is not to be had without waiting. */
+    ifAvailable?: boolean | undefined;
+    /** Take the lock from whoever holds it, ahead of all who wait. The former holder's code keeps running. */
+    steal?: boolean | undefined;
+    /** Gives the request up when aborted before the grant; ignored after it. */
+    signal?: AbortSignal | undefined;
+}
+/** The options of the specification and those of lockhouse. */
+export interface RequestOptions extends LockOptions {
+    /** The lock is lost, with the reason `"expired"`, when held for this many milliseconds. */
+    maxHold?: number | undefined;
+    /** A text that others see beside the lock in detailed snapshots and refusals. */
+    metadata?: string | undefined;
+    /** Milliseconds after which a request that still waits rejects with a TimeoutError. */
+    timeout?: number | undefined;
+}
+/** One entry of a snapshot. */
+export interface LockInfo {
+    clientId: string;
+    mode: LockMode;
+    name: string;
+}
+/** What `query()` resolves to: one consistent cut, which may be out of date by the time anybody sees it. */
+export interface LockManagerSnapshot {
+    held: LockInfo[];
+    pending: LockInfo[];
+}
+/** Runs while the lock is held, which it is until what this returns settles. */
+export type LockGrantedCallback<T, L extends Lock | null = Lock | null> = (lock: L) => T | PromiseLike<T>;
+/** As {@link LockGrantedCallback}, with the lock of the extended manager. */
+export type HeldLockCallback<T> = (lock: HeldLock | null) => T | PromiseLike<T>;
+/** `connecting` until the first welcome, then `open`; `lost` while the connection is down and being renewed; `closed` for good. */
+export type ConnectionState = 'connecting' | 'open' | 'lost' | 'closed';
+/** As much of the WebSocket interface as this client uses; that of browsers and that of the package `ws` both have it. */
+export interface WebSocketLike {
+    onopen: ((event: never) => void) | null;
+    onmessage: ((event: never) => void) | null;
+    onerror: ((event: never) => void) | null;
+    onclose: ((event: never) => void) | null;
+    send(data: string): void;
+    close(code?: number, reason?: string): void;
+}
+export type WebSocketConstructor = new (url: string, protocols: string) => WebSocketLike;

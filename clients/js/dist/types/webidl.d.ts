@@ -1,0 +1,8 @@
+/** Defines a read-only attribute as WebIDL does. */
+export declare function defineAccessor(prototype: object, name: string, get: (this: unknown) => unknown): void;
+/** Defines a class or object on the global object as WebIDL does for interfaces. */
+export declare function defineGlobal(name: string, value: unknown): void;
+/** The check that `this` is a platform object with this prototype: one of its own accessors throws a TypeError for others. */
+export declare function brandCheck(prototype: object, accessor?: string): (value: unknown) => void;
+/** Repeats members on the prototype of a subclass, where a checker that starts from an object looks for them first. */
+export declare function repeatMembers(from: object, to: object, names: readonly string[]): void;

@@ -1,0 +1,351 @@
+import { abortBody, joinBody, queryBody, releaseBody, requestBody } from './bodies.js';
+import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
+import { type Notice, ProtocolError } from './frames.js';
+import { clientClosed, Hold, type Lock } from './lock.js';
+import { utf8Length } from './names.js';
+import { Session } from './session.js';
+import { TaskQueue } from './tasks.js';
+import type { ConnectionState, LockInfo, LockManagerSnapshot, LockMode, WebSocketLike } from './types.js';
+
+/** A checked call of `request()`. */
+export interface Ask {
+  readonly name: string;
+  readonly mode: LockMode;
+  readonly ifAvailable: boolean;
+  readonly steal: boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly metadata: string | undefined;
+  readonly maxHold: number | undefined;
+  readonly timeout: number | undefined;
+  readonly callback: (lock: Lock | null) => unknown;
+  /** Makes the object that the callback gets. */
+  readonly wrap: (hold: Hold) => Lock;
+}
+
+/** A request from its asking to its end; held once it has a hold. */
+interface Request {
+  readonly kind: 'request';
+  id: number;
+  readonly ask: Ask;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (reason: unknown) => void;
+  hold: Hold | undefined;
+  /** Whether a server may have seen it. */
+  asked: boolean;
+  /** Stops listening to the signal and the clock, if there is either. */
+  unwatch: (() => void) | undefined;
+}
+
+interface Query {
+  readonly kind: 'query';
+  id: number;
+  readonly resolve: (snapshot: LockManagerSnapshot) => void;
+  readonly reject: (reason: unknown) => void;
+  held: LockInfo[];
+  pending: LockInfo[];
+}
+
+/** More open requests, locks and queries than any server would take. */
+const OPEN_LIMIT = 262_144;
+/** What `seq`, `ack` and the braces may add to the body of a frame. */
+const FRAME_OVERHEAD_BYTES = 64;
+/** setTimeout takes no longer time; a limit beyond it is none. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** One agent of the specification (a window, a worker, a process) with all its requests and locks, in a session of its own. */
+export class Agent {
+  readonly #clientId: string;
+  readonly #session: Session;
+  readonly #tasks = new TaskQueue();
+  readonly #onstate: (state: ConnectionState) => void;
+  /** All that is open, by id and so in the order of asking. */
+  readonly #open = new Map<number, Request | Query>();
+  #lastId = 0;
+  #number = 1;
+
+  constructor(clientId: string, dial: () => WebSocketLike, onstate: (state: ConnectionState) => void) {
+    this.#clientId = clientId;
+    this.#onstate = onstate;
+    this.#session = new Session(dial, {
+      begun: () => this.#begin(),
+      resumed: () => this.#askQueriesAnew(),
+      ended: (reason, failure) => this.#endAll(reason, failure),
+      noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
+      stateChanged: (state) => this.#onstate(state),
+    });
+  }
+
+  /** The session, to be opened, put to sleep and woken. */
+  get session(): Session {
+    return this.#session;
+  }
+
+  /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */
+  request(ask: Ask): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#admit();
+      const id = this.#lastId + 1;
+      const body = requestBody(id, this.#number, ask);
+      this.#checkSize(body);
+      this.#lastId = id;
+      const request: Request = {
+        kind: 'request',
+        id,
+        ask,
+        resolve,
+        reject,
+        hold: undefined,
+        asked: false,
+        unwatch: undefined,
+      };
+      this.#open.set(id, request);
+      if (ask.signal || ask.timeout !== undefined) this.#watch(request);
+      request.asked = this.#session.post(body);
+    });
+  }
+
+  /** Asks for a snapshot: https://w3c.github.io/web-locks/#snapshot-the-lock-state */
+  query(): Promise<LockManagerSnapshot> {
+    return new Promise((resolve, reject) => {
+      this.#admit();
+      this.#lastId += 1;
+      const id = this.#lastId;
+      this.#open.set(id, { kind: 'query', id, resolve, reject, held: [], pending: [] });
+      this.#session.ask(queryBody(id));
+    });
+  }
+
+  /** Runs a step in a task of its own, in order with the callbacks. */
+  runLater(step: () => void): void {
+    this.#tasks.later(step);
+  }
+
+  /** Ends this agent for good; everything open rejects with an AbortError. */
+  close(): void {
+    if (this.#session.state === 'closed') return;
+    this.#session.close();
+    this.#endAll('terminated', clientClosed());
+  }
+
+  #admit(): void {
+    if (this.#session.state === 'closed') throw domError('InvalidStateError', 'The lockhouse client is closed.');
+    if (this.#open.size >= OPEN_LIMIT || this.#session.isFull) {
+      throw quotaExceeded(
+        `requests: ${this.#open.size} are open or waiting to be sent, but at most ${OPEN_LIMIT} are allowed`,
+      );
+    }
+  }
+
+  /** A frame that is too large would cost the whole connection, so it is refused here. */
+  #checkSize(body: string): void {
+    const allowed = this.#session.frameBytes - FRAME_OVERHEAD_BYTES;
+    if (body.length * 3 <= allowed) return;
+    const bytes = utf8Length(body);
+    if (bytes > allowed) {
+      throw quotaExceeded(`name and metadata: ${bytes} bytes as JSON, but a frame has at most ${allowed} bytes`);
+    }
+  }
+
+  /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
+  #watch(request: Request): void {
+    const { signal, timeout } = request.ask;
+    const onabort = (): void => {
+      // Scripts can dispatch an abort event without aborting.
+      if (signal?.aborted) this.#withdraw(request, signal.reason);
+    };
+    // A capturing listener runs before the listeners of the page, as the specification's abort algorithm does.
+    signal?.addEventListener('abort', onabort, { capture: true });
+    const timer =
+      timeout === undefined || timeout > LONGEST_TIMEOUT_MS
+        ? undefined
+        : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
+    request.unwatch = () => {
+      signal?.removeEventListener('abort', onabort, { capture: true });
+      clearTimeout(timer);
+      request.unwatch = undefined;
+    };
+  }
+
+  #withdraw(request: Request, reason: unknown): void {
+    if (request.hold || this.#open.get(request.id) !== request) return;
+    this.#close(request);
+    this.#session.post(abortBody(request.id));
+    request.reject(reason);
+  }
+
+  #obey(notice: Notice): void {
+    switch (notice.type) {
+      case 'granted':
+        this.#start(notice.id, notice.token);
+        return;
+      case 'refused':
+        this.#callBackWithNull(notice.id);
+        return;
+      case 'lost':
+        this.#lose(notice.id, notice.reason);
+        return;
+      case 'ended':
+        this.#agentEnded(notice.agent, notice.reason);
+        return;
+      case 'snapshot':
+        this.#gather(notice);
+        return;
+      case 'error': {
+        const entry = this.#open.get(notice.id);
+        if (entry && !(entry.kind === 'request' && entry.hold)) {
+          this.#close(entry);
+          entry.reject(serverError(notice.detail, notice.message));
+        }
+        return;
+      }
+      case 'released':
+        return;
+    }
+  }
+
+  /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
+  #start(id: number, token: number): void {
+    if (this.#session.isOverdue()) return;
+    const request = this.#open.get(id);
+    if (!request) {
+      if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
+      else this.#session.post(releaseBody(id));
+      return;
+    }
+    if (request.kind !== 'request' || request.hold) {
+      this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+      return;
+    }
+    request.unwatch?.();
+    const { name, mode, callback, wrap } = request.ask;
+    const hold = new Hold(name, mode, token, () => this.#session.isOverdue());
+    request.hold = hold;
+    const waiting = new Promise<unknown>((resolve) => resolve(callback(wrap(hold))));
+    waiting.then(
+      (value) => this.#release(request, hold) && request.resolve(value),
+      (error) => this.#release(request, hold) && request.reject(error),
+    );
+  }
+
+  /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
+  #release(request: Request, hold: Hold): boolean {
+    if (hold.loss || this.#session.isOverdue()) return false;
+    this.#open.delete(request.id);
+    this.#session.post(releaseBody(request.id));
+    return true;
+  }
+
+  #callBackWithNull(id: number): void {
+    if (this.#session.isOverdue()) return;
+    const request = this.#open.get(id);
+    if (request?.kind !== 'request' || request.hold) return;
+    this.#close(request);
+    try {
+      request.resolve(request.ask.callback(null));
+    } catch (error) {
+      request.reject(error);
+    }
+  }
+
+  #lose(id: number, reason: LossReason): void {
+    const request = this.#open.get(id);
+    // A lock that was released meanwhile ended well, whatever became of it on the server.
+    if (request?.kind === 'request' && request.hold) this.#tellLoss([request], reason);
+  }
+
+  #agentEnded(agent: number, reason: LossReason): void {
+    if (agent !== this.#number) return;
+    if (reason === 'expired') {
+      this.#session.abandon('expired');
+      return;
+    }
+    this.#number += 1;
+    this.#session.post(joinBody(this.#number, this.#clientId));
+    this.#endRequests(reason, domError('AbortError', 'The client was ended by an operator.'));
+  }
+
+  #gather(part: Extract<Notice, { type: 'snapshot' }>): void {
+    const query = this.#open.get(part.id);
+    if (query?.kind !== 'query') return;
+    query.held = query.held.concat(part.held);
+    query.pending = query.pending.concat(part.pending);
+    if (part.more) return;
+    this.#open.delete(query.id);
+    query.resolve({ held: query.held, pending: query.pending });
+  }
+
+  /** A fresh session: the agent joins and all that is open is asked, in its order. */
+  #begin(): void {
+    this.#session.post(joinBody(this.#number, this.#clientId));
+    for (const entry of this.#open.values()) {
+      if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
+      else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+    }
+  }
+
+  /** Ids must grow, so a query that is asked again gets a new one. */
+  #askQueriesAnew(): void {
+    for (const query of [...this.#open.values()]) {
+      if (query.kind !== 'query') continue;
+      this.#open.delete(query.id);
+      this.#lastId += 1;
+      query.id = this.#lastId;
+      query.held = [];
+      query.pending = [];
+      this.#open.set(query.id, query);
+      this.#session.ask(queryBody(query.id));
+    }
+  }
+
+  /** The session is over: locks are lost, and what is pending fails or waits to be asked again. */
+  #endAll(reason: LossReason, failure: Error | undefined): void {
+    this.#tasks.clear();
+    for (const query of this.#open.values()) {
+      if (query.kind !== 'query') continue;
+      query.held = [];
+      query.pending = [];
+      if (failure) {
+        this.#open.delete(query.id);
+        query.reject(failure);
+      }
+    }
+    this.#endRequests(reason, failure);
+  }
+
+  #endRequests(reason: LossReason, failure: Error | undefined): void {
+    const held: Request[] = [];
+    for (const request of this.#open.values()) {
+      if (request.kind === 'query') continue;
+      if (request.hold) {
+        held.push(request);
+      } else if (failure || (request.ask.steal && request.asked)) {
+        this.#close(request);
+        request.reject(failure ?? outcomeUnknown(request.ask));
+      }
+    }
+    this.#tellLoss(held, reason);
+  }
+
+  /** Changes all state first, since listeners of the signals run at once. */
+  #tellLoss(held: Request[], reason: LossReason): void {
+    for (const request of held) {
+      this.#open.delete(request.id);
+      request.reject(request.hold?.lose(reason));
+    }
+    for (const request of held) request.hold?.announceLoss();
+  }
+
+  #close(entry: Request | Query): void {
+    this.#open.delete(entry.id);
+    if (entry.kind === 'request') entry.unwatch?.();
+  }
+}
+
+function timedOut(ask: Ask): DOMException {
+  return domError('TimeoutError', `The lock was not granted within ${ask.timeout} ms.`);
+}
+
+function outcomeUnknown(ask: Ask): DOMException {
+  const name = JSON.stringify(ask.name.slice(0, 64));
+  return domError('OperationError', `outcome unknown: the server was lost while ${name} was being stolen`);
+}

@@ -1,0 +1,50 @@
+// The frames that this client writes, as JSON text without the closing brace, before which the session puts `seq` and `ack`.
+// They are concatenated rather than stringified, since every lock costs two of them.
+
+/** What a request tells the server. */
+export interface RequestFields {
+  readonly name: string;
+  readonly mode: 'exclusive' | 'shared';
+  readonly ifAvailable: boolean;
+  readonly steal: boolean;
+  readonly metadata: string | undefined;
+  readonly maxHold: number | undefined;
+}
+
+export function joinBody(agent: number, clientId: string): string {
+  return `{"type":"join","agent":${agent},"clientId":${JSON.stringify(clientId)}`;
+}
+
+export function requestBody(id: number, agent: number, fields: RequestFields): string {
+  // JSON.stringify writes a lone surrogate as its escape, as the protocol asks.
+  let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
+  if (fields.mode === 'shared') body += ',"mode":"shared"';
+  if (fields.ifAvailable) body += ',"ifAvailable":true';
+  if (fields.steal) body += ',"steal":true';
+  if (fields.metadata !== undefined) body += `,"metadata":${JSON.stringify(fields.metadata)}`;
+  if (fields.maxHold !== undefined) body += `,"maxHoldMs":${fields.maxHold}`;
+  return body;
+}
+
+export function abortBody(id: number): string {
+  return `{"type":"abort","id":${id}`;
+}
+
+export function releaseBody(id: number): string {
+  return `{"type":"release","id":${id}`;
+}
+
+export function queryBody(id: number): string {
+  return `{"type":"query","id":${id}`;
+}
+
+export function pongBody(n: number): string {
+  return `{"type":"pong","n":${n}`;
+}
+
+export const ACK_BODY = '{"type":"ack"';
+
+/** The rest of a frame: its number, unless that is 0, and the highest number received. */
+export function frameTail(seq: number, ack: number): string {
+  return seq > 0 ? `,"seq":${seq},"ack":${ack}}` : `,"ack":${ack}}`;
+}

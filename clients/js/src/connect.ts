@@ -1,0 +1,172 @@
+import { Agent } from './agent.js';
+import { toUSVString } from './conversions.js';
+import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
+import { domError } from './errors.js';
+import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
+import { currentPartition } from './partition.js';
+import type { ConnectionState, WebSocketConstructor } from './types.js';
+import { bucketOf, scoped, serverUrl } from './url.js';
+
+/** How to connect. */
+export interface ConnectOptions {
+  /** The storage bucket whose locks are meant. Default: the `bucket` of the URL's query, else `"default"`. */
+  bucket?: string | undefined;
+  /** The name under which others see this context in snapshots. Default: one UUID per context. */
+  clientId?: string | undefined;
+  /**
+   * Contexts of one bucket share locks only if their partitions are equal. Default: empty, but for a frame below another site one of
+   * its own. A worker cannot know: give it the `partition` of its page's client.
+   */
+  partition?: string | undefined;
+  /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
+  WebSocket?: WebSocketConstructor | undefined;
+  /** As {@link Client.onstate}, set from the beginning. */
+  onstate?: ((state: ConnectionState) => void) | null | undefined;
+}
+
+/** The locks of one bucket of a server. */
+export interface Bucket {
+  readonly name: string;
+  readonly locks: ExtendedLockManager;
+}
+
+/** A client of one lockhouse server. */
+export interface Client extends Bucket {
+  /** The partition of this client, to be handed to the workers of a page. */
+  readonly partition: string;
+  /** The state of the connection for {@link locks}. */
+  readonly state: ConnectionState;
+  /** Called with each new {@link state}. */
+  onstate: ((state: ConnectionState) => void) | null;
+  /** Another bucket of the same server; it has a connection of its own, made when it is first asked for. */
+  bucket(name: string): Bucket;
+  /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
+  close(): void;
+}
+
+let contextId: string | undefined;
+
+/**
+ * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in order.
+ *
+ * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`.
+ *
+ * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such as a SecurityError for
+ * an insecure address in a secure page.
+ */
+export function connect(url: string | URL, options: ConnectOptions = {}): Client {
+  return new LockhouseClient(url, options);
+}
+
+/** As {@link connect}, with the sources from which more managers of the same connections can be made. */
+export class LockhouseClient implements Client {
+  onstate: ((state: ConnectionState) => void) | null;
+  readonly name: string;
+  readonly partition: string;
+  readonly locks: ExtendedLockManager;
+  readonly #url: URL;
+  readonly #clientId: string;
+  readonly #WebSocket: WebSocketConstructor | undefined;
+  readonly #agents = new Map<string, Agent>();
+  readonly #buckets = new Map<string, Bucket>();
+  readonly #unwatch: () => void;
+  #state: ConnectionState = 'connecting';
+
+  constructor(url: string | URL, options: ConnectOptions) {
+    const server = serverUrl(url);
+    this.partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
+    this.#url = scoped(
+      server,
+      options.bucket === undefined ? { partition: this.partition } : { ...options, partition: this.partition },
+    );
+    this.name = bucketOf(this.#url);
+    this.onstate = options.onstate ?? null;
+    this.#clientId = toUSVString(options.clientId ?? ownContextId());
+    this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
+    this.locks = this.bucket(this.name).locks;
+    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
+    if (isStorageDenied() || !isSecure()) {
+      this.#state = 'closed';
+      return;
+    }
+    if (!this.#WebSocket) {
+      throw new TypeError(
+        'WebSocket: this platform has none, so the option must give a constructor, such as that of ws',
+      );
+    }
+    this.#agent(this.name);
+    // Whoever sets onstate right after connect() is told of the beginning, too.
+    queueMicrotask(() => this.#state === 'connecting' && this.onstate?.('connecting'));
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  bucket(name: string): Bucket {
+    const key = `${name}`;
+    const existing = this.#buckets.get(key);
+    if (existing) return existing;
+    const bucket = { name: key, locks: newExtendedLockManager(this.source(key)) };
+    this.#buckets.set(key, bucket);
+    return bucket;
+  }
+
+  /** Where the calls of a manager for this bucket go. */
+  source(bucket: string): Source {
+    return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
+  }
+
+  close(): void {
+    this.#unwatch();
+    this.#setState('closed');
+    for (const agent of [...this.#agents.values()]) agent.close();
+  }
+
+  #admit(): void {
+    checkEnvironment();
+    if (!isSecure()) throw domError('SecurityError', 'Locks are to be had in secure contexts only.');
+    if (this.#state === 'closed') throw domError('InvalidStateError', 'The lockhouse client is closed.');
+  }
+
+  #agent(bucket: string): Agent {
+    const existing = this.#agents.get(bucket);
+    if (existing) return existing;
+    const url = scoped(this.#url, { bucket }).href;
+    const WebSocket = this.#WebSocket as WebSocketConstructor;
+    const onstate = bucket === this.name ? (state: ConnectionState) => this.#setState(state) : () => {};
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), onstate);
+    agent.session.open();
+    this.#agents.set(bucket, agent);
+    return agent;
+  }
+
+  #setState(state: ConnectionState): void {
+    if (this.#state === 'closed' || this.#state === state) return;
+    this.#state = state;
+    this.onstate?.(state);
+  }
+
+  #sleep(): void {
+    for (const agent of this.#agents.values()) agent.session.sleep();
+  }
+
+  #wake(): void {
+    for (const agent of this.#agents.values()) agent.session.wake();
+  }
+}
+
+/** One id for all clients of this context. */
+function ownContextId(): string {
+  contextId ??= typeof crypto.randomUUID === 'function' ? crypto.randomUUID() : randomId();
+  return contextId;
+}
+
+/** A random UUID (version 4) where crypto.randomUUID is missing, as in insecure contexts. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}

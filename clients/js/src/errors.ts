@@ -1,0 +1,63 @@
+/** Why a held lock was lost. */
+export type LossReason = 'stolen' | 'expired' | 'terminated' | 'broken';
+
+/** The AbortError with which a lost lock rejects its released promise and aborts {@link HeldLock.signal}. */
+export interface LockLostError extends DOMException {
+  readonly name: 'AbortError';
+  readonly reason: LossReason;
+}
+
+/** What a server found wrong: the field, its value and the rule that it broke. Set as `detail` on the error. */
+export interface RefusalDetail {
+  readonly code: string;
+  readonly field?: string;
+  readonly value?: string;
+  readonly rule?: string;
+}
+
+const LOSS_MESSAGES: Record<LossReason, string> = {
+  stolen: "Lock broken by another request with the 'steal' option.",
+  expired: 'The lock expired: its maxHold or the lease of its client has run out.',
+  terminated: 'The lock ended with the session or the agent that held it.',
+  broken: 'The lock was broken by an operator.',
+};
+
+/** Makes the error for a lock that was lost. */
+export function lockLost(reason: LossReason): LockLostError {
+  return decorated(new DOMException(LOSS_MESSAGES[reason], 'AbortError'), 'reason', reason) as LockLostError;
+}
+
+/** Makes the DOMException of this name. */
+export function domError(name: string, message: string): DOMException {
+  return new DOMException(message, name);
+}
+
+/** Makes the error for a limit that was exceeded; engines that have the newer class get it. */
+export function quotaExceeded(message: string): DOMException {
+  const scope = globalThis as { QuotaExceededError?: new (message: string) => DOMException };
+  return scope.QuotaExceededError ? new scope.QuotaExceededError(message) : domError('QuotaExceededError', message);
+}
+
+/** Turns an `error` frame of the server into the error that the specification has for it, or the nearest one. */
+export function serverError(detail: RefusalDetail, message: string): Error {
+  return decorated(errorFor(detail.code, message), 'detail', detail);
+}
+
+function errorFor(code: string, message: string): Error {
+  switch (code) {
+    case 'not_supported':
+      return domError('NotSupportedError', message);
+    case 'quota_exceeded':
+      return quotaExceeded(message);
+    case 'unknown_agent':
+      return domError('InvalidStateError', message);
+    case 'bad_frame':
+      return new TypeError(message);
+    default:
+      return domError('OperationError', message);
+  }
+}
+
+function decorated<E extends Error>(error: E, key: string, value: unknown): E {
+  return Object.defineProperty(error, key, { value, enumerable: true, configurable: true });
+}

@@ -1,0 +1,178 @@
+import type { LossReason, RefusalDetail } from './errors.js';
+import type { LockInfo, LockMode } from './types.js';
+
+// The frames of PROTOCOL.md as this client reads them: what the server sends is checked field by field before anything acts on it.
+
+export interface Welcome {
+  readonly type: 'welcome';
+  readonly session: string;
+  readonly secret: string;
+  readonly resumed: boolean;
+  readonly received: number;
+  readonly leaseMs: number;
+  readonly heartbeatMs: number;
+  readonly frameBytes: number;
+}
+
+export interface Ping {
+  readonly type: 'ping';
+  readonly n: number;
+  readonly answered: number;
+}
+
+export interface Fatal {
+  readonly type: 'fatal';
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a request or query is told, and what becomes of locks. */
+export type Notice =
+  | { readonly type: 'granted'; readonly id: number; readonly token: number }
+  | { readonly type: 'refused'; readonly id: number }
+  | { readonly type: 'released'; readonly id: number }
+  | { readonly type: 'lost'; readonly id: number; readonly reason: LossReason }
+  | { readonly type: 'ended'; readonly agent: number; readonly reason: LossReason }
+  | { readonly type: 'error'; readonly id: number; readonly detail: RefusalDetail; readonly message: string }
+  | {
+      readonly type: 'snapshot';
+      readonly id: number;
+      readonly held: LockInfo[];
+      readonly pending: LockInfo[];
+      readonly more: boolean;
+    };
+
+/** Any frame as it comes: an object whose fields are not yet to be trusted. */
+export type RawFrame = Readonly<Record<string, unknown>>;
+
+/** A frame that breaks the protocol. */
+export class ProtocolError extends Error {
+  override readonly name = 'ProtocolError';
+}
+
+/** Reads a message as a frame. */
+export function parseFrame(data: unknown): RawFrame {
+  if (typeof data !== 'string') throw new ProtocolError('a message that is not text');
+  let frame: unknown;
+  try {
+    frame = JSON.parse(data);
+  } catch {
+    throw new ProtocolError('a message that is not JSON');
+  }
+  if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) throw new ProtocolError('not a JSON object');
+  return frame as RawFrame;
+}
+
+export function readWelcome(frame: RawFrame): Welcome {
+  const limits = frame.limits;
+  const frameBytes = typeof limits === 'object' && limits !== null ? (limits as RawFrame).frameBytes : undefined;
+  return {
+    type: 'welcome',
+    session: text(frame, 'session'),
+    secret: text(frame, 'secret'),
+    resumed: flag(frame, 'resumed'),
+    received: count(frame, 'received'),
+    leaseMs: positive(frame, 'leaseMs'),
+    heartbeatMs: positive(frame, 'heartbeatMs'),
+    frameBytes: typeof frameBytes === 'number' ? frameBytes : 65_536,
+  };
+}
+
+export function readPing(frame: RawFrame): Ping {
+  return { type: 'ping', n: positive(frame, 'n'), answered: count(frame, 'answered') };
+}
+
+export function readFatal(frame: RawFrame): Fatal {
+  const { code, message } = frame;
+  return { type: 'fatal', code: String(code), message: typeof message === 'string' ? message : String(code) };
+}
+
+/** Reads the frames that concern requests, queries, locks and agents. Returns undefined for any other type. */
+export function readNotice(frame: RawFrame): Notice | undefined {
+  switch (frame.type) {
+    case 'granted':
+      return { type: 'granted', id: positive(frame, 'id'), token: count(frame, 'token') };
+    case 'refused':
+    case 'released':
+      return { type: frame.type, id: positive(frame, 'id') };
+    case 'lost':
+      return { type: 'lost', id: positive(frame, 'id'), reason: lossReason(frame) };
+    case 'ended':
+      return { type: 'ended', agent: positive(frame, 'agent'), reason: lossReason(frame) };
+    case 'error':
+      return readError(frame);
+    case 'snapshot':
+      return {
+        type: 'snapshot',
+        id: positive(frame, 'id'),
+        held: infos(frame, 'held'),
+        pending: infos(frame, 'pending'),
+        more: flag(frame, 'more'),
+      };
+    default:
+      return undefined;
+  }
+}
+
+/** An integer of at least 0 that JavaScript holds exactly, which is what every number of the protocol is. */
+export function count(frame: RawFrame, field: string): number {
+  const value = frame[field];
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw wrong(frame, field);
+  return value;
+}
+
+/** The `error` frame; one that names no request has the id 0. */
+function readError(frame: RawFrame): Notice {
+  const { field, value, rule } = frame;
+  const detail: RefusalDetail = {
+    code: text(frame, 'code'),
+    ...(typeof field === 'string' && { field }),
+    ...(typeof value === 'string' && { value }),
+    ...(typeof rule === 'string' && { rule }),
+  };
+  const message = typeof frame.message === 'string' ? frame.message : detail.code;
+  return { type: 'error', id: frame.id == null ? 0 : positive(frame, 'id'), detail, message };
+}
+
+function infos(frame: RawFrame, field: string): LockInfo[] {
+  const list = frame[field];
+  if (!Array.isArray(list)) throw wrong(frame, field);
+  return list.map((entry: unknown) => {
+    const info = (typeof entry === 'object' ? entry : null) as RawFrame | null;
+    const mode = info?.mode;
+    if (!info || !isMode(mode)) throw wrong(frame, field);
+    return { clientId: text(info, 'clientId'), mode, name: text(info, 'name') };
+  });
+}
+
+function isMode(value: unknown): value is LockMode {
+  return value === 'exclusive' || value === 'shared';
+}
+
+function lossReason(frame: RawFrame): LossReason {
+  const { reason } = frame;
+  if (reason === 'stolen' || reason === 'expired' || reason === 'broken') return reason;
+  throw wrong(frame, 'reason');
+}
+
+function positive(frame: RawFrame, field: string): number {
+  const value = count(frame, field);
+  if (value === 0) throw wrong(frame, field);
+  return value;
+}
+
+function flag(frame: RawFrame, field: string): boolean {
+  const value = frame[field] ?? false;
+  if (typeof value !== 'boolean') throw wrong(frame, field);
+  return value;
+}
+
+function text(frame: RawFrame, field: string): string {
+  const value = frame[field];
+  if (typeof value !== 'string') throw wrong(frame, field);
+  return value;
+}
+
+function wrong(frame: RawFrame, field: string): ProtocolError {
+  return new ProtocolError(`${String(frame.type)}: ${field} is missing or has an impossible value`);
+}

@@ -1,0 +1,67 @@
+/** An instant on both clocks: the monotonic one may stand still while a machine sleeps, the wall clock may be set back. */
+interface Mark {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+interface Answer {
+  readonly n: number;
+  readonly at: Mark;
+}
+
+const SAFETY = 0.9;
+
+/**
+ * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed, plus the lease less
+ * 10 %, by whichever clock has advanced further. Before it the server grants our locks to nobody else.
+ */
+export class Lease {
+  #leaseMs = 0;
+  #confirmed: Mark | undefined;
+  #hello: Mark | undefined;
+  #answers: Answer[] = [];
+
+  /** Notes that a hello is sent now. */
+  helloSent(): void {
+    this.#hello = now();
+  }
+
+  /** The welcome confirms the hello. */
+  welcomed(leaseMs: number): void {
+    this.#leaseMs = leaseMs;
+    this.#confirmed = this.#hello;
+    this.#answers = [];
+  }
+
+  /** Notes that the answer to ping `n` is sent now. */
+  answerSent(n: number): void {
+    this.#answers.push({ n, at: now() });
+  }
+
+  /** The server has received the answer to ping `n`, and those before it. */
+  answered(n: number): void {
+    let confirmed: Answer | undefined;
+    while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
+    if (confirmed) this.#confirmed = confirmed.at;
+  }
+
+  /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
+  remainingMs(): number {
+    const since = this.#confirmed;
+    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
+  }
+
+  /** The lease has ended, or its session has. */
+  end(): void {
+    this.#confirmed = undefined;
+    this.#answers = [];
+  }
+}
+
+function now(): Mark {
+  return { monotonicMs: performance.now(), wallMs: Date.now() };
+}
+
+function elapsedMs(since: Mark): number {
+  return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
+}

@@ -1,0 +1,172 @@
+import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
+import type { LockMode } from './types.js';
+import { repeatMembers } from './webidl.js';
+
+/** The granted state of one request, shared by all Lock objects that stand for it. */
+export class Hold {
+  readonly name: string;
+  readonly mode: LockMode;
+  readonly #token: number;
+  readonly #checkLease: () => void;
+  #loss: LockLostError | undefined;
+  #controller: AbortController | undefined;
+
+  constructor(name: string, mode: LockMode, token: number, checkLease: () => void) {
+    this.name = name;
+    this.mode = mode;
+    this.#token = token;
+    this.#checkLease = checkLease;
+  }
+
+  /** The error of the loss, once the lock is lost. */
+  get loss(): LockLostError | undefined {
+    return this.#loss;
+  }
+
+  get token(): number {
+    this.#checkLease();
+    if (this.#loss) throw this.#loss;
+    return this.#token;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#loss && !this.#controller.signal.aborted) this.#controller.abort(this.#loss);
+    return this.#controller.signal;
+  }
+
+  /** Notes the loss, and returns its error. Nobody is told yet. */
+  lose(reason: LossReason): LockLostError {
+    this.#loss = lockLost(reason);
+    return this.#loss;
+  }
+
+  /** Aborts the signal, whose listeners run at once. */
+  announceLoss(): void {
+    this.#controller?.abort(this.#loss);
+  }
+}
+
+const CONSTRUCT = Symbol();
+
+/** Makes the Lock of the specification. */
+export let newLock: (hold: Hold) => Lock;
+
+/** Makes the Lock that callbacks of the extended manager get. */
+export let newHeldLock: (hold: Hold) => HeldLock;
+
+/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
+export let newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
+
+/**
+ * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
+ *
+ * Throws a TypeError for anything that is not a Lock of this package.
+ */
+export let heldLock: (lock: Lock) => HeldLock;
+
+/**
+ * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was given to ends.
+ *
+ * See https://w3c.github.io/web-locks/#lock
+ */
+export class Lock {
+  readonly #hold: Hold;
+
+  protected constructor(...internal: unknown[]) {
+    if (internal[0] !== CONSTRUCT) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
+    this.#hold = internal[1] as Hold;
+  }
+
+  get name(): string {
+    if (!(#hold in this)) throw new TypeError('Illegal invocation');
+    return this.#hold.name;
+  }
+
+  get mode(): LockMode {
+    if (!(#hold in this)) throw new TypeError('Illegal invocation');
+    return this.#hold.mode;
+  }
+
+  static {
+    newLock = (hold) => new Lock(CONSTRUCT, hold);
+    heldLock = (lock) => {
+      if (typeof lock !== 'object' || lock === null || !(#hold in lock))
+        throw new TypeError('lock: not a Lock of lockhouse');
+      return lock instanceof HeldLock ? lock : newHeldLock(lock.#hold);
+    };
+  }
+}
+
+/** A lock with what lockhouse adds to it. */
+export class HeldLock extends Lock {
+  readonly #hold: Hold;
+
+  protected constructor(...internal: unknown[]) {
+    super(...internal);
+    this.#hold = internal[1] as Hold;
+  }
+
+  /** Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release does not abort it. */
+  get signal(): AbortSignal {
+    return this.#hold.signal;
+  }
+
+  /**
+   * An integer that strictly grows over the grants of the bucket, to be presented with every write to the guarded resource, which
+   * refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+   */
+  get fencingToken(): number {
+    return this.#hold.token;
+  }
+
+  static {
+    newHeldLock = (hold) => new HeldLock(CONSTRUCT, hold);
+  }
+}
+
+/** A lock that is held until it is released, or until the end of the scope in which `await using` declared it. */
+export class AcquiredLock extends HeldLock {
+  /** As {@link AcquiredLock.release}. */
+  declare [Symbol.asyncDispose]: () => Promise<void>;
+  readonly #release: () => void;
+  readonly #released: () => Promise<unknown>;
+
+  protected constructor(...internal: unknown[]) {
+    super(...internal);
+    this.#release = internal[2] as () => void;
+    this.#released = internal[3] as () => Promise<unknown>;
+  }
+
+  /** Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock was lost before. */
+  async release(): Promise<void> {
+    this.#release();
+    await this.#released();
+  }
+
+  static {
+    newAcquiredLock = (hold, release, released) => new AcquiredLock(CONSTRUCT, hold, release, released);
+  }
+}
+
+// Engines without explicit resource management lack the symbol; there `release()` is the only way.
+if (typeof Symbol.asyncDispose === 'symbol') {
+  Object.defineProperty(AcquiredLock.prototype, Symbol.asyncDispose, {
+    value: AcquiredLock.prototype.release,
+    writable: true,
+    configurable: true,
+  });
+}
+
+Object.defineProperties(Lock.prototype, {
+  name: { enumerable: true },
+  mode: { enumerable: true },
+  [Symbol.toStringTag]: { value: 'Lock', configurable: true },
+});
+
+repeatMembers(Lock.prototype, HeldLock.prototype, ['name', 'mode']);
+
+/** The error with which a pending request ends when its client is closed. */
+export function clientClosed(): DOMException {
+  return domError('AbortError', 'The lockhouse client was closed.');
+}

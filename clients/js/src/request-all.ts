@@ -1,0 +1,66 @@
+import type { Agent } from './agent.js';
+import { type ConvertedOptions, toDOMString, toLockMode } from './conversions.js';
+import { domError } from './errors.js';
+import { type HeldLock, newHeldLock } from './lock.js';
+import { compareNames } from './names.js';
+import type { LockMode } from './types.js';
+
+/** One of several locks: its name, or its name and its own mode. */
+export type LockTarget = string | { readonly name: string; readonly mode?: LockMode | undefined };
+
+export interface Target {
+  readonly name: string;
+  readonly mode: LockMode;
+}
+
+const UNAVAILABLE = Symbol();
+
+/** Copies the targets, each name once in its strongest mode, sorted by code units. */
+export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[] {
+  const modes = new Map<string, LockMode>();
+  for (const target of targets) {
+    const isRecord = typeof target === 'object' && target !== null;
+    const name = toDOMString(isRecord ? target.name : target);
+    const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode) : defaultMode;
+    if (modes.get(name) !== 'exclusive') modes.set(name, mode);
+  }
+  return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
+}
+
+/** Takes each lock inside the callback of the one before, and calls back with all of them while all are held. */
+export async function requestInOrder(
+  agent: Agent,
+  targets: readonly Target[],
+  options: ConvertedOptions,
+  callback: (locks: HeldLock[] | null) => unknown,
+): Promise<unknown> {
+  const startedAt = performance.now();
+  const locks: HeldLock[] = [];
+  const step = (index: number): unknown => {
+    const target = targets[index];
+    if (!target) return callback(locks);
+    return agent.request({
+      ...options,
+      ...target,
+      timeout: remaining(options.timeout, startedAt),
+      wrap: newHeldLock,
+      callback: (lock) => {
+        if (!lock) return UNAVAILABLE;
+        locks.push(lock as HeldLock);
+        // The signal may have been aborted since; only the request that waits listens to it.
+        if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
+        return step(index + 1);
+      },
+    });
+  };
+  if (targets.length === 0) await new Promise<void>((resolve) => agent.runLater(resolve));
+  const result = await step(0);
+  return result === UNAVAILABLE ? callback(null) : result;
+}
+
+function remaining(timeout: number | undefined, startedAt: number): number | undefined {
+  if (timeout === undefined) return undefined;
+  const left = timeout - (performance.now() - startedAt);
+  if (left > 0 || timeout === 0) return Math.max(0, left);
+  throw domError('TimeoutError', `The locks were not all granted within ${timeout} ms.`);
+}

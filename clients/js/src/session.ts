@@ -1,0 +1,345 @@
+import { Backoff } from './backoff.js';
+import { ACK_BODY, frameTail, pongBody } from './bodies.js';
+import { domError, type LossReason } from './errors.js';
+import {
+  count,
+  type Notice,
+  ProtocolError,
+  parseFrame,
+  type RawFrame,
+  readFatal,
+  readNotice,
+  readPing,
+  readWelcome,
+} from './frames.js';
+import { Lease } from './lease.js';
+import { Outbox } from './outbox.js';
+import type { ConnectionState, WebSocketLike } from './types.js';
+
+/** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
+export interface SessionUser {
+  /** A fresh session has begun: everything that is pending has to be sent. */
+  begun(): void;
+  /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
+  resumed(): void;
+  /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
+  ended(reason: LossReason, failure?: Error): void;
+  noticed(notice: Notice): void;
+  stateChanged(state: ConnectionState): void;
+}
+
+interface Identity {
+  readonly session: string;
+  readonly secret: string;
+}
+
+const CLIENT_LABEL = 'lockhouse-js/0.1.0';
+const DIAL_TIMEOUT_MS = 10_000;
+const ACK_AFTER = 64;
+const SILENT_HEARTBEATS = 3;
+
+const CLOSE_NORMAL = 1000;
+/** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
+const CLOSE_SILENT = 4000;
+const CLOSE_LEASE_EXPIRED = 4408;
+/** Closes after which the session is gone: replaced, slow reader. */
+const CLOSES_OF_ENDED = new Set([4409, 4429]);
+/** Closes that blame a frame of ours; to send it again would only repeat them. */
+const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
+
+/** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
+export class Session {
+  readonly #dial: () => WebSocketLike;
+  readonly #user: SessionUser;
+  readonly #lease = new Lease();
+  readonly #backoff = new Backoff();
+  #state: ConnectionState = 'connecting';
+  #asleep = false;
+  #socket: WebSocketLike | undefined;
+  /** Whether the welcome of this connection has come, so that frames may be sent. */
+  #greeted = false;
+  /** What a resume presents; undefined while there is no session. */
+  #identity: Identity | undefined;
+  #outbox = new Outbox();
+  #received = 0;
+  #unreported = 0;
+  #heardAtMs = 0;
+  #silenceMs = 0;
+  #frameBytes = 65_536;
+  #lastFatal = '';
+  #dialTimer: ReturnType<typeof setTimeout> | undefined;
+  #watchTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(dial: () => WebSocketLike, user: SessionUser) {
+    this.#dial = dial;
+    this.#user = user;
+  }
+
+  /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
+  open(): void {
+    this.#connect(this.#dial());
+  }
+
+  /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */
+  post(body: string): boolean {
+    if (!this.#identity || this.isOverdue()) return false;
+    const seq = this.#outbox.number(body);
+    if (seq > 0 && this.#greeted) this.#transmit(body, seq);
+    return true;
+  }
+
+  /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
+  ask(body: string): void {
+    if (!this.#greeted || this.isOverdue()) return;
+    if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
+  }
+
+  /** Whether the deadline of the lease has passed. If so, the session is over, and this client connects anew. */
+  isOverdue(): boolean {
+    if (!this.#identity || this.#lease.remainingMs() > 0) return false;
+    this.abandon('expired');
+    return true;
+  }
+
+  /** Ends the session, on the server too, and connects anew. */
+  abandon(reason: LossReason, failure?: Error): void {
+    this.#hangUp(CLOSE_NORMAL);
+    this.#end(reason, failure);
+    this.#reconnect();
+  }
+
+  /** Ends the session because the server broke the protocol: nothing that it said can be relied on. */
+  accuse(error: ProtocolError): void {
+    this.abandon('terminated', domError('NetworkError', `The lock server broke the protocol: ${error.message}`));
+  }
+
+  /** Ends the session and stays away until {@link wake}: the page is being put into the back/forward cache. */
+  sleep(): void {
+    if (this.#state === 'closed' || this.#asleep) return;
+    this.#asleep = true;
+    this.#hangUp(CLOSE_NORMAL);
+    this.#end('terminated');
+    this.#setState('lost');
+  }
+
+  wake(): void {
+    if (!this.#asleep) return;
+    this.#asleep = false;
+    this.#redial();
+  }
+
+  /** Ends the session for good. */
+  close(): void {
+    if (this.#state === 'closed') return;
+    this.#hangUp(CLOSE_NORMAL);
+    this.#identity = undefined;
+    this.#lease.end();
+    this.#setState('closed');
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** The longest frame, in bytes, that the server takes. */
+  get frameBytes(): number {
+    return this.#frameBytes;
+  }
+
+  /** Whether so much waits to be sent that no more requests should be taken. */
+  get isFull(): boolean {
+    return this.#outbox.isFull;
+  }
+
+  #connect(socket: WebSocketLike): void {
+    this.#socket = socket;
+    this.#lastFatal = '';
+    socket.onopen = () => this.#greet(socket);
+    socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
+    socket.onerror = () => {};
+    socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
+    this.#dialTimer = setTimeout(() => this.#lose(), DIAL_TIMEOUT_MS);
+  }
+
+  #greet(socket: WebSocketLike): void {
+    if (this.isOverdue()) return;
+    const resume = this.#identity && { ...this.#identity, received: this.#received };
+    this.#lease.helloSent();
+    socket.send(JSON.stringify({ type: 'hello', client: CLIENT_LABEL, ...(resume && { resume }) }));
+  }
+
+  #receive(data: unknown): void {
+    if (this.isOverdue()) return;
+    this.#heardAtMs = performance.now();
+    try {
+      const frame = parseFrame(data);
+      if (this.#greeted) this.#handle(frame);
+      else if (frame.type === 'fatal') this.#lastFatal = readFatal(frame).message;
+      else this.#welcome(frame);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.accuse(error);
+    }
+  }
+
+  #handle(frame: RawFrame): void {
+    if (frame.ack != null) this.#acknowledged(count(frame, 'ack'));
+    switch (frame.type) {
+      case 'ping':
+        this.#pinged(frame);
+        return;
+      case 'ack':
+      case 'closing':
+        return;
+      case 'fatal':
+        this.#lastFatal = readFatal(frame).message;
+        return;
+    }
+    const notice = readNotice(frame);
+    if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
+    if (notice.type !== 'snapshot') this.#countIn(frame);
+    this.#user.noticed(notice);
+    if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
+  }
+
+  #countIn(frame: RawFrame): void {
+    if (count(frame, 'seq') !== this.#received + 1) {
+      throw new ProtocolError(`seq ${String(frame.seq)} where ${this.#received + 1} was due`);
+    }
+    this.#received += 1;
+    this.#unreported += 1;
+  }
+
+  #welcome(frame: RawFrame): void {
+    if (frame.type !== 'welcome') throw new ProtocolError('the first frame is not a welcome');
+    const welcome = readWelcome(frame);
+    if (welcome.resumed && welcome.session !== this.#identity?.session)
+      throw new ProtocolError('resumed what was not asked for');
+    if (!welcome.resumed) this.#end('terminated');
+    if (this.#state === 'closed') return;
+    clearTimeout(this.#dialTimer);
+    this.#identity = { session: welcome.session, secret: welcome.secret };
+    this.#frameBytes = welcome.frameBytes;
+    this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
+    this.#lease.welcomed(welcome.leaseMs);
+    this.#greeted = true;
+    if (welcome.resumed) this.#resume(welcome.received);
+    else this.#user.begun();
+    this.#watch();
+    this.#setState('open');
+  }
+
+  #resume(received: number): void {
+    if (!this.#outbox.acknowledge(received)) throw new ProtocolError(`received ${received}, which was never sent`);
+    this.#outbox.dropUnnumbered();
+    for (const { body, seq } of this.#outbox.unacknowledged()) this.#transmit(body, seq);
+    this.#flush();
+    this.#user.resumed();
+  }
+
+  #pinged(frame: RawFrame): void {
+    const ping = readPing(frame);
+    this.#backoff.reset();
+    this.#lease.answered(ping.answered);
+    this.#lease.answerSent(ping.n);
+    this.#transmit(pongBody(ping.n), 0);
+  }
+
+  #acknowledged(seq: number): void {
+    if (!this.#outbox.acknowledge(seq)) throw new ProtocolError(`ack ${seq}, which was never sent`);
+    this.#flush();
+  }
+
+  #flush(): void {
+    for (let next = this.#outbox.next(); next; next = this.#outbox.next()) this.#transmit(next.body, next.seq);
+  }
+
+  #transmit(body: string, seq: number): void {
+    this.#unreported = 0;
+    this.#socket?.send(body + frameTail(seq, this.#received));
+  }
+
+  #closed(code: number): void {
+    const wasGreeted = this.#greeted;
+    this.#hangUp();
+    if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
+    else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
+    else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
+      this.#end('terminated', refusedByServer(code, this.#lastFatal));
+    this.#reconnect();
+  }
+
+  /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */
+  #lose(): void {
+    this.#hangUp(CLOSE_SILENT);
+    this.#reconnect();
+  }
+
+  /** Turns away from the present connection, and closes it if a code is given. */
+  #hangUp(code?: number): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.#greeted = false;
+    clearTimeout(this.#dialTimer);
+    if (!socket) return;
+    socket.onopen = socket.onmessage = socket.onerror = socket.onclose = () => {};
+    if (code !== undefined) socket.close(code);
+  }
+
+  /** The session is over; says so to its user unless there was none. */
+  #end(reason: LossReason, failure?: Error): void {
+    if (!this.#identity && !failure) return;
+    this.#identity = undefined;
+    this.#lease.end();
+    this.#outbox = new Outbox();
+    this.#received = 0;
+    this.#unreported = 0;
+    this.#user.ended(reason, failure);
+  }
+
+  #reconnect(): void {
+    if (this.#state === 'closed' || this.#asleep || this.#socket) return;
+    if (this.#state === 'open') this.#setState('lost');
+    clearTimeout(this.#dialTimer);
+    this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
+    this.#watch();
+  }
+
+  #redial(): void {
+    if (this.#state === 'closed' || this.#asleep || this.#socket) return;
+    try {
+      this.#connect(this.#dial());
+    } catch {
+      this.#reconnect();
+    }
+  }
+
+  /** Looks again when the lease would end or the server has been silent for too long; one timer for the whole session. */
+  #watch(): void {
+    clearTimeout(this.#watchTimer);
+    if (!this.#identity) return;
+    const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
+    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
+    this.#watchTimer = setTimeout(() => this.#look(), Math.max(1, nextMs));
+    // In Node the watch alone must not keep a process alive.
+    if (typeof this.#watchTimer === 'object') (this.#watchTimer as { unref?(): void }).unref?.();
+  }
+
+  #look(): void {
+    if (this.isOverdue()) return;
+    const isSilent = this.#greeted && performance.now() - this.#heardAtMs >= this.#silenceMs;
+    if (isSilent) this.#lose();
+    else this.#watch();
+  }
+
+  #setState(state: ConnectionState): void {
+    if (this.#state === state || (this.#state === 'connecting' && state === 'lost')) return;
+    this.#state = state;
+    this.#user.stateChanged(state);
+  }
+}
+
+function refusedByServer(code: number, message: string): DOMException {
+  const why = message === '' ? `close code ${code}` : message;
+  return domError('NetworkError', `The lock server refused a frame of this client: ${why}`);
+}

@@ -1,0 +1,34 @@
+/** What of the options decides whom a connection shares its locks with. */
+export interface Scoping {
+  readonly bucket?: string | undefined;
+  readonly partition?: string | undefined;
+}
+
+const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'wss:', 'ws:': 'ws:', 'wss:': 'wss:' };
+const DEFAULT_BUCKET = 'default';
+
+/** Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. */
+export function serverUrl(address: string | URL): URL {
+  const base = (globalThis as { location?: { href: string } }).location?.href;
+  const url = URL.canParse(`${address}`) ? new URL(address) : new URL(address, base);
+  const protocol = SOCKET_PROTOCOLS[url.protocol];
+  if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+  url.protocol = protocol;
+  if (url.pathname === '/') url.pathname = '/v1/ws';
+  url.hash = '';
+  return url;
+}
+
+/** The bucket that an address names. */
+export function bucketOf(url: URL): string {
+  return url.searchParams.get('bucket') ?? DEFAULT_BUCKET;
+}
+
+/** The address with this bucket and partition; what is not given stays as it is. */
+export function scoped(url: URL, { bucket, partition }: Scoping): URL {
+  const result = new URL(url);
+  if (bucket !== undefined) result.searchParams.set('bucket', bucket);
+  if (partition !== undefined && partition !== '') result.searchParams.set('partition', partition);
+  if (partition === '') result.searchParams.delete('partition');
+  return result;
+}
