@@ -4,6 +4,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 
 const SUITE = new URL('../surface/', import.meta.url);
+const AGENT = new URL('agent.js', import.meta.url);
 const CLIENT = new URL('../../dist/lockhouse.global.js', import.meta.url);
 
 /** The names of the suite's scripts in the order in which they must load. */
@@ -16,7 +17,8 @@ export async function suiteScripts() {
  * - `/surface/NAME` and `/client.js`: the suite's scripts and the client's classic build;
  * - `/setup.js?mode=…&url=…&realm=…`: takes the native locks away and installs the client (in mode `lockhouse`);
  * - `/realm/window.html` and `/realm/{classic,module,shared,service}.js`: realms that load the suite;
- * - `/page.html`: a page with the locks installed and nothing else.
+ * - `/page.html` and `/agent/{classic,module,shared,service}.js`: realms that load the remote-controlled agent;
+ * - `/bare.html`: nothing.
  * The query of a realm's URL goes on to its `setup.js`.
  */
 export async function startPages() {
@@ -48,24 +50,27 @@ async function answer(url, scripts) {
   if (url.pathname.startsWith('/surface/')) return script(await readFile(new URL(url.pathname.slice(9), SUITE), 'utf8'));
   if (url.pathname === '/client.js') return script(await readFile(CLIENT, 'utf8'));
   if (url.pathname === '/setup.js') return script(await setupScript(url.searchParams));
-  if (url.pathname === '/page.html') return html(setup);
+  if (url.pathname === '/agent.js') return script(await readFile(AGENT, 'utf8'));
+  if (url.pathname === '/page.html') return html(`${setup}<script src="/agent.js"></script>`);
   if (url.pathname === '/bare.html') return html('');
   if (url.pathname === '/realm/window.html') return html(sources.map((source) => `<script src="${source.replaceAll('&', '&amp;')}"></script>`).join('\n'));
-  if (url.pathname === '/realm/worker.js') return script(`importScripts(${JSON.stringify(`/setup.js${url.search}`)});`);
-  if (url.pathname === '/realm/classic.js') return script(`importScripts(${sources.map((each) => JSON.stringify(each)).join(', ')});\n${DEDICATED}`);
-  if (url.pathname === '/realm/module.js') return script(`${sources.map((each) => `import ${JSON.stringify(each)};`).join('\n')}\n${DEDICATED}`);
-  if (url.pathname === '/realm/shared.js') return script(`importScripts(${sources.map((each) => JSON.stringify(each)).join(', ')});\n${SHARED}`);
-  if (url.pathname === '/realm/service.js') return script(`importScripts(${sources.map((each) => JSON.stringify(each)).join(', ')});\n${SERVICE}`);
+  const kind = /^\/(realm|agent)\/(classic|module|shared|service)\.js$/.exec(url.pathname);
+  if (kind) return script(workerScript(kind[2], kind[1] === 'realm' ? sources : [sources[0], '/agent.js'], kind[1] === 'realm' ? 'surface.serve' : 'serveAgent'));
   throw new Error(`no page ${url.pathname}`);
 }
 
-const DEDICATED = `addEventListener('message', ({ data, ports }) => surface.serve(data, ports[0]));`;
-const SHARED = `addEventListener('connect', ({ ports }) => {
-  ports[0].onmessage = ({ data, ports: [reply] }) => surface.serve(data, reply);
-});`;
-const SERVICE = `addEventListener('install', () => skipWaiting());
+/** A worker that loads `sources` and hands its messages, with the port that came along, to `serve`. */
+function workerScript(kind, sources, serve) {
+  const quoted = sources.map((each) => JSON.stringify(each));
+  const load = kind === 'module' ? quoted.map((each) => `import ${each};`).join('\n') : `importScripts(${quoted.join(', ')});`;
+  const listen = {
+    shared: `addEventListener('connect', ({ ports }) => { ports[0].onmessage = ({ data, ports: [reply] }) => ${serve}(data, reply); });`,
+    service: `addEventListener('install', () => skipWaiting());
 addEventListener('activate', (event) => event.waitUntil(clients.claim()));
-addEventListener('message', (event) => event.waitUntil(surface.serve(event.data, event.ports[0])));`;
+addEventListener('message', (event) => event.waitUntil(${serve}(event.data, event.ports[0])));`,
+  }[kind];
+  return `${load}\n${listen ?? `addEventListener('message', ({ data, ports }) => { if (data === 'close') close(); else ${serve}(data, ports[0]); });`}`;
+}
 
 /** In mode `native` nothing is replaced; else the engine's own locks go before the client comes. */
 async function setupScript(params) {
