@@ -130,3 +130,21 @@ fn every_file_of_a_crate_says_what_it_is() {
     let names: Vec<String> = sources().into_iter().filter(silent).map(|(name, _)| name).collect();
     assert!(names.is_empty(), "begin these files with a `//!` line: {names:?}");
 }
+
+#[test]
+fn every_test_that_the_architecture_names_exists() {
+    let sources = sources();
+    let (_, text) = sources.iter().find(|(name, _)| name == "ARCHITECTURE.md").unwrap();
+    let named: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("Tests: "))
+        .flat_map(|tests| tests.split(", ").map(|test| test.trim_matches('`')))
+        .collect();
+    assert!(named.len() >= 10, "each invariant names its tests: {named:?}");
+    let exists = |test: &str| {
+        let forms = [format!("fn {test}("), format!("'{test}'"), format!("\"{test}\"")];
+        sources.iter().any(|(name, text)| is_code(name) && forms.iter().any(|form| text.contains(form)))
+    };
+    let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names tests that are not there: {missing:?}");
+}

@@ -49,3 +49,8 @@ pub use port::{Notice, Overflowed, Port};
 pub use request::{Acquiring, Request};
 pub use snapshot::{Holder, LockInfo, Snapshot};
 pub use waiters::Loss;
+
+// The example of the README is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

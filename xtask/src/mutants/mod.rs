@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::{Verdict, tree};
+use crate::tree;
 use copy::Copy;
 use patch::Patch;
 use ring::Judgement;
@@ -41,13 +41,33 @@ struct Fate {
     name: String,
     promise: String,
     ring: String,
-    caught: bool,
+    verdict: Verdict,
     seconds: f64,
     /// How the ring failed, or why it did not count.
     how: String,
 }
 
-pub(crate) fn run(args: &Args) -> Verdict {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Verdict {
+    Caught,
+    /// The ring passed with the bug planted.
+    Missed,
+    /// There was nothing to judge: the patch or the ring is broken.
+    Error,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Caught => "caught",
+            Verdict::Missed => "MISSED",
+            Verdict::Error => "ERROR",
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> crate::Verdict {
     let root = tree::root()?;
     let patches = chosen(patch::read_all(&root.join("tests/mutants"))?, args)?;
     let copy = Copy::new(&root)?;
@@ -55,20 +75,14 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let mut fates = Vec::new();
     for patch in &patches {
         let fate = plant(&copy, patch, &sound[&patch.ring])?;
-        println!(
-            "{} {:<44} {:>5.1} s  {}",
-            if fate.caught { "caught" } else { "MISSED" },
-            fate.name,
-            fate.seconds,
-            fate.how
-        );
+        println!("{:<6} {:<44} {:>5.1} s  {}", fate.verdict.word(), fate.name, fate.seconds, fate.how);
         fates.push(fate);
     }
     if let Some(json) = &args.json {
         fs::write(json, serde_json::to_vec_pretty(&fates)?)
             .with_context(|| format!("cannot write {}", json.display()))?;
     }
-    let caught = fates.iter().filter(|fate| fate.caught).count();
+    let caught = fates.iter().filter(|fate| fate.verdict == Verdict::Caught).count();
     println!("{} planted, {caught} caught", fates.len());
     Ok(caught == fates.len())
 }
@@ -102,7 +116,11 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Judgement) -> Result<Fate> {
         name: patch.name.clone(),
         promise: patch.promise.clone(),
         ring: patch.ring.clone(),
-        caught: matches!(judgement, Judgement::Failed(_)),
+        verdict: match judgement {
+            Judgement::Failed(_) => Verdict::Caught,
+            Judgement::Passed => Verdict::Missed,
+            Judgement::Broken(_) => Verdict::Error,
+        },
         seconds: started.elapsed().as_secs_f64(),
         how: judgement.to_string(),
     })

@@ -31,7 +31,7 @@ impl fmt::Display for Judgement {
         match self {
             Judgement::Passed => write!(f, "the ring passes"),
             Judgement::Failed(how) => write!(f, "{how}"),
-            Judgement::Broken(why) => write!(f, "no verdict: {why}"),
+            Judgement::Broken(why) => write!(f, "{why}"),
         }
     }
 }

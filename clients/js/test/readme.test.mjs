@@ -1,0 +1,60 @@
+// The examples of README.md, run as they stand against the real server and the real binary.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, delimiter } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { lockhouseBinary, startServer } from './support/server.mjs';
+
+const file = (path) => fileURLToPath(new URL(path, import.meta.url));
+const readme = readFileSync(file('../../../README.md'), 'utf8');
+
+/** The code blocks of one language, in their order. */
+function examples(language) {
+  const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)];
+  return blocks.filter(([, tag]) => tag === language).map(([, , code]) => code);
+}
+
+describe('the examples of the README', () => {
+  let server;
+  before(async () => {
+    server = await startServer();
+  });
+  after(() => server?.stop());
+
+  /** Runs a program on `input`; what it printed, once it ended well. */
+  async function run(program, args, input) {
+    const env = { ...process.env, LOCKHOUSE_URL: server.url, PATH: `${dirname(lockhouseBinary())}${delimiter}${process.env.PATH}` };
+    // Within the package, so that its own name and its dependencies resolve.
+    const child = spawn(program, args, { cwd: file('..'), env, timeout: 30_000 });
+    let printed = '';
+    let complaints = '';
+    child.stdout.on('data', (chunk) => (printed += chunk));
+    child.stderr.on('data', (chunk) => (complaints += chunk));
+    child.stdin.end(input);
+    const end = await new Promise((resolve) => child.once('close', (code, signal) => resolve(code ?? signal)));
+    assert.equal(end, 0, `${program} ended with ${end}\n${printed}\n${complaints}`);
+    assert.doesNotMatch(complaints, /Assertion failed/);
+    return printed;
+  }
+
+  test('the JavaScript example runs in Node', async () => {
+    const [code, ...others] = examples('js');
+    assert.equal(others.length, 0, 'one JavaScript example');
+    const printed = await run(process.execPath, ['--input-type=module'], code);
+    const expected = ['alone with report', 'reading, with other readers', 'got it', 'waited at most a second', '0 held, 0 waiting', ''];
+    assert.deepEqual(printed.split('\n'), expected);
+  });
+
+  test('the shell example runs in sh', async () => {
+    const [code, ...others] = examples('sh');
+    assert.equal(others.length, 0, 'one shell example');
+    const printed = await run('sh', ['-e'], code);
+    for (const line of ['alone in the whole fleet', 'reading', 'it was free', 'waited at most ten seconds', 'mine now']) {
+      assert.match(printed, new RegExp(`^${line}$`, 'm'));
+    }
+    assert.deepEqual(JSON.parse(printed.trimEnd().split('\n').at(-1)), [], 'ls --json, with nothing held');
+  });
+});
