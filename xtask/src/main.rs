@@ -1,7 +1,9 @@
 //! `cargo xtask`: the project's own commands. One file or folder per command.
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
+mod model;
 mod oracle;
+mod panics;
 mod random;
 
 use std::process::ExitCode;
@@ -25,12 +27,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Explore every state of a small world and check the promises in each
+    Model(model::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
     Oracle(oracle::Args),
 }
 
 fn main() -> ExitCode {
     let verdict = match Cli::parse().command {
+        Command::Model(args) => model::run(&args),
         Command::Oracle(args) => oracle::run(&args),
     };
     match verdict {

@@ -1,7 +1,6 @@
 //! The core and the transcription, driven by the same steps and compared after each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
@@ -13,6 +12,7 @@ use super::generator::View;
 use super::histogram::Histogram;
 use super::literal::{Fresh, Literal};
 use super::step::{Action, FOREIGN, Label, Step};
+use crate::panics::guarded;
 
 /// What differs, in words.
 pub(super) type Difference = String;
@@ -71,12 +71,7 @@ impl Pair {
 
     /// Plays one step on both. A panic of either counts as a difference.
     pub(super) fn play(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
-        let played = catch_unwind(AssertUnwindSafe(|| self.play_unguarded(step, histogram)));
-        played.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("panic: {}", text.unwrap_or("of unknown kind")))
-        })
+        guarded(|| self.play_unguarded(step, histogram))
     }
 
     fn play_unguarded(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
