@@ -5,8 +5,10 @@ mod bench;
 mod dist;
 mod fix;
 mod long;
+mod model;
 mod mutants;
 mod oracle;
+mod panics;
 mod random;
 mod requirements;
 mod results;
@@ -48,6 +50,8 @@ enum Command {
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
     Mutants(mutants::Args),
+    /// Explore every state of a small world and check the promises in each
+    Model(model::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
     Oracle(oracle::Args),
     /// The long variants of the proofs, with their results in docs/evidence
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fix => fix::run(),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Oracle(args) => oracle::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -1,7 +1,6 @@
 //! The core and the transcription, driven by the same steps and compared after each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
@@ -12,7 +11,8 @@ use lockhouse_core::{
 use super::generator::View;
 use super::histogram::Histogram;
 use super::literal::{Fresh, Literal};
-use super::step::{Action, Ask, FOREIGN, Label, Step};
+use super::step::{Action, FOREIGN, Label, Step};
+use crate::panics::guarded;
 
 /// What differs, in words.
 pub(super) type Difference = String;
@@ -71,88 +71,64 @@ impl Pair {
 
     /// Plays one step on both. A panic of either counts as a difference.
     pub(super) fn play(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
-        let played = catch_unwind(AssertUnwindSafe(|| self.play_unguarded(step, histogram)));
-        played.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("panic: {}", text.unwrap_or("of unknown kind")))
-        })
+        guarded(|| self.play_unguarded(step, histogram))
     }
 
     fn play_unguarded(&mut self, step: &Step, histogram: &mut Histogram) -> Result<(), Difference> {
         self.now = self.now.max(Instant::from_millis(step.at_ms));
         self.steps += 1;
-        let outcome = match self.command(&step.action) {
-            Some(Action::Timeout) => {
-                self.core.handle_timeout(self.now);
-                self.literal.handle_timeout(self.now);
-                None
-            }
-            Some(_) => Some(self.compare_outcomes(&step.action)?),
-            // What the step refers to was left out of the sequence.
-            None => return Ok(()),
+        let outcome = if matches!(step.action, Action::Timeout) {
+            self.core.handle_timeout(self.now);
+            self.literal.handle_timeout(self.now);
+            None
+        } else {
+            // Without a command, what the step refers to was left out of the sequence.
+            let Some(command) = self.command(&step.action) else { return Ok(()) };
+            Some(self.compare_outcomes(&step.action, command)?)
         };
         let effects = self.compare_effects()?;
         self.compare_states()?;
         histogram.count_outcome(&step.action, outcome.as_ref(), effects.len());
-        for effect in &effects {
-            let mode = match effect {
-                Effect::Granted { grant, .. } => self.modes.get(&grant.request).copied(),
-                _ => None,
-            };
-            histogram.count_effect(effect, mode);
-        }
+        effects.iter().for_each(|effect| histogram.count_effect(effect, self.mode_of(effect)));
         self.refresh_view();
         Ok(())
     }
 
-    /// The action, unless a label in it stands for nothing.
-    fn command<'a>(&self, action: &'a Action) -> Option<&'a Action> {
-        let known_agent = |label: &Label| self.agents.get(*label).copied().flatten().is_some();
-        let known_request = |label: &Label| self.requests.get(*label).copied().flatten().is_some();
-        let known = match action {
-            Action::Request(Ask { agent, .. }) | Action::Renew { agent } | Action::End { agent } => {
-                known_agent(agent)
-            }
-            Action::Abort { request } | Action::Release { request } => known_request(request),
-            Action::Join { .. } | Action::Snapshot | Action::Close | Action::Timeout => true,
-        };
-        known.then_some(action)
-    }
-
-    fn compare_outcomes(&mut self, action: &Action) -> Result<Outcome, Difference> {
-        let agent = |label: Label| self.agents[label];
-        let request = |label: Label| self.requests[label];
-        let both = |command: Command<'_>,
-                    core: &mut LockManager<FixedState>,
-                    literal: &mut Literal,
-                    now: Instant| {
-            let ours = core.handle(now, command);
-            let theirs = literal.handle(now, command, fresh(&ours));
-            (ours, theirs)
-        };
-        let missing = "a label that stands for nothing";
-        let command = match action {
+    /// The command with identities in place of labels; `None` if a label stands for nothing.
+    fn command<'a>(&self, action: &'a Action) -> Option<Command<'a>> {
+        let agent = |label: &Label| self.agents.get(*label).copied().flatten();
+        let request = |label: &Label| self.requests.get(*label).copied().flatten();
+        Some(match action {
             Action::Join { client_id, lease_ms, .. } => {
                 Command::Join(NewAgent { client_id, lease_ms: *lease_ms })
             }
             Action::Request(ask) => Command::Request(NewRequest {
-                agent: agent(ask.agent).ok_or(missing)?,
+                agent: agent(&ask.agent)?,
                 name: ask.name.as_name(),
                 acquire: ask.acquire,
                 metadata: ask.metadata.as_deref(),
                 max_hold_ms: ask.max_hold_ms,
             }),
-            Action::Abort { request: label } => Command::Abort { request: request(*label).ok_or(missing)? },
-            Action::Release { request: label } => {
-                Command::Release { request: request(*label).ok_or(missing)? }
-            }
-            Action::Renew { agent: label } => Command::Renew { agent: agent(*label).ok_or(missing)? },
-            Action::End { agent: label } => Command::End { agent: agent(*label).ok_or(missing)? },
+            Action::Abort { request: label } => Command::Abort { request: request(label)? },
+            Action::Release { request: label } => Command::Release { request: request(label)? },
+            Action::Renew { agent: label } => Command::Renew { agent: agent(label)? },
+            Action::End { agent: label } => Command::End { agent: agent(label)? },
             Action::Snapshot => Command::Snapshot,
-            Action::Close | Action::Timeout => Command::Close,
-        };
-        let (ours, theirs) = both(command, &mut self.core, &mut self.literal, self.now);
+            Action::Close => Command::Close,
+            Action::Timeout => return None,
+        })
+    }
+
+    fn mode_of(&self, effect: &Effect) -> Option<Mode> {
+        match effect {
+            Effect::Granted { grant, .. } => self.modes.get(&grant.request).copied(),
+            _ => None,
+        }
+    }
+
+    fn compare_outcomes(&mut self, action: &Action, command: Command<'_>) -> Result<Outcome, Difference> {
+        let ours = self.core.handle(self.now, command);
+        let theirs = self.literal.handle(self.now, command, fresh(&ours));
         let theirs = theirs.map_err(|_| format!("the core answers {ours:?}, though it should not refuse"))?;
         match (&ours, &theirs) {
             (Outcome::Snapshot(ours), Outcome::Snapshot(theirs)) => compare_snapshots(ours, theirs)?,
@@ -168,23 +144,25 @@ impl Pair {
     /// Remembers new identities, which must be new indeed.
     fn learn(&mut self, action: &Action, outcome: &Outcome) -> Result<(), Difference> {
         let Fresh { agent, request } = fresh(outcome);
-        if let Action::Join { agent: label, .. } = action {
-            put(&mut self.agents, *label, agent);
-        }
-        if let Action::Request(ask) = action {
-            put(&mut self.requests, ask.request, request);
-            request.map(|request| self.modes.insert(request, ask.acquire.mode()));
-        }
-        if let (Some(id), Action::Join { agent: label, .. }) = (agent, action)
-            && self.agent_labels.insert(id, *label).is_some()
-        {
-            return Err(format!("the agent id {id:?} was given before"));
-        }
-        if let (Some(id), Action::Request(ask)) = (request, action) {
-            if self.request_labels.insert(id, ask.request).is_some() || id.serial() <= self.last_serial {
-                return Err(format!("the request id {id:?} is not younger than those given before"));
+        match action {
+            Action::Join { agent: label, .. } => {
+                put(&mut self.agents, *label, agent);
+                if let Some(id) = agent
+                    && self.agent_labels.insert(id, *label).is_some()
+                {
+                    return Err(format!("the agent id {id:?} was given before"));
+                }
             }
-            self.last_serial = id.serial();
+            Action::Request(ask) => {
+                put(&mut self.requests, ask.request, request);
+                let Some(id) = request else { return Ok(()) };
+                self.modes.insert(id, ask.acquire.mode());
+                if self.request_labels.insert(id, ask.request).is_some() || id.serial() <= self.last_serial {
+                    return Err(format!("the request id {id:?} is not younger than those given before"));
+                }
+                self.last_serial = id.serial();
+            }
+            _ => {}
         }
         Ok(())
     }

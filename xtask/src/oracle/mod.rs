@@ -16,6 +16,7 @@ use lockhouse_core::{
 };
 
 use crate::Verdict;
+use crate::panics::silenced;
 use crate::random::Random;
 use compare::{Difference, Pair};
 use generator::World;
@@ -47,14 +48,9 @@ struct Run {
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
-    // Panics of the core are differences: they are told with the commands that lead there.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let started = Stopwatch::now();
     let foreign = foreign()?;
-    let run = explore(args, foreign);
-    std::panic::set_hook(hook);
-
+    let run = silenced(|| explore(args, foreign));
     print!("{}", run.histogram);
     let floor = (args.commands / COMMANDS_PER_SIGHTING).max(1) as u64;
     let rare = run.histogram.below(floor);

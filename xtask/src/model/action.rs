@@ -1,0 +1,144 @@
+//! What can happen in the small world, each possibility in one byte.
+
+use std::fmt;
+
+use lockhouse_core::{Acquire, Mode};
+
+pub(super) const AGENTS: usize = 3;
+pub(super) const NAMES: [&str; 2] = ["A", "B"];
+/// The lease of the first agent, in ticks; the others live until they are ended.
+pub(super) const LEASE: u64 = 2;
+/// The longest hold of a request that has one, in ticks.
+pub(super) const HOLD: u64 = 1;
+/// One tick of the model's clock.
+pub(super) const TICK_MS: u64 = 1_000;
+
+/// How a lock is asked for, and whether it is held for one tick at most.
+pub(super) const KINDS: [(Acquire, bool); 6] = [
+    (Acquire::Wait(Mode::Exclusive), false),
+    (Acquire::Wait(Mode::Shared), false),
+    (Acquire::IfAvailable(Mode::Exclusive), false),
+    (Acquire::IfAvailable(Mode::Shared), false),
+    (Acquire::Steal, false),
+    (Acquire::Wait(Mode::Exclusive), true),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Request {
+        agent: usize,
+        name: usize,
+        kind: usize,
+    },
+    /// Abort what is pending, release what is held; the request is named by its number of arrival.
+    Finish {
+        request: usize,
+    },
+    Join {
+        agent: usize,
+    },
+    End {
+        agent: usize,
+    },
+    Renew {
+        agent: usize,
+    },
+    /// One tick passes, and what is due ends.
+    Tick,
+}
+
+/// An action as it is kept in a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code(u8);
+
+const JOIN: u8 = 64;
+const END: u8 = JOIN + AGENTS as u8;
+const RENEW: u8 = END + AGENTS as u8;
+const TICK: u8 = RENEW + AGENTS as u8;
+const FINISH: u8 = 128;
+
+impl Code {
+    pub(super) const NONE: Self = Self(255);
+}
+
+impl From<Action> for Code {
+    fn from(action: Action) -> Self {
+        // The world is far too small for any of these numbers to leave a byte.
+        Self(match action {
+            Action::Request { agent, name, kind } => {
+                ((agent * NAMES.len() + name) * KINDS.len() + kind) as u8
+            }
+            Action::Finish { request } => FINISH + request as u8,
+            Action::Join { agent } => JOIN + agent as u8,
+            Action::End { agent } => END + agent as u8,
+            Action::Renew { agent } => RENEW + agent as u8,
+            Action::Tick => TICK,
+        })
+    }
+}
+
+impl From<Code> for Action {
+    fn from(Code(code): Code) -> Self {
+        let number = usize::from(code);
+        match code {
+            ..JOIN => Self::Request {
+                agent: number / (NAMES.len() * KINDS.len()),
+                name: number / KINDS.len() % NAMES.len(),
+                kind: number % KINDS.len(),
+            },
+            JOIN..END => Self::Join { agent: usize::from(code - JOIN) },
+            END..RENEW => Self::End { agent: usize::from(code - END) },
+            RENEW..TICK => Self::Renew { agent: usize::from(code - RENEW) },
+            TICK..FINISH => Self::Tick,
+            FINISH.. => Self::Finish { request: usize::from(code - FINISH) },
+        }
+    }
+}
+
+/// As a line of a scenario script of the core's tests.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Request { agent, name, kind } => {
+                let (acquire, hold) = KINDS[kind];
+                write!(f, "A{agent} requests {:?}", NAMES[name])?;
+                f.write_str(match acquire {
+                    Acquire::Wait(Mode::Exclusive) => "",
+                    Acquire::Wait(Mode::Shared) => " shared",
+                    Acquire::IfAvailable(Mode::Exclusive) => " if-available",
+                    Acquire::IfAvailable(Mode::Shared) => " shared if-available",
+                    Acquire::Steal => " steal",
+                })?;
+                if hold { write!(f, " hold {}ms", HOLD * TICK_MS) } else { Ok(()) }
+            }
+            Self::Finish { request } => write!(f, "abort or release request number {request}"),
+            Self::Join { agent } => write!(f, "A{agent} joins"),
+            Self::End { agent } => write!(f, "A{agent} ends"),
+            Self::Renew { agent } => write!(f, "A{agent} renews"),
+            Self::Tick => write!(f, "{TICK_MS} ms pass, timeout"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_survives_its_byte() {
+        let requests = (0..AGENTS).flat_map(|agent| (0..NAMES.len()).map(move |name| (agent, name)));
+        let requests = requests.flat_map(|(agent, name)| {
+            (0..KINDS.len()).map(move |kind| Action::Request { agent, name, kind })
+        });
+        let agents = (0..AGENTS)
+            .flat_map(|agent| [Action::Join { agent }, Action::End { agent }, Action::Renew { agent }]);
+        let finishes = (0..100).map(|request| Action::Finish { request });
+        let mut seen = Vec::new();
+        for action in requests.chain(agents).chain(finishes).chain([Action::Tick]) {
+            let code = Code::from(action);
+            assert_eq!(Action::from(code), action);
+            assert!(code != Code::NONE && !seen.contains(&code), "{action:?} shares its code");
+            seen.push(code);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One small world: the core, what it has told, and the checks of the promises on both.
+
+use foldhash::fast::FixedState;
+use lockhouse_core::{
+    Command, Effect, Entry, Instant, Limits, LockManager, Name, NewAgent, NewRequest, Outcome, Snapshot,
+    Standing, State,
+};
+
+use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, TICK_MS};
+use super::told::{Asked, Breach, Status, Told, promise};
+
+pub(super) struct World {
+    core: LockManager<FixedState>,
+    told: Told,
+    limits: Limits,
+}
+
+/// A state without its history: equal keys mean that nobody can tell the two states apart.
+pub(super) type Key = u128;
+
+impl World {
+    /// All agents are there, and nothing else.
+    pub(super) fn new(requests_per_agent: u32) -> Result<Self, Breach> {
+        let limits = Limits { requests_per_agent, ..Limits::DEFAULT };
+        let core = LockManager::with_limits(FixedState::default(), limits);
+        let mut world = Self { core, told: Told::default(), limits };
+        (0..AGENTS).try_for_each(|agent| world.act(Action::Join { agent }))?;
+        Ok(world)
+    }
+
+    /// Whatever can happen next, beyond the bound included.
+    pub(super) fn actions(&self) -> Vec<Action> {
+        let mut actions = vec![Action::Tick];
+        for agent in 0..AGENTS {
+            let Some(alive) = self.told.agents[agent] else {
+                actions.push(Action::Join { agent });
+                continue;
+            };
+            actions.push(Action::End { agent });
+            if alive.lease_ends.is_some() {
+                actions.push(Action::Renew { agent });
+            }
+            let all = (0..NAMES.len()).flat_map(|name| (0..KINDS.len()).map(move |kind| (name, kind)));
+            actions.extend(all.map(|(name, kind)| Action::Request { agent, name, kind }));
+        }
+        let live = self.told.asked.iter().enumerate().filter(|(_, asked)| asked.status != Status::Ended);
+        actions.extend(live.map(|(request, _)| Action::Finish { request }));
+        actions
+    }
+
+    /// Does it, and checks everything that was told.
+    pub(super) fn act(&mut self, action: Action) -> Result<(), Breach> {
+        let now = Instant::from_millis(self.told.now * TICK_MS);
+        let agent = |agent: usize| self.told.agents[agent].map(|alive| alive.id).ok_or("nobody there");
+        let name = |name: usize| Name::new(NAMES[name]).map_err(|invalid| invalid.to_string());
+        let command = match action {
+            Action::Request { agent: by, name: of, kind } => {
+                let (acquire, hold) = KINDS[kind];
+                let mut request = NewRequest::new(agent(by)?, name(of)?, acquire);
+                request.max_hold_ms = hold.then_some(HOLD * TICK_MS);
+                Command::Request(request)
+            }
+            Action::Finish { request } => {
+                let Asked { id: request, status, .. } = self.told.asked[request];
+                if status == Status::Pending {
+                    Command::Abort { request }
+                } else {
+                    Command::Release { request }
+                }
+            }
+            Action::Join { agent } => Command::Join(NewAgent {
+                client_id: NAME_OF[agent],
+                lease_ms: (agent == 0).then_some(LEASE * TICK_MS),
+            }),
+            Action::End { agent: by } => Command::End { agent: agent(by)? },
+            Action::Renew { agent: by } => Command::Renew { agent: agent(by)? },
+            Action::Tick => return self.tick(),
+        };
+        let outcome = self.core.handle(now, command);
+        let effects = self.effects();
+        self.told.hear(action, Some(&outcome), &effects, self.limits.requests_per_agent)
+    }
+
+    fn tick(&mut self) -> Result<(), Breach> {
+        self.told.now += 1;
+        self.core.handle_timeout(Instant::from_millis(self.told.now * TICK_MS));
+        let effects = self.effects();
+        self.told.hear(Action::Tick, None, &effects, self.limits.requests_per_agent)
+    }
+
+    /// Whether the core's state is what it has told, and keeps the promises.
+    pub(super) fn check(&mut self) -> Result<(), Breach> {
+        for name in 0..NAMES.len() {
+            self.check_name(name)?;
+        }
+        self.check_snapshot()?;
+        self.check_standings()?;
+        self.check_deadlines()
+    }
+
+    /// Commands that come too late, or of the wrong kind, change nothing.
+    pub(super) fn check_stale_commands(&mut self) -> Result<(), Breach> {
+        let now = Instant::from_millis(self.told.now * TICK_MS);
+        let before = self.snapshot()?;
+        for Asked { id: request, status, .. } in self.told.asked.clone() {
+            if !matches!(status, Status::Held { .. }) {
+                let outcome = self.core.handle(now, Command::Release { request });
+                promise!(outcome == Outcome::Released { held: false }, "release of {status:?}: {outcome:?}");
+            }
+            if status != Status::Pending {
+                let outcome = self.core.handle(now, Command::Abort { request });
+                promise!(outcome == Outcome::Aborted { pending: false }, "abort of {status:?}: {outcome:?}");
+            }
+        }
+        for agent in self.told.dead.clone() {
+            let outcome = self.core.handle(now, Command::End { agent });
+            promise!(outcome == Outcome::Ended { alive: false }, "end of a dead agent: {outcome:?}");
+            let outcome = self.core.handle(now, Command::Renew { agent });
+            promise!(outcome == Outcome::Renewed { alive: false }, "renewal of a dead agent: {outcome:?}");
+        }
+        promise!(self.core.poll_effect().is_none(), "a stale command has an effect");
+        promise!(self.snapshot()? == before, "a stale command changes the state");
+        Ok(())
+    }
+
+    /// Exclusion, and nobody waits for nothing.
+    fn check_name(&self, name: usize) -> Result<(), Breach> {
+        let held: Vec<_> = self.told.held(name).collect();
+        let exclusive = held.iter().filter(|held| held.mode == lockhouse_core::Mode::Exclusive).count();
+        promise!(exclusive == 0 || held.len() == 1, "{held:?} are held at once");
+        if let Some(first) = self.told.pending(name).next() {
+            promise!(!self.told.fits(name, first.mode), "{first:?} is first and grantable, and still waits");
+        }
+        Ok(())
+    }
+
+    /// The snapshot shows exactly what was told: pending in the order of arrival, held as a set.
+    fn check_snapshot(&mut self) -> Result<(), Breach> {
+        let snapshot = self.snapshot()?;
+        let mut names = 0;
+        for (name, text) in NAMES.iter().enumerate() {
+            let of_name = |entry: &&Entry| entry.name.as_name().as_str() == Some(text);
+            let pending: Vec<_> = snapshot.pending.iter().filter(of_name).collect();
+            let told: Vec<_> = self.told.pending(name).collect();
+            promise!(pending.len() == told.len(), "told {told:?}, shown {pending:?}");
+            for (place, (shown, told)) in (1..).zip(pending.iter().zip(&told)) {
+                self.check_entry(shown, told)?;
+                promise!(shown.state == State::Pending { place }, "{shown:?} stands at place {place}");
+            }
+            let held: Vec<_> = snapshot.held.iter().filter(of_name).collect();
+            promise!(held.len() == self.told.held(name).count(), "told other locks than {held:?}");
+            for shown in &held {
+                let mut all = self.told.held(name);
+                let told = all.find(|told| matches!(told.status, Status::Held { token, .. } if shown.state == State::Held(token)));
+                self.check_entry(shown, told.ok_or_else(|| format!("nobody was told of {shown:?}"))?)?;
+            }
+            names += usize::from(!pending.is_empty() || !held.is_empty());
+        }
+        let counted = (self.core.len(), self.core.names());
+        promise!(counted == (snapshot.pending.len() + snapshot.held.len(), names), "{counted:?} are counted");
+        promise!(self.told.live().count() == counted.0, "a snapshot of {counted:?} shows other names");
+        Ok(())
+    }
+
+    fn check_entry(&self, shown: &Entry, told: &Asked) -> Result<(), Breach> {
+        let alive =
+            self.told.agents[told.agent].ok_or_else(|| format!("{told:?} is of an agent that has ended"))?;
+        let same =
+            shown.agent == alive.id && shown.client_id == NAME_OF[told.agent] && shown.mode == told.mode;
+        let expires = match told.status {
+            Status::Held { expires, .. } => expires.map(|at| Instant::from_millis(at * TICK_MS)),
+            _ => None,
+        };
+        promise!(same && shown.expires == expires, "{shown:?} was told as {told:?}");
+        Ok(())
+    }
+
+    fn check_standings(&self) -> Result<(), Breach> {
+        for told in &self.told.asked {
+            let expected = match told.status {
+                Status::Pending => Standing::Pending,
+                Status::Held { token, .. } => Standing::Held(token),
+                Status::Ended => Standing::Ended,
+            };
+            let standing = self.core.standing(told.id);
+            promise!(standing == expected, "{told:?} stands {standing:?}");
+        }
+        let dead_lives = self.told.dead.iter().any(|id| self.core.is_alive(*id));
+        let alive_dead = self.told.agents.iter().flatten().any(|alive| !self.core.is_alive(alive.id));
+        promise!(!dead_lives && !alive_dead, "the wrong agents live");
+        Ok(())
+    }
+
+    /// Nothing that is due goes on, and the core wakes in time for what comes.
+    fn check_deadlines(&self) -> Result<(), Breach> {
+        let next = self.next_due();
+        promise!(next.is_none_or(|next| next > self.told.now), "something is due since {next:?} and goes on");
+        let wakes = self.core.next_timeout().map(Instant::as_millis);
+        let in_time = match (wakes, next) {
+            (Some(wakes), Some(next)) => wakes <= next * TICK_MS,
+            (None, None) => true,
+            _ => false,
+        };
+        promise!(in_time, "the core wakes at {wakes:?} ms, something ends at tick {next:?}");
+        Ok(())
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        let leases = self.told.agents.iter().flatten().filter_map(|alive| alive.lease_ends);
+        let holds = self.told.asked.iter().filter_map(|asked| match asked.status {
+            Status::Held { expires, .. } => expires,
+            _ => None,
+        });
+        leases.chain(holds).min()
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.core.poll_effect()).collect()
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, Breach> {
+        match self.core.handle(Instant::from_millis(self.told.now * TICK_MS), Command::Snapshot) {
+            Outcome::Snapshot(snapshot) => Ok(snapshot),
+            other => Err(format!("a snapshot is answered by {other:?}")),
+        }
+    }
+
+    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order, how old
+    /// each request is among its agent's, and what time does next.
+    pub(super) fn key(&self) -> Key {
+        let mut key = KeyBuilder(1);
+        for name in 0..NAMES.len() {
+            let mut held: Vec<_> = self.told.held(name).collect();
+            held.sort_by_key(|held| match held.status {
+                Status::Held { token, .. } => token.get(),
+                _ => 0,
+            });
+            let pending: Vec<_> = self.told.pending(name).collect();
+            key.push(held.len() as u128, 4);
+            key.push(pending.len() as u128, 4);
+            held.iter().chain(&pending).for_each(|asked| self.push_request(&mut key, asked));
+        }
+        for agent in self.told.agents {
+            key.push(u128::from(agent.is_some()), 1);
+        }
+        let lease = self.told.agents[0].and_then(|alive| alive.lease_ends);
+        key.push(u128::from(lease.map_or(0, |ends| ends - self.told.now)), 2);
+        let wakes = self.core.next_timeout().map_or(0, |at| at.as_millis() / TICK_MS - self.told.now);
+        key.push(u128::from(wakes), 2);
+        key.0
+    }
+
+    fn push_request(&self, key: &mut KeyBuilder, asked: &Asked) {
+        key.push(asked.agent as u128, 2);
+        key.push(u128::from(asked.mode == lockhouse_core::Mode::Shared), 1);
+        // The age among its agent's requests decides in which order they go with it.
+        let older = self.told.live().take_while(|older| older.id != asked.id);
+        key.push(older.clone().filter(|older| older.agent == asked.agent).count() as u128, 2);
+        // The age among those with a longest hold decides which one ends first if two do at one instant.
+        key.push(u128::from(asked.hold), 1);
+        if asked.hold {
+            key.push(older.filter(|older| older.hold).count() as u128, 4);
+        }
+        if let Status::Held { expires: Some(at), .. } = asked.status {
+            key.push(u128::from(at - self.told.now), 1);
+        }
+    }
+}
+
+const NAME_OF: [&str; AGENTS] = ["leased", "second", "third"];
+
+struct KeyBuilder(Key);
+
+impl KeyBuilder {
+    fn push(&mut self, value: u128, bits: u32) {
+        assert!(value < 1 << bits && self.0.leading_zeros() >= bits, "the key has no room for {value}");
+        self.0 = self.0 << bits | value;
+    }
+}
