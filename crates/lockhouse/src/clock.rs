@@ -18,7 +18,7 @@ const LONGEST_STEP_MS: u64 = 500;
 /// Time of one house, in milliseconds since its beginning.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    origin: coarsetime::Instant,
+    system: System,
     ticking: AtomicBool,
     /// The time of the last tick, valid while ticking.
     tick_ms: AtomicU64,
@@ -28,10 +28,28 @@ pub(crate) struct Clock {
     lag_ms: AtomicU64,
 }
 
+/// Where time comes from.
+#[derive(Debug)]
+enum System {
+    Since(coarsetime::Instant),
+    #[cfg(test)]
+    Manual(AtomicU64),
+}
+
 impl Clock {
     pub(crate) fn new() -> Self {
+        Self::over(System::Since(coarsetime::Instant::now()))
+    }
+
+    /// A clock that stands still but for [`advance`](Self::advance).
+    #[cfg(test)]
+    pub(crate) fn manual() -> Self {
+        Self::over(System::Manual(AtomicU64::new(0)))
+    }
+
+    fn over(system: System) -> Self {
         Self {
-            origin: coarsetime::Instant::now(),
+            system,
             ticking: AtomicBool::new(false),
             tick_ms: AtomicU64::new(0),
             system_ms: AtomicU64::new(0),
@@ -86,6 +104,17 @@ impl Clock {
     }
 
     fn system(&self) -> u64 {
-        self.origin.elapsed().as_millis()
+        match &self.system {
+            System::Since(origin) => origin.elapsed().as_millis(),
+            #[cfg(test)]
+            System::Manual(ms) => ms.load(Ordering::Acquire),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn advance(&self, by_ms: u64) {
+        if let System::Manual(ms) = &self.system {
+            ms.fetch_add(by_ms, Ordering::AcqRel);
+        }
     }
 }

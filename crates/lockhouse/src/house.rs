@@ -76,8 +76,12 @@ impl House {
 
     /// An empty house with bounds of one's own, which hold for each bucket.
     pub fn with_limits(limits: Limits) -> Self {
+        Self::with_clock(limits, Clock::new())
+    }
+
+    fn with_clock(limits: Limits, clock: Clock) -> Self {
         let (registry, ticking) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { limits, clock: Clock::new(), registry, ticking }))
+        Self(Arc::new(Inner { limits, clock, registry, ticking }))
     }
 
     /// The bucket with that key, which begins with its first use and is forgotten after its last.
@@ -193,5 +197,101 @@ impl Drop for TickerTask {
         let orphans = std::mem::take(&mut ticking.buckets);
         drop(ticking);
         orphans.iter().filter_map(Weak::upgrade).for_each(|bucket| bucket.ticker_is_gone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use lockhouse_core::{AgentId, Command, NewAgent, Outcome};
+
+    use super::*;
+    use crate::{Notice, Port};
+
+    /// A house whose time is moved by hand; its ticker never comes to run, as these tests never wait.
+    struct World {
+        house: House,
+        port: Port,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let house = House::with_clock(Limits::DEFAULT, Clock::manual());
+            let port = house.bucket("default").port(1000);
+            Self { house, port }
+        }
+
+        fn join(&self, lease_ms: u64) -> AgentId {
+            self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
+            match self.told().pop() {
+                Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
+                other => panic!("{other:?}"),
+            }
+        }
+
+        fn tick_after(&self, ms: u64) {
+            self.house.0.clock.advance(ms);
+            self.house.0.tick();
+        }
+
+        fn told(&self) -> Vec<Notice> {
+            let mut notices = VecDeque::new();
+            self.port.drain(&mut notices).unwrap();
+            notices.into()
+        }
+
+        /// The ticks of 100 ms until an agent ends.
+        fn ticks_until_an_end(&self) -> u32 {
+            (1..1000)
+                .find(|_| {
+                    self.tick_after(100);
+                    self.told().iter().any(|notice| matches!(notice, Notice::Effect(_)))
+                })
+                .expect("no agent has ended in 100 s")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_ends_with_the_first_tick_after_the_one_that_reaches_it() {
+        let world = World::new();
+        world.join(1000);
+        assert_eq!(world.ticks_until_an_end(), 11);
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_waited_through_a_stall_is_in_time() {
+        let world = World::new();
+        let agent = world.join(1000);
+        world.tick_after(100);
+        // The process stands still for a minute; the ticker comes to run before the pending renewal does.
+        world.tick_after(60_000);
+        world.tick_after(100);
+        world.port.submit(1, Command::Renew { agent });
+        assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+        assert_eq!(world.ticks_until_an_end(), 11);
+    }
+
+    #[tokio::test]
+    async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
+        let world = World::new();
+        let agent = world.join(500);
+        world.tick_after(60_000);
+        world.port.submit(1, Command::Renew { agent });
+        assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    }
+
+    #[tokio::test]
+    async fn time_runs_on_without_deadlines_and_never_backwards() {
+        let world = World::new();
+        world.house.0.clock.advance(5000);
+        assert_eq!(world.house.now().as_millis(), 5000);
+        world.join(1000);
+        world.tick_after(60_000);
+        let ticks = world.ticks_until_an_end();
+        assert!(ticks <= 10, "{ticks}");
+        let before = world.house.now();
+        world.house.0.clock.advance(50);
+        assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
     }
 }
