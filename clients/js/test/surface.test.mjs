@@ -4,12 +4,11 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { loadSuite } from './surface/node-setup.mjs';
 import { nativeFaults } from './surface/native-faults.mjs';
 import { launchChromium } from './support/chromium.mjs';
 import { cleanups } from './support/cleanup.mjs';
 import { startPages } from './support/pages.mjs';
-import { BROWSER_REALMS, NODE_REALMS, openBrowserRealm, openNodeWorker } from './support/realms.mjs';
+import { BROWSER_REALMS, NODE_REALMS, openBrowserRealm, openNodeRealm } from './support/realms.mjs';
 import { startServer } from './support/server.mjs';
 
 const mode = process.env.SURFACE === 'native' ? 'native' : 'lockhouse';
@@ -38,7 +37,7 @@ describe('the surface of Web Locks', () => {
 
   for (const realm of realms) {
     test(`realm: ${realm}`, async (t) => {
-      const { call, close } = await open(realm, env);
+      const { call, close } = await (NODE_REALMS.includes(realm) ? openNodeRealm(realm, env) : openBrowserRealm(env.browser, realm, env));
       t.after(close);
       const titles = (await call({ call: 'titles' })).filter((title) => title.includes(only));
       assert.ok(titles.length > 0, 'the suite has tests');
@@ -48,13 +47,6 @@ describe('the surface of Web Locks', () => {
     });
   }
 });
-
-async function open(realm, env) {
-  if (BROWSER_REALMS.includes(realm)) return openBrowserRealm(env.browser, realm, env);
-  if (realm === 'node worker') return openNodeWorker(env);
-  const { suite, close } = await loadSuite({ realm, ...env });
-  return { call: ({ call, title }) => (call === 'titles' ? suite.titles() : suite.run(title)), close };
-}
 
 function judge(title, errors) {
   const known = mode === 'native' ? nativeFaults[title] : undefined;

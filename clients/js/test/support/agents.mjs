@@ -1,6 +1,6 @@
 // Opens agents (see agent.js) in tabs, frames, workers and Node processes, all spoken to in one way: `await tab.ask('a', 'name')`.
 
-import { fork } from 'node:child_process';
+import { startChild } from './child.mjs';
 import { realmUrl } from './pages.mjs';
 
 /** Makes `agent.method(…args)` of anything that can carry { method, args } and answer { value } or { error }. */
@@ -83,20 +83,6 @@ export async function openWorker(page, env, kind = 'classic') {
 
 /** A Node process with a client; `pid` for signals, `ended` for its end. */
 export async function openProcess(env, options = {}) {
-  const child = fork(new URL('node-agent.mjs', import.meta.url), [env.url, JSON.stringify(options)], { execArgv: ['--expose-gc'], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  const waiting = new Map();
-  let last = 0;
-  const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
-  ended.then(() => waiting.forEach((resolve) => resolve({ error: 'the process has ended' })));
-  await new Promise((resolve, reject) => {
-    child.on('message', ({ ready, id, ...answer }) => (ready ? resolve() : waiting.get(id)?.(answer)));
-    child.once('error', reject);
-    ended.then(({ code, signal }) => reject(new Error(`the process ended with ${code ?? signal}`)));
-  });
-  const carry = ({ method, args }) =>
-    new Promise((resolve) => {
-      waiting.set(++last, resolve);
-      child.send({ id: last, method, args }, (error) => error && resolve({ error: error.message }));
-    });
-  return remote(carry, { pid: child.pid, ended, kill: (signal = 'SIGKILL') => (child.kill(signal), ended) });
+  const child = await startChild(new URL('node-agent.mjs', import.meta.url), [env.url, JSON.stringify(options)]);
+  return remote(child.ask, { pid: child.pid, ended: child.ended, kill: child.kill });
 }

@@ -1,13 +1,13 @@
 // An agent in a Node process of its own, driven over the channel of `fork`. Arguments: the server's URL, options as JSON.
 
-import { connect } from '../../dist/index.js';
+import { connect } from '../../dist/lockhouse.js';
 import './agent.js';
 
 const [url, options] = process.argv.slice(2);
 const { WebSocket } = globalThis.WebSocket ? globalThis : await import('ws');
 const client = connect(url, { WebSocket, ...JSON.parse(options) });
 const states = [];
-client.onstate = (state) => states.push(typeof state === 'string' ? state : (state?.state ?? String(state)));
+client.onstate = (state) => states.push(state);
 globalThis.agentLocks = () => client.locks;
 
 Object.assign(globalThis.agent, {

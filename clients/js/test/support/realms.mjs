@@ -1,6 +1,7 @@
 // Opens each kind of realm and speaks to the suite in it: `call({ call: 'titles' })`, `call({ call: 'run', title })`.
 
 import { Worker } from 'node:worker_threads';
+import { startChild } from './child.mjs';
 import { realmUrl } from './pages.mjs';
 
 /** Code that runs in a page: keeps the worker of a kind and sends it messages. */
@@ -77,9 +78,15 @@ export async function openBrowserRealm(browser, realm, { origin, mode, url }) {
   return { call: (message) => page.evaluate((sent) => callTarget(sent), message), close };
 }
 
-/** Starts the suite in a thread of Node: its own event loop, and its own client. */
-export function openNodeWorker({ mode, url }) {
-  const worker = new Worker(new URL('../surface/node-worker.mjs', import.meta.url), { workerData: { realm: 'node worker', mode, url } });
+const NODE_REALM = new URL('../surface/node-realm.mjs', import.meta.url);
+
+/** Starts the suite in a Node process (`node`) or in a thread of this one (`node worker`): each has its own event loop and client. */
+export async function openNodeRealm(realm, { mode, url }) {
+  if (realm === 'node') {
+    const child = await startChild(NODE_REALM, [JSON.stringify({ realm, mode, url })]);
+    return { call: async (message) => (await child.ask(message)).value, close: () => child.kill() };
+  }
+  const worker = new Worker(NODE_REALM, { workerData: { realm, mode, url } });
   const failed = new Promise((_, reject) => worker.once('error', reject));
   failed.catch(() => {});
   const call = async (message) => {

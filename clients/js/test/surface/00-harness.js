@@ -1,5 +1,5 @@
 // The smallest test harness that loads everywhere: as a classic script, by importScripts, and as a module run for its effects.
-// It expects `surfaceConfig = { realm, mode, url, connectLocks? }` on the global and leaves `surface` there.
+// It expects `surfaceConfig = { realm, mode, url }` on the global and leaves `surface` there.
 (() => {
   'use strict';
 
@@ -111,7 +111,6 @@
     }
   }
 
-  const locks = () => config.connectLocks?.() ?? navigator.locks;
 
   class Context {
     #prefix;
@@ -123,7 +122,7 @@
     }
 
     get locks() {
-      return locks();
+      return navigator.locks;
     }
 
     /** A name that no other test and no other realm uses. */
@@ -213,11 +212,7 @@
   globalThis.surface = {
     mode: config.mode,
     realm: config.realm,
-    locks,
-    defer,
-    soon,
-    turn,
-    until,
+    url: config.url,
     /** Options: `realms` (names of realms, or 'browser' or 'node'), `mode` ('native' or 'lockhouse'). */
     test(title, body, options = {}) {
       if (tests.some((each) => each.title === title)) fail(`two tests are called ${title}`);

@@ -46,7 +46,6 @@
         navigator.locks = 1;
       }, 'assignment in strict code');
     },
-    { realms: 'browser' },
   );
 
   test(
@@ -105,7 +104,6 @@
       t.same(new Set(Reflect.ownKeys(LockManager.prototype)).size, 4, 'members of LockManager.prototype');
       for (const key of ['request', 'query', 'constructor', Symbol.toStringTag]) t.ok(Object.hasOwn(LockManager.prototype, key), String(key));
     },
-    { realms: 'browser' },
   );
 
   test(
@@ -113,7 +111,6 @@
     async (t) => {
       for (const ctor of [LockManager, Lock]) t.throws(TypeError, () => Reflect.construct(ctor, [], Object), ctor.name);
     },
-    { realms: 'browser' },
   );
 
   test('WL-046 WL-050 request and query are enumerable methods of length 2 and 0 that cannot construct', async (t) => {
@@ -168,7 +165,6 @@
       const lock = await t.locks.request(t.name(), (given) => given);
       t.equal(Object.getPrototypeOf(lock), Lock.prototype, 'prototype of a lock');
     },
-    { realms: 'browser' },
   );
 
   test('WL-078 name and mode of a lock are read-only and tell what was granted', async (t) => {
@@ -197,7 +193,6 @@
       for (const key of ['release', 'clientId', 'held', 'released', 'state']) t.ok(!(key in lock), `a lock has no ${key}`);
       if (surface.mode === 'native') t.equal(keys.length, 4, 'members of Lock.prototype');
     },
-    { realms: 'browser' },
   );
 
   test('WL-079 a kept lock is harmless after its release', async (t) => {
