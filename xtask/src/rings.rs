@@ -187,7 +187,7 @@ fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn oracle(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, "oracle", "core_and_specification_agree", &["--commands", "200000", "--seed", "7"])
+    proof(run, "oracle", "core_and_specification_agree", &["--commands", "1000000", "--seed", "7"])
 }
 
 fn model(run: &Run<'_>) -> Result<Vec<TestRun>> {
