@@ -1,0 +1,56 @@
+//! The language of the scripts.
+//!
+//! A line that begins with two spaces tells what came of the command above it, so it is output; all others are input:
+//!
+//! ```text
+//! # a remark
+//! limits requests_per_agent=2 names=3        first, if at all; what is not named is plenty
+//! bucket two                                 from here on another manager, with its own agents
+//! A joins as "tab 1" lease 10s               a joining agent that is not refused tells nothing
+//! A requests printer shared if-available steal metadata "m" hold 5s as a1
+//! release a1 / abort a1 / standing a1
+//! A renews / A ends / alive A
+//! after 10s / at 12s                         time passes; the manager is not told
+//! timeout / wakes                            it is told; when it wants to be told next
+//! snapshot / counts / close
+//! ```
+//!
+//! Outcomes come first, then the effects, as `-> whom: what`. Names are words or JSON strings, so that `"\ud800"` can be
+//! written. Snapshots are sorted by name; where the specification promises no order, by token.
+
+mod parse;
+mod world;
+
+use std::collections::BTreeMap;
+
+use lockhouse_core::Limits;
+use parse::Line;
+use world::World;
+
+/// The script with everything that comes of its commands.
+pub(crate) fn tell(script: &str) -> Result<String, String> {
+    let mut limits = Limits::DEFAULT;
+    let mut buckets: BTreeMap<String, World> = BTreeMap::new();
+    let mut bucket = String::new();
+    let mut told = String::new();
+    for (number, text) in (1..).zip(script.lines()) {
+        if text.starts_with("  ") {
+            continue;
+        }
+        told += text;
+        told += "\n";
+        let line = parse::line(text).map_err(|wrong| format!("line {number}, {text:?}: {wrong}"))?;
+        match line {
+            Line::Remark => {}
+            Line::Limits(set) => limits = set,
+            Line::Bucket(name) => bucket = name,
+            Line::Command(command) => {
+                let world = buckets.entry(bucket.clone()).or_insert_with(|| World::new(limits));
+                let lines =
+                    world.play(&command).map_err(|wrong| format!("line {number}, {text:?}: {wrong}"))?;
+                lines.iter().for_each(|line| told += &format!("  {line}\n"));
+            }
+        }
+    }
+    Ok(told)
+}
