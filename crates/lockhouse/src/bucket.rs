@@ -45,6 +45,8 @@ pub(crate) struct State {
     /// By agent slot: the inbox that hears for the agent; none for agents of this process.
     inboxes: Vec<Option<Arc<Inbox>>>,
     changed: Option<watch::Sender<()>>,
+    /// Whether something may have changed since the watchers were told.
+    touched: bool,
     /// Who is to be woken once the mutex is free.
     wakers: Vec<Waker>,
 }
@@ -89,12 +91,17 @@ impl Bucket {
         self.len() == 0
     }
 
+    /// Whether anything is held. Looks at every lock and request.
+    pub fn has_held(&self) -> bool {
+        matches!(self.0.handle(Command::Snapshot), Outcome::Snapshot(snapshot) if !snapshot.held.is_empty())
+    }
+
     /// Nothing is granted any more: what waits goes on waiting, the rest is refused.
     pub fn close(&self) {
         self.0.handle(Command::Close);
     }
 
-    /// Marked as changed after every command that may have changed something.
+    /// Marked as changed after every command that may have changed something; snapshots and renewals are none.
     pub fn changed(&self) -> watch::Receiver<()> {
         self.0.state.lock().changed.get_or_insert_with(|| watch::Sender::new(())).subscribe()
     }
@@ -111,6 +118,7 @@ impl Shared {
             waiters: Waiters::default(),
             inboxes: Vec::new(),
             changed: None,
+            touched: false,
             wakers: Vec::new(),
         };
         Self { key, house, state: Mutex::new(state) }
@@ -216,7 +224,9 @@ impl Shared {
             state.ticked = true;
             self.house.watch_deadlines(Arc::downgrade(self));
         }
-        if let Some(changed) = &state.changed {
+        if std::mem::take(&mut state.touched)
+            && let Some(changed) = &state.changed
+        {
             changed.send_replace(());
         }
         let wakers = std::mem::take(&mut state.wakers);
@@ -231,6 +241,7 @@ impl Shared {
             let now = state.stamp(judged_by);
             if state.manager.next_timeout().is_some_and(|next| next <= now) {
                 state.manager.handle_timeout(now);
+                state.touched = true;
                 state.deliver_effects();
             }
             state.ticked = state.manager.next_timeout().is_some();
@@ -257,6 +268,7 @@ impl State {
     #[inline]
     pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
         let now = self.stamp(now);
+        self.touched |= !matches!(command, Command::Snapshot | Command::Renew { .. });
         let outcome = self.manager.handle(now, command);
         self.deliver_effects();
         outcome

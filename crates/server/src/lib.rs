@@ -1,1 +1,20 @@
-//! The server.
+//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets, and what belongs around them.
+//!
+//! ```text
+//!   TcpListener ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
+//!                    └▶ /healthz, /readyz, demo page
+//! ```
+//!
+//! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
+
+mod access;
+mod config;
+mod page;
+mod router;
+mod server;
+mod session;
+
+pub use access::{InvalidOrigin, Origin};
+pub use config::{Config, Lease, LeaseOutOfRange};
+pub use router::router;
+pub use server::{BindError, Server, bind, serve};

@@ -1,1 +1,9 @@
-fn main() {}
+//! The command line of lockhouse.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

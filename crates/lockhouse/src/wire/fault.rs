@@ -134,9 +134,10 @@ impl<'a> Problem<'a> {
     }
 
     /// A field that is not there, or whose value must not be repeated.
-    pub fn with_field(field: &'static str, rule: &'static str) -> Self {
+    pub fn with_field(field: &'static str, rule: impl Into<Cow<'static, str>>) -> Self {
+        let rule = rule.into();
         let message = format!("{field} must be {rule}");
-        Self { field: Some(field.into()), value: None, rule: Some(rule.into()), message: message.into() }
+        Self { field: Some(field.into()), value: None, rule: Some(rule), message: message.into() }
     }
 
     /// Something for which no field is to blame.

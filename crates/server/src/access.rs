@@ -1,0 +1,193 @@
+//! Who may talk to a server that has no authentication: programs of this machine, and pages of allowed origins.
+//!
+//! The `Host` check keeps away pages that were given this machine's address under a name of their own; the `Origin` check keeps
+//! away pages of other sites.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use axum::http::{HeaderMap, Uri, header};
+
+/// A web origin, such as `https://app.example` or `http://localhost:3000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    scheme: String,
+    authority: String,
+}
+
+/// A text that is no origin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000")]
+pub struct InvalidOrigin;
+
+impl FromStr for Origin {
+    type Err = InvalidOrigin;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        let lower = text.to_ascii_lowercase();
+        let (scheme, authority) = lower.split_once("://").ok_or(InvalidOrigin)?;
+        let uri: Uri = lower.parse().map_err(|_| InvalidOrigin)?;
+        let whole = uri.authority().is_some_and(|parsed| parsed.as_str() == authority);
+        if !whole || scheme.is_empty() || authority.contains('@') {
+            return Err(InvalidOrigin);
+        }
+        // Browsers leave the default port out.
+        let default_port = if scheme == "https" { ":443" } else { ":80" };
+        let authority = authority.strip_suffix(default_port).unwrap_or(authority);
+        Ok(Self { scheme: scheme.to_owned(), authority: authority.to_owned() })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme, self.authority)
+    }
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error(
+        "the Host header must name this machine (localhost, 127.0.0.1, [::1]) or an allowed origin: see --allow-origin"
+    )]
+    Host,
+    #[error("pages of this origin may not connect: see --allow-origin")]
+    Origin,
+}
+
+/// The `Host` must be a loopback name or that of an allowed origin.
+pub(crate) fn check_host(headers: &HeaderMap, allowed: &[Origin]) -> Result<(), Denied> {
+    let host = single(headers, header::HOST).ok_or(Denied::Host)?.to_ascii_lowercase();
+    let known = |origin: &Origin| origin.authority == host || host_of(&origin.authority) == host_of(&host);
+    if is_loopback(host_of(&host)) || allowed.iter().any(known) { Ok(()) } else { Err(Denied::Host) }
+}
+
+/// The `Origin`, which browsers send, must be a loopback or an allowed one; other programs send none.
+pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[Origin]) -> Result<(), Denied> {
+    if !headers.contains_key(header::ORIGIN) {
+        return Ok(());
+    }
+    let origin: Origin =
+        single(headers, header::ORIGIN).and_then(|text| text.parse().ok()).ok_or(Denied::Origin)?;
+    let web = origin.scheme == "http" || origin.scheme == "https";
+    let local = web && is_loopback(host_of(&origin.authority));
+    if local || allowed.contains(&origin) { Ok(()) } else { Err(Denied::Origin) }
+}
+
+fn single(headers: &HeaderMap, key: header::HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(key).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+/// The host of `host:port`, brackets included.
+fn host_of(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host == "[::1]"
+        || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(key: header::HeaderName, values: &[&str]) -> HeaderMap {
+        values.iter().map(|value| (key.clone(), value.parse().unwrap())).collect()
+    }
+
+    fn allowed() -> Vec<Origin> {
+        vec!["https://app.example".parse().unwrap(), "http://dev.example:3000".parse().unwrap()]
+    }
+
+    #[test]
+    fn hosts_of_this_machine_and_of_allowed_origins_pass() {
+        for host in [
+            "localhost:7420",
+            "127.0.0.1:7420",
+            "127.8.9.1",
+            "[::1]:7420",
+            "LOCALHOST",
+            "a.localhost:1",
+            "app.example",
+            "dev.example:7420",
+        ] {
+            assert_eq!(check_host(&headers(header::HOST, &[host]), &allowed()), Ok(()), "{host}");
+        }
+    }
+
+    #[test]
+    fn other_hosts_are_refused() {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "0x7f.1",
+            "1270.0.1",
+            "",
+            "[::2]:80",
+            "app.example.evil",
+        ] {
+            assert_eq!(check_host(&headers(header::HOST, &[host]), &allowed()), Err(Denied::Host), "{host}");
+        }
+        assert_eq!(check_host(&HeaderMap::new(), &allowed()), Err(Denied::Host));
+        assert_eq!(
+            check_host(&headers(header::HOST, &["localhost", "localhost"]), &allowed()),
+            Err(Denied::Host)
+        );
+    }
+
+    #[test]
+    fn no_origin_loopback_origins_and_allowed_ones_pass() {
+        assert_eq!(check_origin(&HeaderMap::new(), &[]), Ok(()));
+        for origin in [
+            "http://localhost:3000",
+            "https://127.0.0.1",
+            "http://[::1]:8080",
+            "https://app.example",
+            "https://app.example:443",
+            "http://dev.example:3000",
+        ] {
+            assert_eq!(check_origin(&headers(header::ORIGIN, &[origin]), &allowed()), Ok(()), "{origin}");
+        }
+    }
+
+    #[test]
+    fn other_origins_are_refused() {
+        for origin in [
+            "https://evil.example",
+            "http://app.example",
+            "https://app.example:444",
+            "null",
+            "",
+            "file://",
+            "https://localhost.evil.example",
+            "chrome-extension://localhost",
+            "https://app.example@evil.example",
+        ] {
+            assert_eq!(
+                check_origin(&headers(header::ORIGIN, &[origin]), &allowed()),
+                Err(Denied::Origin),
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_origin_has_no_path() {
+        for text in
+            ["https://app.example/", "https://app.example/x", "app.example", "*", "https://", "https://a b"]
+        {
+            assert_eq!(text.parse::<Origin>(), Err(InvalidOrigin), "{text}");
+        }
+        assert_eq!("HTTPS://App.Example:443".parse::<Origin>().unwrap().to_string(), "https://app.example");
+    }
+}

@@ -1,0 +1,120 @@
+//! `lockhouse serve`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse_server::{BindError, Config, Lease, Origin, bind, serve};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::{FAILURE, USAGE, complain};
+
+/// Serve locks over WebSockets, with a demo page at /.
+///
+/// The table of locks is kept in memory. Only programs on this machine can connect, as there is no authentication.
+/// SIGTERM and SIGINT stop granting, wait until nothing is held or the drain time has passed, and end the server.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse serve
+  lockhouse serve --listen 127.0.0.1:0 --lease 5s
+  lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
+
+Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session.")]
+pub(super) struct Serve {
+    /// Where to listen, a loopback address; port 0 means any that is free
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420", env = "LOCKHOUSE_LISTEN")]
+    listen: String,
+
+    /// How long a client that has gone silent keeps its locks, from 1s to 10m
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lease)]
+    lease: Lease,
+
+    /// An origin beyond this machine's whose pages may connect; may be given several times
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    allowed_origins: Vec<Origin>,
+
+    /// How long to wait for locks to be released before the server ends, up to 1h
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = drain)]
+    drain: Duration,
+}
+
+fn lease(text: &str) -> Result<Lease, String> {
+    Lease::new(duration(text)?).map_err(|error| error.to_string())
+}
+
+fn drain(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if length > Duration::from_secs(3600) { Err("draining takes at most 1h".to_owned()) } else { Ok(length) }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "a duration is written like 500ms, 10s or 1m".to_owned())
+}
+
+impl Serve {
+    pub(super) fn run(self) -> ExitCode {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                complain(format_args!("cannot start: {error}"));
+                return ExitCode::from(FAILURE);
+            }
+        };
+        match runtime.block_on(self.serve()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&error);
+                ExitCode::from(error.exit_code())
+            }
+        }
+    }
+
+    async fn serve(self) -> Result<(), Error> {
+        // Before anybody is told that the server runs, so that no signal can end it the hard way.
+        let stop = stop_signal()?;
+        let listener = bind(&self.listen).await?;
+        announce(&listener)?;
+        let config = Config { lease: self.lease, drain: self.drain, allowed_origins: self.allowed_origins };
+        Ok(serve(listener, config, stop).await?)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_)) => USAGE,
+            Self::Bind(BindError::Refused(..)) | Self::Io(_) => FAILURE,
+        }
+    }
+}
+
+fn announce(listener: &TcpListener) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    writeln!(stdout, "listening http://{}", listener.local_addr()?)?;
+    stdout.flush()
+}
+
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

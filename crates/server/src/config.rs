@@ -1,0 +1,138 @@
+//! What a server can be told, and every bound of the server, in one place.
+
+use std::time::Duration;
+
+use lockhouse::Limits;
+use lockhouse::wire::{FRAME_BYTES, WireLimits};
+
+use crate::access::Origin;
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How long the agents of a session live without an answer to a ping.
+    pub lease: Lease,
+    /// How long a stopping server waits for locks to be released.
+    pub drain: Duration,
+    /// The origins, beyond loopback ones, whose pages may connect.
+    pub allowed_origins: Vec<Origin>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { lease: Lease::default(), drain: Duration::from_secs(10), allowed_origins: Vec::new() }
+    }
+}
+
+/// How long an agent lives without a sign of life: from one second to ten minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    ms: u64,
+}
+
+/// A lease that is too short or too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lease lasts from 1s to 10m")]
+pub struct LeaseOutOfRange;
+
+impl Default for Lease {
+    fn default() -> Self {
+        Self { ms: 10_000 }
+    }
+}
+
+impl Lease {
+    /// A lease of that length.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseOutOfRange`].
+    pub fn new(length: Duration) -> Result<Self, LeaseOutOfRange> {
+        let range = Duration::from_secs(1)..=Duration::from_secs(600);
+        if range.contains(&length) {
+            Ok(Self { ms: length.as_millis() as u64 })
+        } else {
+            Err(LeaseOutOfRange)
+        }
+    }
+
+    /// Its length in milliseconds.
+    pub fn as_millis(self) -> u64 {
+        self.ms
+    }
+
+    /// How often the server pings: ten times in a lease.
+    pub fn heartbeat(self) -> Duration {
+        Duration::from_millis(self.ms / 10)
+    }
+}
+
+/// How long a connection may take to send its `hello`.
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may take nothing while there is something to send.
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the last words and the closing handshake of a connection may take.
+pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// HTTP connections at once that are not upgraded.
+pub(crate) const HTTP_CONNECTIONS: usize = 1024;
+
+/// Sessions at once, with and without a connection.
+pub(crate) const SESSIONS: usize = 100_000;
+
+/// Agents of a session at once.
+pub(crate) const AGENTS_PER_SESSION: usize = 1024;
+
+/// Requests and locks of an agent at once.
+pub(crate) const REQUESTS_PER_AGENT: u32 = 100_000;
+
+/// Requests and locks of a session at once.
+pub(crate) const REQUESTS_PER_SESSION: usize = 500_000;
+
+/// Watches of a connection at once.
+pub(crate) const WATCHES_PER_SESSION: usize = 16;
+
+/// Changes within this time are told of by one snapshot of a watch.
+pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
+
+/// Numbered frames that wait for their acknowledgement.
+pub(crate) const RESEND_FRAMES: usize = 16_384;
+
+/// Bytes of numbered frames that wait for their acknowledgement.
+pub(crate) const RESEND_BYTES: usize = 4 << 20;
+
+/// While more bytes than this wait to be written, nothing is read from the client.
+pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
+
+/// Notices of a bucket that wait for a session to take them.
+pub(crate) const INBOX_NOTICES: usize = 2 * RESEND_FRAMES;
+
+/// Messages that are read at most before what they brought about is written.
+pub(crate) const READ_BATCH: usize = 128;
+
+/// The bounds of each bucket.
+pub(crate) const BUCKET_LIMITS: Limits = Limits { requests_per_agent: REQUESTS_PER_AGENT, ..Limits::DEFAULT };
+
+/// What `welcome` says.
+pub(crate) const WIRE_LIMITS: WireLimits = WireLimits {
+    frame_bytes: FRAME_BYTES as u64,
+    name_units: BUCKET_LIMITS.name_units as u64,
+    metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
+    agents: AGENTS_PER_SESSION as u64,
+    requests_per_agent: REQUESTS_PER_AGENT as u64,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lies_between_a_second_and_ten_minutes() {
+        assert_eq!(Lease::new(Duration::from_millis(999)), Err(LeaseOutOfRange));
+        assert_eq!(Lease::new(Duration::from_secs(601)), Err(LeaseOutOfRange));
+        assert_eq!(Lease::new(Duration::from_secs(1)).map(Lease::heartbeat), Ok(Duration::from_millis(100)));
+        assert_eq!(Lease::default().heartbeat(), Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,181 @@
+//! The HTTP face: the upgrade to a WebSocket, health, and the demo page.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use hyper_util::rt::TokioIo;
+use lockhouse::BucketKey;
+use lockhouse::wire::{
+    BadClientFrame, ClientFrame, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES, SUBPROTOCOL,
+    close,
+};
+use serde::Deserialize;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::access::{check_host, check_origin};
+use crate::config::{HELLO_TIMEOUT, SESSIONS};
+use crate::page;
+use crate::server::{Phase, Server};
+use crate::session::{self, Connection, Farewell, Incoming, Outbox};
+
+/// All routes of a server.
+pub fn router(server: Arc<Server>) -> Router {
+    Router::new()
+        .route(PATH, get(upgrade))
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .merge(page::routes())
+        .layer(from_fn_with_state(server.clone(), guard_host))
+        .with_state(server)
+}
+
+async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    match check_host(request.headers(), &server.config.allowed_origins) {
+        Ok(()) => next.run(request).await,
+        Err(denied) => refuse(StatusCode::FORBIDDEN, denied.to_string()),
+    }
+}
+
+async fn health(State(server): State<Arc<Server>>) -> Response {
+    let body =
+        serde_json::json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "epoch": server.epoch});
+    ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+async fn readiness(State(server): State<Arc<Server>>) -> Response {
+    let (status, word) = match server.phase() {
+        Phase::Running => (StatusCode::OK, "ready"),
+        Phase::Draining | Phase::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+    };
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(serde_json::json!({"status": word}))).into_response()
+}
+
+/// What a connection speaks about.
+#[derive(Debug, Deserialize)]
+struct Scope {
+    #[serde(default = "default_bucket")]
+    bucket: String,
+    #[serde(default)]
+    partition: String,
+}
+
+fn default_bucket() -> String {
+    "default".to_owned()
+}
+
+async fn upgrade(
+    State(server): State<Arc<Server>>,
+    scope: Result<Query<Scope>, axum::extract::rejection::QueryRejection>,
+    mut request: Request,
+) -> Response {
+    if let Err(denied) = check_origin(request.headers(), &server.config.allowed_origins) {
+        return refuse(StatusCode::FORBIDDEN, denied.to_string());
+    }
+    let key = match handshake(request.headers()) {
+        Ok(key) => key,
+        Err(refusal) => return refusal,
+    };
+    let scope = match scope {
+        Ok(Query(scope)) => scope,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, error.body_text()),
+    };
+    for (field, value) in [("bucket", &scope.bucket), ("partition", &scope.partition)] {
+        if value.len() > SCOPE_BYTES {
+            let why = format!("{field} is {} bytes, but must be at most {SCOPE_BYTES} bytes", value.len());
+            return refuse(StatusCode::BAD_REQUEST, why);
+        }
+    }
+    if server.sessions.len() >= SESSIONS || server.phase() == Phase::Stopping {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
+    }
+    let upgrading = hyper::upgrade::on(&mut request);
+    let scope = BucketKey { bucket: scope.bucket, partition: scope.partition };
+    server.clone().tasks.spawn(async move {
+        match timeout(HELLO_TIMEOUT, upgrading).await {
+            Ok(Ok(upgraded)) => greet(server, scope, Connection::new(TokioIo::new(upgraded)).await).await,
+            Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
+            Err(_) => tracing::debug!("an upgrade took too long"),
+        }
+    });
+    let headers = [
+        (header::CONNECTION, HeaderValue::from_static("upgrade")),
+        (header::UPGRADE, HeaderValue::from_static("websocket")),
+        (header::SEC_WEBSOCKET_ACCEPT, key),
+        (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
+    ];
+    (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// What to answer to the key of a WebSocket handshake for a version that we know.
+fn handshake(headers: &HeaderMap) -> Result<HeaderValue, Response> {
+    if !lists(headers, &header::UPGRADE, "websocket") || !lists(headers, &header::CONNECTION, "upgrade") {
+        let why = format!("{PATH} is a WebSocket endpoint, subprotocol {SUBPROTOCOL}");
+        let mut refusal = refuse(StatusCode::UPGRADE_REQUIRED, why);
+        refusal.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        return Err(refusal);
+    }
+    let bad = |why: String| refuse(StatusCode::BAD_REQUEST, why);
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        return Err(bad("Sec-WebSocket-Version must be 13".to_owned()));
+    }
+    if !lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+        return Err(bad(format!("Sec-WebSocket-Protocol must offer {SUBPROTOCOL}")));
+    }
+    let key = headers
+        .get(header::SEC_WEBSOCKET_KEY)
+        .ok_or_else(|| bad("Sec-WebSocket-Key is absent".to_owned()))?;
+    HeaderValue::try_from(derive_accept_key(key.as_bytes()))
+        .map_err(|_| bad("Sec-WebSocket-Key is no key".to_owned()))
+}
+
+fn lists(headers: &HeaderMap, key: &HeaderName, word: &str) -> bool {
+    let values = headers.get_all(key).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(word))
+}
+
+fn refuse(status: StatusCode, why: String) -> Response {
+    tracing::debug!(%status, why, "a request is refused");
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, headers, why + "\n").into_response()
+}
+
+/// Reads the `hello`, then runs the session that it begins or goes on with.
+async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection) {
+    let nothing = &mut Outbox::default();
+    let farewell = match timeout(HELLO_TIMEOUT, connection.next(nothing)).await {
+        Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
+            Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) => {
+                tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
+                return session::run(server, scope, hello, connection).await;
+            }
+            Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
+            Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(),
+        },
+        Ok(Incoming::TooLarge) => fatal(
+            FatalCode::TooLarge,
+            Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes")),
+        ),
+        Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
+        Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
+        Ok(Incoming::Closed(_)) => return connection.answer_close().await,
+        Ok(Incoming::Lost | Incoming::Stalled) => return,
+        Err(_) => no_hello(),
+    };
+    connection.part(farewell).await;
+}
+
+fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
+    Farewell::fatal(Outbox::default(), code, problem)
+}
+
+fn no_hello() -> Farewell {
+    fatal(FatalCode::BadFrame, Problem::with_field("type", "\"hello\" in the first frame, within 10 s"))
+}

@@ -1,0 +1,235 @@
+//! The server as a whole: its life from the first connection to the last.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use lockhouse::House;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP_CONNECTIONS};
+use crate::router::router;
+use crate::session::{Registry, random_hex};
+
+/// How often a stopping server looks whether locks are still held.
+const DRAIN_CHECK: Duration = Duration::from_millis(50);
+
+/// A server without its listener: the lock tables, the sessions, and how far it is in its life.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) config: Config,
+    pub(crate) house: House,
+    /// Names this life of the server.
+    pub(crate) epoch: String,
+    pub(crate) sessions: Registry,
+    pub(crate) tasks: TaskTracker,
+    phase: watch::Sender<Phase>,
+}
+
+/// How far a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It grants.
+    Running,
+    /// It grants nothing any more and waits for locks to be released.
+    Draining,
+    /// It closes every connection.
+    Stopping,
+}
+
+/// Why a server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Others could connect, and there is no authentication yet.
+    #[error(
+        "listen address {0}: only loopback addresses such as 127.0.0.1:7420 are allowed, as there is no authentication"
+    )]
+    NotLoopback(String),
+    /// The address means nothing.
+    #[error("listen address {0}: must be HOST:PORT, such as 127.0.0.1:7420")]
+    NoAddress(String),
+    /// The operating system refuses.
+    #[error("cannot listen on {0}: {1}")]
+    Refused(String, #[source] io::Error),
+}
+
+/// Listens on `HOST:PORT`, which must be a loopback address; port 0 means any that is free.
+///
+/// # Errors
+///
+/// [`BindError`].
+pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
+    let addresses: Vec<SocketAddr> = match lookup_host(listen).await {
+        Ok(addresses) => addresses.collect(),
+        Err(_) => return Err(BindError::NoAddress(listen.to_owned())),
+    };
+    if addresses.iter().any(|address| !address.ip().is_loopback()) {
+        return Err(BindError::NotLoopback(listen.to_owned()));
+    }
+    TcpListener::bind(&*addresses).await.map_err(|error| BindError::Refused(listen.to_owned(), error))
+}
+
+/// Serves until `shutdown` is ready; then stops granting, waits until nothing is held or the drain time has passed, closes all
+/// connections and returns.
+///
+/// ```no_run
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = lockhouse_server::bind("127.0.0.1:0").await?;
+/// println!("listening on {}", listener.local_addr()?);
+/// let stop = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+/// lockhouse_server::serve(listener, lockhouse_server::Config::default(), stop).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// If the listener is not on a loopback address, or is of no use.
+pub async fn serve(
+    listener: TcpListener,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    Server::new(config).serve(listener, shutdown).await
+}
+
+impl Server {
+    /// A server with empty tables.
+    pub fn new(config: Config) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            house: House::with_limits(BUCKET_LIMITS),
+            epoch: random_hex::<16>(),
+            sessions: Registry::default(),
+            tasks: TaskTracker::new(),
+            phase: watch::Sender::new(Phase::Running),
+        })
+    }
+
+    /// As [`serve`].
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`].
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            let error = BindError::NotLoopback(address.to_string());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        let stop = CancellationToken::new();
+        let accepting = self.accept_until(&listener, stop.clone());
+        let living = async {
+            shutdown.await;
+            self.drain().await;
+            stop.cancel();
+        };
+        tokio::join!(accepting, living);
+        drop(listener);
+        self.tasks.close();
+        // Farewells are bounded in time; this bounds the sum of all that may be left.
+        if timeout(2 * FAREWELL_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.tasks.len(), "stopped with connections still open");
+        }
+        Ok(())
+    }
+
+    /// How many sessions there are, with and without a connection.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The lock tables.
+    pub fn house(&self) -> &House {
+        &self.house
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(crate) fn phases(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    async fn accept_until(self: &Arc<Self>, listener: &TcpListener, stop: CancellationToken) {
+        let router = router(self.clone());
+        let room = Arc::new(Semaphore::new(HTTP_CONNECTIONS));
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Such as no free file descriptor: others have to go first.
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(Duration::from_millis(100)).await;
+                        continue;
+                    }
+                },
+                () = stop.cancelled() => return,
+            };
+            let Ok(permit) = room.clone().try_acquire_owned() else {
+                tracing::warn!("too many HTTP connections, one is refused");
+                continue;
+            };
+            let (router, stop) = (router.clone(), stop.clone());
+            self.tasks.spawn(async move {
+                serve_http(stream, router, stop).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn drain(&self) {
+        tracing::info!(drain = ?self.config.drain, "stopping: nothing is granted any more");
+        self.phase.send_replace(Phase::Draining);
+        self.house.buckets().iter().for_each(lockhouse::Bucket::close);
+        let released = async {
+            while self.house.buckets().iter().any(lockhouse::Bucket::has_held) {
+                sleep(DRAIN_CHECK).await;
+            }
+        };
+        if timeout(self.config.drain, released).await.is_err() {
+            tracing::warn!("stopped while locks were held");
+        }
+        self.phase.send_replace(Phase::Stopping);
+    }
+}
+
+/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own.
+async fn serve_http(stream: TcpStream, router: Router, stop: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it began");
+        return;
+    }
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HELLO_TIMEOUT)
+        .max_buf_size(64 << 10)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "an HTTP connection failed");
+    }
+}

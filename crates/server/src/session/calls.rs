@@ -1,0 +1,252 @@
+//! From the client's frames to the bucket's commands.
+
+use lockhouse::core::{Command, NewAgent, NewRequest};
+use lockhouse::wire::{
+    ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
+    Look, Problem, ServerFrame,
+};
+
+use super::Session;
+use super::connection::{Connection, Incoming};
+use super::notices::Asked;
+use crate::config::{
+    AGENTS_PER_SESSION, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, REQUESTS_PER_SESSION, WATCHES_PER_SESSION,
+};
+
+/// What an input means for the connection.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Nothing.
+    GoOn,
+    /// It broke off.
+    Lost,
+    /// The client closes it.
+    Closed(Option<u16>),
+    /// The client is done.
+    Bye,
+    /// The server stops.
+    Stop,
+    /// A binary message came.
+    Unsupported,
+    /// It ends with this.
+    Fatal(FatalCode, Problem<'static>),
+}
+
+impl Session {
+    /// Handles a message, and those that have come already behind it.
+    pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
+        let mut verdict = self.incoming(first);
+        for _ in 1..READ_BATCH {
+            if !matches!(verdict, Verdict::GoOn) || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
+                break;
+            }
+            let Some(next) = connection.next_ready().await else { break };
+            verdict = self.incoming(next);
+        }
+        verdict
+    }
+
+    fn incoming(&mut self, incoming: Incoming) -> Verdict {
+        match incoming {
+            Incoming::Text(text) => self.frame(&text),
+            Incoming::Binary => Verdict::Unsupported,
+            Incoming::TooLarge => {
+                let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+                Verdict::Fatal(FatalCode::TooLarge, problem)
+            }
+            Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, Problem::with_message(why)),
+            Incoming::Closed(code) => Verdict::Closed(code),
+            Incoming::Lost | Incoming::Stalled => Verdict::Lost,
+        }
+    }
+
+    fn frame(&mut self, text: &str) -> Verdict {
+        match Envelope::<ClientFrame<'_>>::parse(text) {
+            Ok(envelope) => {
+                self.acknowledged(envelope.ack).unwrap_or_else(|| self.client_frame(envelope.frame))
+            }
+            Err(BadClientFrame::Fatal(problem)) => Verdict::Fatal(FatalCode::BadFrame, problem),
+            Err(BadClientFrame::Answered { ack, seq, id, code, problem }) => {
+                let fatal = self.acknowledged(ack).or_else(|| seq.and_then(|seq| self.numbered(seq)));
+                fatal.unwrap_or_else(|| {
+                    let id = id.filter(|id| self.use_up(*id));
+                    self.error(id, code, problem)
+                })
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, ack: u64) -> Option<Verdict> {
+        let bad = self.outbound.acknowledge(ack).err()?;
+        let problem = Problem::with_value("ack", &ack.to_string(), format!("at most {}", bad.high));
+        Some(Verdict::Fatal(FatalCode::BadSeq, problem))
+    }
+
+    /// Uses the number up, if it is the next one.
+    fn numbered(&mut self, seq: u64) -> Option<Verdict> {
+        let next = self.received + 1;
+        if seq != next {
+            let rule = format!("the next number, which is {next}");
+            return Some(Verdict::Fatal(
+                FatalCode::BadSeq,
+                Problem::with_value("seq", &seq.to_string(), rule),
+            ));
+        }
+        self.received = seq;
+        if self.received - self.told_received >= ACK_EVERY {
+            self.told_received = self.received;
+            let ack = Envelope { ack: self.received, frame: ServerFrame::Ack };
+            self.outbound.push_unnumbered(ack.to_text());
+        }
+        None
+    }
+
+    fn client_frame(&mut self, frame: ClientFrame<'_>) -> Verdict {
+        match frame {
+            ClientFrame::Numbered { seq, call } => self.numbered(seq).unwrap_or_else(|| self.call(call)),
+            ClientFrame::Query(look) => self.query(look),
+            ClientFrame::Watch(look) => self.watch(look),
+            ClientFrame::Pong { n } => self.pong(n),
+            ClientFrame::Ack => Verdict::GoOn,
+            ClientFrame::Bye => Verdict::Bye,
+            ClientFrame::Hello(_) => {
+                let problem = Problem::with_value("type", "\"hello\"", "sent once, as the first frame");
+                self.error(None, ErrorCode::BadFrame, problem)
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call<'_>) -> Verdict {
+        match call {
+            Call::Join { agent, client_id } => self.join(agent, &client_id),
+            Call::Leave { agent } => self.leave(agent),
+            Call::Request(ask) => self.request(&ask),
+            Call::Abort { id } => self.abort(id),
+            Call::Release { id, reply } => self.release(id, reply),
+        }
+    }
+
+    fn join(&mut self, agent: u64, client_id: &str) -> Verdict {
+        if agent <= self.highest_agent {
+            let rule = format!("above every earlier one, the highest of which is {}", self.highest_agent);
+            let problem = Problem::with_value("agent", &agent.to_string(), rule);
+            return self.error(None, ErrorCode::BadFrame, problem);
+        }
+        self.highest_agent = agent;
+        if self.table.agent_count() >= AGENTS_PER_SESSION {
+            let rule = format!("one of at most {AGENTS_PER_SESSION} of a session at once");
+            return self.error(None, ErrorCode::QuotaExceeded, Problem::with_field("agent", rule));
+        }
+        // It lives as long as the session does, so that one renewal is enough for all.
+        self.ask(Asked::Join { agent }, Command::Join(NewAgent { client_id, lease_ms: None }))
+    }
+
+    fn leave(&mut self, number: u64) -> Verdict {
+        match self.table.agent(number) {
+            Some(agent) => self.ask(Asked::Leave { agent: number }, Command::End { agent }),
+            None => self.unknown_agent(None, number),
+        }
+    }
+
+    fn request(&mut self, ask: &Ask<'_>) -> Verdict {
+        if let Some(verdict) = self.new_id(ask.id) {
+            return verdict;
+        }
+        let Some(agent) = self.table.agent(ask.agent) else {
+            return self.unknown_agent(Some(ask.id), ask.agent);
+        };
+        if self.table.request_count() >= REQUESTS_PER_SESSION {
+            let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
+            return self.error(Some(ask.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+        }
+        let request = NewRequest {
+            agent,
+            name: ask.name.as_name(),
+            acquire: ask.acquire,
+            metadata: ask.metadata.as_deref(),
+            max_hold_ms: ask.max_hold_ms,
+        };
+        let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
+        self.ask(asked, Command::Request(request))
+    }
+
+    fn abort(&mut self, id: u64) -> Verdict {
+        if self.watches.remove(id) {
+            return Verdict::GoOn;
+        }
+        match self.table.request(id) {
+            Some(request) => self.ask(Asked::Abort { id }, Command::Abort { request }),
+            None => Verdict::GoOn,
+        }
+    }
+
+    fn release(&mut self, id: u64, reply: bool) -> Verdict {
+        match self.table.request(id) {
+            Some(request) => return self.ask(Asked::Release { id, reply }, Command::Release { request }),
+            None if reply => self.outbound.push(Event::Released { id, held: false }),
+            None => {}
+        }
+        Verdict::GoOn
+    }
+
+    fn query(&mut self, look: Look) -> Verdict {
+        self.new_id(look.id).unwrap_or_else(|| self.ask(Asked::Query(look), Command::Snapshot))
+    }
+
+    fn watch(&mut self, look: Look) -> Verdict {
+        if let Some(verdict) = self.new_id(look.id) {
+            return verdict;
+        }
+        if self.watches.len() >= WATCHES_PER_SESSION {
+            let rule = format!("one of at most {WATCHES_PER_SESSION} watches of a connection at once");
+            return self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+        }
+        let bucket = self.port.bucket().clone();
+        self.watches.add(look, || bucket.changed());
+        self.ask(Asked::Watches, Command::Snapshot)
+    }
+
+    fn pong(&mut self, n: u64) -> Verdict {
+        if n > self.pings {
+            let problem = Problem::with_value("n", &n.to_string(), "the number of a ping of this session");
+            return self.error(None, ErrorCode::BadFrame, problem);
+        }
+        self.answered = self.answered.max(n);
+        self.renew()
+    }
+
+    /// False if the id does not grow.
+    fn use_up(&mut self, id: u64) -> bool {
+        let grows = id > self.highest_id;
+        self.highest_id = self.highest_id.max(id);
+        grows
+    }
+
+    /// An id that does not grow may be that of a living request, so the error about it names none.
+    fn new_id(&mut self, id: u64) -> Option<Verdict> {
+        let highest = self.highest_id;
+        if self.use_up(id) {
+            return None;
+        }
+        let rule = format!("above every earlier one, the highest of which is {highest}");
+        Some(self.error(None, ErrorCode::BadFrame, Problem::with_value("id", &id.to_string(), rule)))
+    }
+
+    fn unknown_agent(&mut self, id: Option<u64>, agent: u64) -> Verdict {
+        let problem =
+            Problem::with_value("agent", &agent.to_string(), "an agent that has joined and not ended");
+        self.error(id, ErrorCode::UnknownAgent, problem)
+    }
+
+    pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
+        self.outbound.push(Event::Error { id, code, problem });
+        Verdict::GoOn
+    }
+
+    /// Asks the bucket, and takes note of the answer and of what came before it.
+    pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
+        self.asked.push_back(asked);
+        self.port.submit(0, command);
+        self.take_notices()
+    }
+}

@@ -1,0 +1,218 @@
+//! One WebSocket: reading and writing at once, and parting with last words.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::{Sink, SinkExt, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use lockhouse::wire::{Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+use super::outbound::Outbox;
+use crate::config::{FAREWELL_TIMEOUT, OUTBOX_HIGH_WATER_BYTES, WRITE_TIMEOUT};
+
+/// An open WebSocket.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: WebSocketStream<TokioIo<Upgraded>>,
+    unflushed: bool,
+    /// Runs while there is something to write and the peer takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+/// What comes from a connection.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A message.
+    Text(Utf8Bytes),
+    /// A message of the wrong kind.
+    Binary,
+    /// A message over [`FRAME_BYTES`].
+    TooLarge,
+    /// What is no WebSocket message at all.
+    Malformed(String),
+    /// The peer closes, with that code.
+    Closed(Option<u16>),
+    /// The connection broke off.
+    Lost,
+    /// The peer took nothing for [`WRITE_TIMEOUT`].
+    Stalled,
+}
+
+/// How a connection is closed by us.
+#[derive(Debug)]
+pub(crate) struct Farewell {
+    /// What is still to be said.
+    outbox: Outbox,
+    code: u16,
+    reason: &'static str,
+    /// Whether the peer may still be in the middle of a message that we do not read.
+    unread: bool,
+}
+
+impl Farewell {
+    /// Closes with a code and a reason.
+    pub(crate) fn new(outbox: Outbox, code: u16, reason: &'static str) -> Self {
+        Self { outbox, code, reason, unread: false }
+    }
+
+    /// Says what is wrong, and closes with the code that belongs to it.
+    pub(crate) fn fatal(mut outbox: Outbox, code: FatalCode, problem: Problem<'_>) -> Self {
+        outbox.push(Envelope::new(ServerFrame::Fatal { code, problem }).to_text().into());
+        Self { outbox, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
+    }
+}
+
+impl Connection {
+    pub(crate) async fn new(io: TokioIo<Upgraded>) -> Self {
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(FRAME_BYTES))
+            .max_frame_size(Some(FRAME_BYTES))
+            .read_buffer_size(8 << 10)
+            .write_buffer_size(32 << 10);
+        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        Self { socket, unflushed: false, stalled: None }
+    }
+
+    /// Writes what is in the outbox, and waits for something to come.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what is taken from the outbox is in the connection's buffer.
+    pub(crate) async fn next(&mut self, outbox: &mut Outbox) -> Incoming {
+        poll_fn(|context| {
+            if let Poll::Ready(Err(failed)) = self.poll_write(context, outbox) {
+                return Poll::Ready(failed);
+            }
+            // A client that takes nothing cannot make us keep ever more answers for it.
+            if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES { Poll::Pending } else { self.poll_read(context) }
+        })
+        .await
+    }
+
+    /// What has come already.
+    pub(crate) async fn next_ready(&mut self) -> Option<Incoming> {
+        poll_fn(|context| match self.poll_read(context) {
+            Poll::Ready(incoming) => Poll::Ready(Some(incoming)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    /// Says the last words, closes, and waits a little for the peer to do the same.
+    pub(crate) async fn part(mut self, farewell: Farewell) {
+        // Whether the peer hears it or not, the connection is gone after that time.
+        _ = timeout(FAREWELL_TIMEOUT, self.say(farewell)).await;
+    }
+
+    /// The peer has closed: answers that.
+    pub(crate) async fn answer_close(mut self) {
+        _ = timeout(FAREWELL_TIMEOUT, async {
+            while self.socket.next().await.is_some_and(|next| next.is_ok()) {}
+        })
+        .await;
+    }
+
+    async fn say(&mut self, mut farewell: Farewell) -> Result<(), Error> {
+        while let Some(text) = farewell.outbox.pop() {
+            self.socket.feed(Message::Text(text)).await?;
+        }
+        let close = CloseFrame { code: CloseCode::from(farewell.code), reason: farewell.reason.into() };
+        self.socket.send(Message::Close(Some(close))).await?;
+        if farewell.unread {
+            self.discard().await?;
+        } else {
+            while self.socket.next().await.is_some_and(|next| next.is_ok()) {}
+        }
+        Ok(())
+    }
+
+    /// Closing a TCP connection with unread data resets it, which may destroy what the peer has not read yet.
+    async fn discard(&mut self) -> Result<(), Error> {
+        let raw = self.socket.get_mut();
+        raw.shutdown().await?;
+        let mut scrap = vec![0; 16 << 10];
+        while raw.read(&mut scrap).await? != 0 {}
+        Ok(())
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Incoming>> {
+        loop {
+            match self.poll_write_once(context, outbox) {
+                Poll::Ready(Ok(true)) => self.stalled = None,
+                Poll::Ready(Ok(false)) => {
+                    self.stalled = None;
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Incoming::Lost)),
+                Poll::Pending => {
+                    let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+                    return stalled.as_mut().poll(context).map(|()| Err(Incoming::Stalled));
+                }
+            }
+        }
+    }
+
+    /// One frame into the buffer, or the buffer into the network; false if there is nothing left to do.
+    fn poll_write_once(
+        &mut self,
+        context: &mut Context<'_>,
+        outbox: &mut Outbox,
+    ) -> Poll<Result<bool, Error>> {
+        let mut socket = Pin::new(&mut self.socket);
+        if !outbox.is_empty() {
+            ready!(Sink::poll_ready(socket.as_mut(), context))?;
+            if let Some(text) = outbox.pop() {
+                socket.start_send(Message::Text(text))?;
+                self.unflushed = true;
+            }
+            return Poll::Ready(Ok(true));
+        }
+        if self.unflushed {
+            ready!(Sink::poll_flush(socket, context))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(false))
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        loop {
+            let message = match ready!(self.socket.poll_next_unpin(context)) {
+                Some(Ok(message)) => message,
+                Some(Err(error)) => return Poll::Ready(Incoming::from(error)),
+                None => return Poll::Ready(Incoming::Lost),
+            };
+            return Poll::Ready(match message {
+                Message::Text(text) => Incoming::Text(text),
+                Message::Binary(_) => Incoming::Binary,
+                Message::Close(frame) => Incoming::Closed(frame.map(|frame| frame.code.into())),
+                // Pings of the WebSocket itself are answered by the library, and prove nothing.
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+            });
+        }
+    }
+}
+
+impl From<Error> for Incoming {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Capacity(CapacityError::MessageTooLong { .. }) => Self::TooLarge,
+            Error::Utf8(_) | Error::Protocol(_) => {
+                use tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
+                if matches!(error, Error::Protocol(ResetWithoutClosingHandshake)) {
+                    return Self::Lost;
+                }
+                Self::Malformed(error.to_string())
+            }
+            _ => Self::Lost,
+        }
+    }
+}

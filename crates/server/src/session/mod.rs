@@ -1,0 +1,334 @@
+//! A session: what a client has at the server, beyond the life of any one connection.
+//!
+//! ```text
+//!   Connection ──frame──▶ calls ──Command──▶ Port (the bucket)
+//!       ▲                                      │
+//!       └──── Outbound ◀──event── notices ◀────┘ Notice
+//! ```
+//!
+//! One task owns all of it. Connections come to the task, through the registry, and go; between two of them the task
+//! waits for the next one or for the end of the lease. The lease is that of an agent of its own in the bucket, which never asks
+//! for anything: its end is the end of the session.
+
+mod calls;
+mod connection;
+mod notices;
+mod outbound;
+mod registry;
+mod table;
+mod watches;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use lockhouse::core::{AgentId, Command, NewAgent};
+use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
+use lockhouse::{BucketKey, Notice, Port};
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use self::calls::Verdict;
+pub(crate) use self::connection::{Connection, Farewell, Incoming};
+use self::notices::Asked;
+use self::outbound::Outbound;
+pub(crate) use self::outbound::Outbox;
+use self::registry::{Attach, Registration};
+pub(crate) use self::registry::{Registry, random_hex};
+use self::table::Table;
+use self::watches::Watches;
+use crate::config::{INBOX_NOTICES, WIRE_LIMITS};
+use crate::server::{Phase, Server};
+
+/// The WebSocket close code of a server that is too busy.
+const TRY_AGAIN_LATER: u16 = 1013;
+
+/// A session, owned by its task.
+pub(crate) struct Session {
+    server: Arc<Server>,
+    registration: Registration,
+    phase: watch::Receiver<Phase>,
+    port: Port,
+    /// The agent whose lease is the session's.
+    lease_agent: Option<AgentId>,
+    table: Table,
+    outbound: Outbound,
+    watches: Watches,
+    /// What was asked of the bucket and is not answered, in order.
+    asked: VecDeque<Asked>,
+    notices: VecDeque<Notice>,
+    /// Set once the session has to end, and why.
+    over: Option<FatalCode>,
+    /// The number of the last client frame that was processed.
+    received: u64,
+    /// The last such number that the client was told.
+    told_received: u64,
+    highest_id: u64,
+    highest_agent: u64,
+    pings: u64,
+    answered: u64,
+}
+
+/// How a connection ends, seen from its session.
+enum Parting {
+    /// The session goes on over another connection.
+    Replaced(Connection),
+    /// The session goes on without one.
+    Detached(LastWords),
+    /// The session ends as well.
+    Ended(LastWords),
+}
+
+/// What the connection is told at its end.
+enum LastWords {
+    /// It is gone already.
+    None,
+    /// The client has closed it.
+    AnswerClose,
+    Farewell(Farewell),
+}
+
+/// Goes on with the session that the client resumes, or begins one, and runs it to its end.
+pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>, mut connection: Connection) {
+    if let Some(resume) = &hello.resume {
+        match server.sessions.resume(&scope, resume, connection).await {
+            Some(given_back) => connection = given_back,
+            None => return,
+        }
+    }
+    let refuse = |code, reason| Farewell::new(Outbox::default(), code, reason);
+    if server.phase() != Phase::Running {
+        return connection.part(refuse(close::RESTART, "shutdown")).await;
+    }
+    match Session::begin(server, scope) {
+        Some(session) => session.run(connection).await,
+        None => {
+            connection
+                .part(refuse(TRY_AGAIN_LATER, "as many sessions or agents as the server takes on"))
+                .await
+        }
+    }
+}
+
+impl Session {
+    /// None if the server or the bucket is full.
+    fn begin(server: Arc<Server>, scope: BucketKey) -> Option<Self> {
+        let registration = server.sessions.register(scope.clone())?;
+        let port = server.house.bucket(scope).port(INBOX_NOTICES);
+        let mut session = Self {
+            phase: server.phases(),
+            server,
+            registration,
+            port,
+            lease_agent: None,
+            table: Table::default(),
+            outbound: Outbound::default(),
+            watches: Watches::default(),
+            asked: VecDeque::new(),
+            notices: VecDeque::new(),
+            over: None,
+            received: 0,
+            told_received: 0,
+            highest_id: 0,
+            highest_agent: 0,
+            pings: 0,
+            answered: 0,
+        };
+        let lease_ms = Some(session.server.config.lease.as_millis());
+        session.ask(Asked::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
+        session.take_notices();
+        session.lease_agent.is_some().then_some(session)
+    }
+
+    async fn run(mut self, mut connection: Connection) {
+        tracing::debug!(session = self.registration.id, "session begins");
+        if self.outbound.resume(0).is_err() {
+            return;
+        }
+        self.welcome(false);
+        loop {
+            match self.attached(&mut connection).await {
+                Parting::Replaced(next) => {
+                    let problem = Problem::with_message("another connection resumed this session");
+                    let farewell = Farewell::fatal(Outbox::default(), FatalCode::Replaced, problem);
+                    self.part(connection, LastWords::Farewell(farewell));
+                    connection = next;
+                }
+                Parting::Detached(words) => {
+                    self.part(connection, words);
+                    match self.detached().await {
+                        Some(next) => connection = next,
+                        None => return,
+                    }
+                }
+                Parting::Ended(words) => return self.part(connection, words),
+            }
+        }
+    }
+
+    /// Runs while there is a connection.
+    async fn attached(&mut self, connection: &mut Connection) -> Parting {
+        let mut heartbeat = self.heartbeat();
+        loop {
+            let verdict = self.take_notices();
+            if let Some(parting) = self.judge(verdict) {
+                return parting;
+            }
+            let verdict = tokio::select! {
+                incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
+                () = self.port.ready() => Verdict::GoOn,
+                _ = heartbeat.tick() => self.beat(),
+                attach = self.registration.next() => match self.accept(attach) {
+                    Some(next) => return Parting::Replaced(next),
+                    None => Verdict::GoOn,
+                },
+                Ok(()) = self.phase.changed() => self.change_phase(),
+                () = self.watches.due() => self.look_again(),
+            };
+            if let Some(parting) = self.judge(verdict) {
+                return parting;
+            }
+        }
+    }
+
+    /// Waits for the next connection; none if the session ends before.
+    async fn detached(&mut self) -> Option<Connection> {
+        tracing::debug!(session = self.registration.id, "session waits for a resume");
+        loop {
+            let Verdict::GoOn = self.take_notices() else { return None };
+            tokio::select! {
+                () = self.port.ready() => {}
+                attach = self.registration.next() => {
+                    let connection = self.accept(attach);
+                    if connection.is_some() {
+                        return connection;
+                    }
+                }
+                Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
+                    return None;
+                },
+            }
+        }
+    }
+
+    /// Takes over a connection that resumes this session, unless it cannot be.
+    fn accept(&mut self, attach: Attach) -> Option<Connection> {
+        let Verdict::GoOn = self.take_notices() else {
+            attach.give_back();
+            return None;
+        };
+        if let Err(bad) = self.outbound.resume(attach.received) {
+            let rule = format!("a number from {} to {}", bad.low, bad.high);
+            let problem = Problem::with_value("resume.received", &attach.received.to_string(), rule);
+            let farewell = Farewell::fatal(Outbox::default(), FatalCode::BadSeq, problem);
+            self.part(attach.connection, LastWords::Farewell(farewell));
+            return None;
+        }
+        self.watches = Watches::default();
+        self.renew();
+        self.welcome(true);
+        self.outbound.send_again();
+        if *self.phase.borrow_and_update() == Phase::Draining {
+            self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
+        }
+        tracing::debug!(session = self.registration.id, "session is resumed");
+        Some(attach.connection)
+    }
+
+    fn welcome(&mut self, resumed: bool) {
+        let lease = self.server.config.lease;
+        let welcome = Welcome {
+            server: concat!("lockhouse/", env!("CARGO_PKG_VERSION")).into(),
+            epoch: self.server.epoch.as_str().into(),
+            session: self.registration.id.as_str().into(),
+            secret: self.registration.secret.as_str().into(),
+            resumed,
+            received: self.received,
+            lease_ms: lease.as_millis(),
+            heartbeat_ms: lease.heartbeat().as_millis() as u64,
+            limits: WIRE_LIMITS,
+        };
+        let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
+        self.outbound.push_unnumbered(text);
+        self.told_received = self.received;
+    }
+
+    fn heartbeat(&self) -> Interval {
+        let period = self.server.config.lease.heartbeat();
+        let mut heartbeat = interval_at(Instant::now() + period, period);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        heartbeat
+    }
+
+    /// Pings, unless the client has not even taken what was written before.
+    fn beat(&mut self) -> Verdict {
+        if self.outbound.outbox.is_empty() {
+            self.pings += 1;
+            let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
+            self.outbound.push_unnumbered(Envelope { ack: self.received, frame }.to_text());
+            self.told_received = self.received;
+        }
+        Verdict::GoOn
+    }
+
+    fn renew(&mut self) -> Verdict {
+        match self.lease_agent {
+            Some(agent) => self.ask(Asked::Nothing, Command::Renew { agent }),
+            None => Verdict::GoOn,
+        }
+    }
+
+    fn change_phase(&mut self) -> Verdict {
+        match *self.phase.borrow_and_update() {
+            Phase::Running => {}
+            Phase::Draining => {
+                self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
+            }
+            Phase::Stopping => return Verdict::Stop,
+        }
+        Verdict::GoOn
+    }
+
+    fn judge(&mut self, verdict: Verdict) -> Option<Parting> {
+        let parting = match verdict {
+            Verdict::GoOn => return None,
+            Verdict::Lost => {
+                self.outbound.detach();
+                Parting::Detached(LastWords::None)
+            }
+            Verdict::Closed(code) => {
+                self.outbound.detach();
+                match code {
+                    Some(close::NORMAL | close::GOING_AWAY) => Parting::Ended(LastWords::AnswerClose),
+                    _ => Parting::Detached(LastWords::AnswerClose),
+                }
+            }
+            Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
+            Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
+            Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
+            Verdict::Fatal(code, problem) => {
+                tracing::debug!(session = self.registration.id, code = code.word(), %problem, "connection ends");
+                let farewell = Farewell::fatal(self.outbound.detach(), code, problem);
+                match code {
+                    FatalCode::LeaseExpired | FatalCode::SlowReader => {
+                        Parting::Ended(LastWords::Farewell(farewell))
+                    }
+                    _ => Parting::Detached(LastWords::Farewell(farewell)),
+                }
+            }
+        };
+        Some(parting)
+    }
+
+    fn close(&mut self, code: u16, reason: &'static str) -> LastWords {
+        LastWords::Farewell(Farewell::new(self.outbound.detach(), code, reason))
+    }
+
+    /// Sees the connection off, in a task of its own: the session does not wait for it.
+    fn part(&self, connection: Connection, words: LastWords) {
+        match words {
+            LastWords::None => {}
+            LastWords::AnswerClose => drop(self.server.tasks.spawn(connection.answer_close())),
+            LastWords::Farewell(farewell) => drop(self.server.tasks.spawn(connection.part(farewell))),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What goes to the client: numbered frames, kept until they are acknowledged, and others, sent once.
+
+use std::collections::VecDeque;
+
+use lockhouse::wire::{Envelope, Event, ServerFrame};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use crate::config::{RESEND_BYTES, RESEND_FRAMES};
+
+/// The outbound side of a session.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    /// Numbered frames that are not acknowledged, in order; the last one has the number `sent`.
+    unacknowledged: VecDeque<Utf8Bytes>,
+    unacknowledged_bytes: usize,
+    /// The highest number given out.
+    sent: u64,
+    /// Whether there is a connection to write to.
+    attached: bool,
+    /// What is to be written to the connection.
+    pub(super) outbox: Outbox,
+}
+
+/// Frames on their way into a connection, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    frames: VecDeque<Utf8Bytes>,
+    bytes: usize,
+}
+
+/// An acknowledgement of what was never sent, or a resume from before what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadAck {
+    /// The lowest number that would have done.
+    pub(super) low: u64,
+    /// The highest.
+    pub(super) high: u64,
+}
+
+impl Outbound {
+    /// Numbers the event and keeps it.
+    pub(super) fn push(&mut self, event: Event<'_>) {
+        self.sent += 1;
+        // Without an acknowledgement: sent again, it would be an old one.
+        let frame = ServerFrame::Numbered { seq: self.sent, event };
+        let text = Utf8Bytes::from(Envelope::new(frame).to_text());
+        self.unacknowledged_bytes += text.len();
+        if self.attached {
+            self.outbox.push(text.clone());
+        }
+        self.unacknowledged.push_back(text);
+    }
+
+    /// A frame that is sent now or never.
+    pub(super) fn push_unnumbered(&mut self, text: impl Into<Utf8Bytes>) {
+        if self.attached {
+            self.outbox.push(text.into());
+        }
+    }
+
+    /// The client has processed all frames up to this number.
+    pub(super) fn acknowledge(&mut self, ack: u64) -> Result<(), BadAck> {
+        if ack > self.sent {
+            return Err(self.bad_ack());
+        }
+        while self.first_unacknowledged() <= ack {
+            let frame = self.unacknowledged.pop_front();
+            self.unacknowledged_bytes -= frame.map_or(0, |frame| frame.len());
+        }
+        Ok(())
+    }
+
+    /// Goes on over a new connection, whose client has processed all frames up to `received`.
+    pub(super) fn resume(&mut self, received: u64) -> Result<(), BadAck> {
+        if received + 1 < self.first_unacknowledged() {
+            return Err(self.bad_ack());
+        }
+        self.acknowledge(received)?;
+        self.attached = true;
+        self.outbox = Outbox::default();
+        Ok(())
+    }
+
+    /// Sends again what was not acknowledged.
+    pub(super) fn send_again(&mut self) {
+        self.unacknowledged.iter().cloned().for_each(|frame| self.outbox.push(frame));
+    }
+
+    /// The connection is gone; gives what it was not told.
+    pub(super) fn detach(&mut self) -> Outbox {
+        self.attached = false;
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// Whether more is unacknowledged than a session may have.
+    pub(super) fn overflowed(&self) -> bool {
+        self.unacknowledged.len() > RESEND_FRAMES || self.unacknowledged_bytes > RESEND_BYTES
+    }
+
+    fn first_unacknowledged(&self) -> u64 {
+        self.sent + 1 - self.unacknowledged.len() as u64
+    }
+
+    fn bad_ack(&self) -> BadAck {
+        BadAck { low: self.first_unacknowledged() - 1, high: self.sent }
+    }
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, text: Utf8Bytes) {
+        self.bytes += text.len();
+        self.frames.push_back(text);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Utf8Bytes> {
+        let text = self.frames.pop_front()?;
+        self.bytes -= text.len();
+        Some(text)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn released(id: u64) -> Event<'static> {
+        Event::Released { id, held: true }
+    }
+
+    fn texts(outbox: &mut Outbox) -> Vec<String> {
+        std::iter::from_fn(|| outbox.pop()).map(|text| text.to_string()).collect()
+    }
+
+    #[test]
+    fn a_resume_sends_what_was_not_processed_with_the_old_numbers() {
+        let mut outbound = Outbound::default();
+        outbound.resume(0).unwrap();
+        (1..=3).for_each(|id| outbound.push(released(id)));
+        outbound.push_unnumbered("unnumbered");
+        assert_eq!(texts(&mut outbound.detach()).len(), 4);
+        outbound.push(released(4));
+        outbound.push_unnumbered("nobody is there");
+        outbound.resume(2).unwrap();
+        outbound.send_again();
+        let expected = [3, 4].map(|n| format!(r#"{{"type":"released","seq":{n},"id":{n},"held":true}}"#));
+        assert_eq!(texts(&mut outbound.outbox), expected);
+    }
+
+    #[test]
+    fn an_acknowledgement_frees_and_an_old_one_changes_nothing() {
+        let mut outbound = Outbound::default();
+        (1..=3).for_each(|id| outbound.push(released(id)));
+        assert_eq!(outbound.acknowledge(2), Ok(()));
+        assert_eq!(outbound.acknowledge(1), Ok(()));
+        assert_eq!(outbound.unacknowledged.len(), 1);
+        assert_eq!(outbound.acknowledge(4), Err(BadAck { low: 2, high: 3 }));
+        assert_eq!(outbound.resume(1), Err(BadAck { low: 2, high: 3 }));
+        assert_eq!(outbound.acknowledge(3), Ok(()));
+        assert_eq!(outbound.unacknowledged_bytes, 0);
+    }
+
+    #[test]
+    fn frames_beyond_the_bound_overflow() {
+        let mut outbound = Outbound::default();
+        (0..RESEND_FRAMES as u64).for_each(|id| outbound.push(released(id)));
+        assert!(!outbound.overflowed());
+        outbound.push(released(7));
+        assert!(outbound.overflowed());
+    }
+}

@@ -1,0 +1,134 @@
+//! Where a resume finds its session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lockhouse::BucketKey;
+use lockhouse::wire::Resume;
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::Connection;
+use crate::config::SESSIONS;
+
+/// All sessions of a server. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry(Arc<Mutex<HashMap<String, Entry>>>);
+
+struct Entry {
+    secret: String,
+    scope: BucketKey,
+    attach: mpsc::Sender<Attach>,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+/// A connection that wants to go on with a session.
+#[derive(Debug)]
+pub(crate) struct Attach {
+    pub(super) connection: Connection,
+    /// The last numbered frame that the client has processed.
+    pub(super) received: u64,
+    /// How to give the connection back, should the session end before it takes it.
+    back: oneshot::Sender<Connection>,
+}
+
+impl Attach {
+    /// The session is over: the connection may begin another.
+    pub(super) fn give_back(self) {
+        // The handshake that waits for it may be gone, and the connection with it.
+        _ = self.back.send(self.connection);
+    }
+}
+
+/// A session's entry in the registry; dropping it takes the session out.
+pub(super) struct Registration {
+    registry: Registry,
+    pub(super) id: String,
+    pub(super) secret: String,
+    attach: mpsc::Receiver<Attach>,
+}
+
+impl Registry {
+    /// Enters a new session; none if there are too many.
+    pub(super) fn register(&self, scope: BucketKey) -> Option<Registration> {
+        let (id, secret) = (random_hex::<16>(), random_hex::<32>());
+        let (sender, attach) = mpsc::channel(1);
+        let entry = Entry { secret: secret.clone(), scope, attach: sender };
+        let mut sessions = self.0.lock();
+        if sessions.len() >= SESSIONS {
+            return None;
+        }
+        sessions.insert(id.clone(), entry);
+        Some(Registration { registry: self.clone(), id, secret, attach })
+    }
+
+    /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
+    pub(super) async fn resume(
+        &self,
+        scope: &BucketKey,
+        resume: &Resume<'_>,
+        connection: Connection,
+    ) -> Option<Connection> {
+        let Some(session) = self.find(scope, resume) else { return Some(connection) };
+        let (back, given_back) = oneshot::channel();
+        let attach = Attach { connection, received: resume.received, back };
+        match session.send(attach).await {
+            Ok(()) => given_back.await.ok(),
+            Err(refused) => Some(refused.0.connection),
+        }
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Option<mpsc::Sender<Attach>> {
+        let sessions = self.0.lock();
+        let entry = sessions.get(&*resume.session)?;
+        let known: bool = entry.secret.as_bytes().ct_eq(resume.secret.as_bytes()).into();
+        (known && entry.scope == *scope).then(|| entry.attach.clone())
+    }
+}
+
+impl Registration {
+    /// The next connection that wants to go on with the session.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> Attach {
+        match self.attach.recv().await {
+            Some(attach) => attach,
+            // The registry holds a sender for as long as this registration lives.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.0.lock().remove(&self.id);
+        self.attach.close();
+        while let Ok(attach) = self.attach.try_recv() {
+            attach.give_back();
+        }
+    }
+}
+
+/// `N` random bytes in hexadecimal.
+///
+/// # Panics
+///
+/// If the operating system has no random numbers: nothing could be kept secret then.
+pub(crate) fn random_hex<const N: usize>() -> String {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("no random numbers: {error}"));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,133 @@
+//! Queries and watches: what is held and pending, told once or after each change.
+
+use std::collections::BTreeMap;
+
+use lockhouse::Bucket;
+use lockhouse::core::{Command, Entry as CoreEntry, Snapshot, State};
+use lockhouse::wire::{Detail, Entry, Look, Place, pages};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::Session;
+use super::calls::Verdict;
+use super::notices::Asked;
+use crate::config::WATCH_GATHERING;
+
+/// The watches of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    watched: BTreeMap<u64, Watched>,
+    changed: Option<watch::Receiver<()>>,
+    /// When the changes so far are told.
+    due: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    look: Look,
+    /// What was told last: held and pending.
+    told: Option<[Vec<CoreEntry>; 2]>,
+}
+
+impl Watches {
+    pub(super) fn add(&mut self, look: Look, changed: impl FnOnce() -> watch::Receiver<()>) {
+        self.changed.get_or_insert_with(changed);
+        self.watched.insert(look.id, Watched { look, told: None });
+    }
+
+    /// False if there was none with that id.
+    pub(super) fn remove(&mut self, id: u64) -> bool {
+        let removed = self.watched.remove(&id).is_some();
+        if self.watched.is_empty() {
+            *self = Self::default();
+        }
+        removed
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Waits until there are changes to tell and none came for the first time within the gathering time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn due(&mut self) {
+        let Some(changed) = &mut self.changed else { return std::future::pending().await };
+        let due = match self.due {
+            Some(due) => due,
+            None => {
+                if changed.changed().await.is_err() {
+                    // The bucket outlives its sessions.
+                    return std::future::pending().await;
+                }
+                *self.due.insert(Instant::now() + WATCH_GATHERING)
+            }
+        };
+        sleep_until(due).await;
+    }
+
+    /// The watches for which something differs from what they were told last; they count as told.
+    fn to_tell(&mut self, snapshot: &Snapshot) -> Vec<Look> {
+        let mut looks = Vec::new();
+        for Watched { look, told } in self.watched.values_mut() {
+            let now = [&snapshot.held, &snapshot.pending]
+                .map(|list| list.iter().filter(|entry| matches(look, entry)).cloned().collect::<Vec<_>>());
+            if told.as_ref() != Some(&now) {
+                *told = Some(now);
+                looks.push(look.clone());
+            }
+        }
+        looks
+    }
+}
+
+impl Session {
+    /// Something has changed since the watches were told.
+    pub(super) fn look_again(&mut self) -> Verdict {
+        if !self.outbound.outbox.is_empty() {
+            // A client that takes nothing is told of the latest state once it does.
+            self.watches.due = Some(Instant::now() + WATCH_GATHERING);
+            return Verdict::GoOn;
+        }
+        self.watches.due = None;
+        self.ask(Asked::Watches, Command::Snapshot)
+    }
+
+    pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
+        for look in self.watches.to_tell(snapshot) {
+            self.show(&look, snapshot);
+        }
+    }
+
+    pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) {
+        let bucket = self.port.bucket();
+        let (held, pending) = (views(bucket, look, &snapshot.held), views(bucket, look, &snapshot.pending));
+        for text in pages(look.id, held, pending) {
+            self.outbound.push_unnumbered(text);
+        }
+    }
+}
+
+fn views<'e>(bucket: &'e Bucket, look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = Entry<'e>> {
+    list.iter().filter(|entry| matches(look, entry)).map(|entry| view(bucket, look.detail, entry))
+}
+
+fn matches(look: &Look, entry: &CoreEntry) -> bool {
+    look.name.as_ref().is_none_or(|name| *name == entry.name)
+}
+
+fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
+    let place = match entry.state {
+        State::Held(token) => Place::Held(token),
+        State::Pending { place } => Place::Queued(u64::from(place)),
+    };
+    let detail = detail.then(|| Detail {
+        place,
+        since: bucket.wall(entry.since),
+        expires_at: entry.expires.map(|at| bucket.wall(at)),
+        metadata: entry.metadata.as_deref().map(Into::into),
+    });
+    Entry { client_id: entry.client_id.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
+}
