@@ -39,6 +39,9 @@ pub enum RequestError {
     /// The server refused the request for a reason that this client does not know.
     #[error("refused by the server: {0}")]
     Refused(String),
+    /// The server broke the protocol, so that nothing that it said can be relied on.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(String),
 }
 
 impl From<InvalidName> for RequestError {

@@ -60,7 +60,14 @@ impl LockGuard {
 
     /// A number that grows with every grant of the bucket: hand it to the guarded resource, which then can refuse whoever
     /// comes with an older one.
+    ///
+    /// It stays the same after a loss, when the resource refuses it as soon as it has seen a newer one. Over the network, reading
+    /// it also looks at the lease: if that has run out, the [loss](Self::loss) is known from then on.
     pub fn fencing_token(&self) -> FencingToken {
+        #[cfg(feature = "remote")]
+        if let Hold::Remote(hold) = &self.hold {
+            hold.loss();
+        }
         self.token
     }
 

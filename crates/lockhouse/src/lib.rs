@@ -31,6 +31,8 @@ mod house;
 mod local;
 mod locks;
 mod port;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod request;
 mod snapshot;
 mod waiters;

@@ -144,6 +144,6 @@ impl LocalAgent {
 }
 
 /// Rounded up, so that a hold is never shorter than asked for.
-fn whole_millis(duration: Duration) -> u64 {
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -13,6 +13,8 @@ use crate::error::{NotSupported, RequestError};
 use crate::guard::LockGuard;
 use crate::local::LocalRequest;
 use crate::locks::{Backend, LockManager, NameArg};
+#[cfg(feature = "remote")]
+use crate::remote::RemoteRequest;
 
 /// A request that has not been made yet; awaiting it makes it. <https://w3c.github.io/web-locks/#api-lock-manager-request>
 #[derive(Debug)]
@@ -143,10 +145,10 @@ impl<'a> IntoFuture for Request<'a> {
             Ok((name, acquire)) => match self.locks.backend {
                 Backend::Local(agent) => Stage::Local(LocalRequest::new(agent, name, acquire, self.options)),
                 #[cfg(feature = "remote")]
-                Backend::Remote(agent) => Stage::Remote(RemoteStage::new(
-                    agent.request(name.to_buf(), acquire, &self.options),
-                    self.options,
-                )),
+                Backend::Remote(agent) => {
+                    let request = RemoteRequest::new(agent, name.to_buf(), acquire, self.options);
+                    Stage::Remote(Box::new(request))
+                }
             },
         };
         Acquiring(stage)
@@ -171,7 +173,7 @@ enum Stage<'a> {
     Failed(Option<RequestError>),
     Local(LocalRequest<'a>),
     #[cfg(feature = "remote")]
-    Remote(RemoteStage),
+    Remote(Box<RemoteRequest>),
 }
 
 impl Future for Acquiring<'_> {
@@ -211,47 +213,3 @@ impl Limits {
         late.then_some(RequestError::TimedOut)
     }
 }
-
-#[cfg(feature = "remote")]
-mod remote_stage {
-    use std::fmt;
-
-    use super::{Context, Future, Limits, LockGuard, Options, Pin, Poll, RequestError};
-
-    type Granted = Pin<Box<dyn Future<Output = Result<LockGuard, RequestError>> + Send>>;
-
-    /// A request over the network; dropping its future aborts it.
-    pub(super) struct RemoteStage {
-        granted: Granted,
-        limits: Option<Limits>,
-    }
-
-    impl RemoteStage {
-        pub(super) fn new(
-            granted: impl Future<Output = Result<LockGuard, RequestError>> + Send + 'static,
-            mut options: Options,
-        ) -> Self {
-            Self { granted: Box::pin(granted), limits: Limits::new(&mut options) }
-        }
-
-        pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
-            // An abort wins until the lock has been handed over; a timeout loses against a grant.
-            match self.limits.as_mut().and_then(|limits| limits.poll(context)) {
-                Some(RequestError::Aborted) => Poll::Ready(Err(RequestError::Aborted)),
-                over => match (self.granted.as_mut().poll(context), over) {
-                    (Poll::Pending, Some(error)) => Poll::Ready(Err(error)),
-                    (polled, _) => polled,
-                },
-            }
-        }
-    }
-
-    impl fmt::Debug for RemoteStage {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("RemoteStage").field("limits", &self.limits).finish_non_exhaustive()
-        }
-    }
-}
-
-#[cfg(feature = "remote")]
-use remote_stage::RemoteStage;

@@ -19,6 +19,8 @@ pub enum Loss {
     Terminated,
     /// An operator broke it.
     Broken,
+    /// The server knows nothing of its session any more: it was started anew, or ended the session.
+    SessionEnded,
 }
 
 impl From<LossReason> for Loss {
@@ -37,6 +39,7 @@ impl std::fmt::Display for Loss {
             Self::Expired => "expired",
             Self::Terminated => "its agent has ended",
             Self::Broken => "broken by an operator",
+            Self::SessionEnded => "the server knows nothing of its session any more",
         })
     }
 }

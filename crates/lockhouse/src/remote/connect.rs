@@ -1,0 +1,143 @@
+//! Connecting to a server.
+
+use std::future::IntoFuture;
+use std::io;
+use std::pin::Pin;
+
+use super::address::Address;
+use super::connection::Connection;
+use super::task;
+use crate::wire;
+
+/// A connection that has not been made yet; awaiting it makes it.
+#[derive(Clone, Debug)]
+#[must_use = "a connection is made only when this is awaited"]
+pub struct Connect {
+    url: String,
+    bucket: Option<String>,
+    partition: Option<String>,
+    label: String,
+}
+
+/// Begins a connection to the server at this URL: `http://` or `ws://`, the path `/` standing for `/v1/ws`. Its query may name
+/// the scope, as in `http://127.0.0.1:7420/?bucket=jobs`.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let connection = lockhouse::remote::connect("http://127.0.0.1:7420").bucket("jobs").await?;
+/// # Ok(()) }
+/// ```
+pub fn connect(url: impl Into<String>) -> Connect {
+    let label = concat!("lockhouse-rust/", env!("CARGO_PKG_VERSION")).to_owned();
+    Connect { url: url.into(), bucket: None, partition: None, label }
+}
+
+impl Connect {
+    /// The bucket whose locks are meant, instead of the one in the URL or `default`. At most 256 bytes.
+    pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
+        self.bucket = Some(bucket.into());
+        self
+    }
+
+    /// A finer split of the bucket, such as by top-level site. At most 256 bytes.
+    pub fn partition(mut self, partition: impl Into<String>) -> Self {
+        self.partition = Some(partition.into());
+        self
+    }
+
+    /// What the server's logs call this client; at most 128 bytes.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    async fn open(self) -> Result<Connection, ConnectError> {
+        let scope = [("bucket", &self.bucket), ("partition", &self.partition)];
+        let scope: Vec<_> = scope.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
+        let address = Address::parse(&self.url, &scope)?;
+        if self.label.len() > wire::LABEL_BYTES {
+            return Err(ConnectError::Label { bytes: self.label.len() });
+        }
+        task::start(address, self.label).await
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Connection, ConnectError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    /// Connects once; what breaks later is connected anew without end. Needs a tokio runtime with I/O and time enabled, on which the
+    /// connection then lives.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the connection.
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.open())
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL cannot be used.
+    #[error("url: {url:?}, but it must be {rule}")]
+    Url {
+        /// The URL, shortened.
+        url: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// The bucket or the partition is too long.
+    #[error("{field}: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::SCOPE_BYTES)]
+    Scope {
+        /// Which of them.
+        field: &'static str,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The label is too long.
+    #[error("label: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::LABEL_BYTES)]
+    Label {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// No connection to the address.
+    #[error("cannot reach {address}: {error}")]
+    Unreachable {
+        /// The server.
+        address: String,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// No welcome within 10 s.
+    #[error("cannot reach {address}: no answer within 10 s")]
+    TimedOut {
+        /// The server.
+        address: String,
+    },
+    /// The server refused the handshake.
+    #[error("{address} refused the connection with status {status}: {message}")]
+    Refused {
+        /// The server.
+        address: String,
+        /// The status of its answer.
+        status: u16,
+        /// The first of its answer.
+        message: String,
+    },
+    /// What answered does not speak this protocol, or broke it.
+    #[error("{address} does not answer as a lockhouse server: {message}")]
+    NotLockhouse {
+        /// The server.
+        address: String,
+        /// What is wrong.
+        message: String,
+    },
+}

@@ -1,0 +1,105 @@
+//! The handle of a connection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockhouse_core::NameBuf;
+use tokio::sync::watch;
+
+use super::agent::{Looking, RemoteAgent};
+use super::state::{Shared, State};
+use super::watch::Watch;
+use crate::agent::Agent;
+use crate::error::{Quota, RequestError};
+use crate::locks::Backend;
+use crate::snapshot::Snapshot;
+
+/// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of agents.
+///
+/// Dropping it leaves its agents at work; the connection is closed when the last of them has gone, too.
+pub struct Connection {
+    shared: Arc<Shared>,
+    bucket: String,
+}
+
+/// How a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionState {
+    /// Frames go to and fro.
+    Open,
+    /// The connection broke, and is being made anew. Locks are still held until the lease ends.
+    Lost,
+    /// Closed for good, by [`Connection::close`] or by the end of its runtime.
+    Closed,
+}
+
+impl Connection {
+    pub(super) fn new(shared: Arc<Shared>, bucket: String) -> Self {
+        Self { shared, bucket }
+    }
+
+    /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes on in the next,
+    /// without the locks that it held.
+    ///
+    /// # Errors
+    ///
+    /// [`Quota`] if the label has more than 256 bytes, or the connection as many agents as the server allows. An agent of a closed
+    /// connection has ended.
+    pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
+        let agent = self.shared.with(|state| state.join(client_id))?;
+        Ok(Agent::with(Backend::Remote(RemoteAgent { shared: self.shared.clone(), agent })))
+    }
+
+    /// The bucket whose locks are meant.
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// How the connection is, and what becomes of it.
+    pub fn state(&self) -> watch::Receiver<ConnectionState> {
+        self.shared.with(|state| state.status())
+    }
+
+    /// A snapshot of everything that is held and pending in the bucket, or only of that name.
+    ///
+    /// It sees every request that was made over this connection before, and may be out of date by the time it is read.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::AgentEnded`] once the connection is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn query(&self, name: Option<&NameBuf>) -> Result<Snapshot, RequestError> {
+        Looking::begin(&self.shared, |state| state.look(name.cloned(), false)).answer().await
+    }
+
+    /// Snapshots of the bucket, or of that name, as it changes; changes within 100 ms are told together.
+    pub fn watch(&self, name: Option<&NameBuf>) -> Watch {
+        Watch { looking: Looking::begin(&self.shared, |state| state.look(name.cloned(), true)) }
+    }
+
+    /// Ends every agent of the connection, at the server at once if it can be reached, and closes it. Returns when that is done,
+    /// or could not be done within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection is closed in any case.
+    pub async fn close(self) {
+        self.shared.with(State::close);
+        self.shared.finished.cancelled().await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.with(State::drop_connection);
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! The client's own deadline: before it the server grants our locks to nobody else.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The answers that are remembered until the server confirms them.
+const ANSWERS: usize = 256;
+
+/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the server has confirmed.
+#[derive(Debug)]
+pub(super) struct Lease {
+    /// The server's length less 10 %.
+    length: Duration,
+    confirmed: Moment,
+    /// Pongs that no later ping has confirmed yet, with the instants before which they were not sent.
+    answers: VecDeque<(u64, Moment)>,
+}
+
+impl Lease {
+    /// Begins with a hello that a welcome has confirmed.
+    pub(super) fn new(lease_ms: u64, hello: Moment) -> Self {
+        let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
+        Self { length, confirmed: hello, answers: VecDeque::new() }
+    }
+
+    /// The pong to that ping is about to be sent.
+    pub(super) fn answering(&mut self, ping: u64) {
+        if self.answers.len() == ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((ping, Moment::now()));
+    }
+
+    /// The server has received that pong, and those before it.
+    pub(super) fn answered(&mut self, ping: u64) {
+        while let Some((_, at)) = self.answers.pop_front_if(|(n, _)| *n <= ping) {
+            self.confirmed = at;
+        }
+    }
+
+    /// Until the deadline; zero once it has passed.
+    pub(super) fn remaining(&self) -> Duration {
+        self.length.saturating_sub(self.confirmed.elapsed())
+    }
+}
+
+/// An instant on a clock that goes on while the machine sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment(Reading);
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self(read())
+    }
+
+    pub(super) fn elapsed(self) -> Duration {
+        advance(self.0)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use boottime::{Reading, advance, read};
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use both_clocks::{Reading, advance, read};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod boottime {
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub(super) type Reading = Duration;
+
+    pub(super) fn read() -> Reading {
+        let time = clock_gettime(ClockId::Boottime);
+        // It counts from the start of the machine, with nanoseconds below 10^9.
+        Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    }
+
+    pub(super) fn advance(since: Reading) -> Duration {
+        read().saturating_sub(since)
+    }
+}
+
+/// Where no clock is known to count sleep, the one that has advanced further is taken.
+#[cfg_attr(any(target_os = "linux", target_os = "android"), cfg(test))]
+mod both_clocks {
+    use std::time::{Duration, Instant, SystemTime};
+
+    pub(super) type Reading = (Instant, SystemTime);
+
+    pub(super) fn read() -> Reading {
+        (Instant::now(), SystemTime::now())
+    }
+
+    pub(super) fn advance((monotonic, wall): Reading) -> Duration {
+        monotonic.elapsed().max(wall.elapsed().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pong_lengthens_the_lease_only_once_it_is_confirmed() {
+        let long_ago = Duration::from_millis(40);
+        let mut lease = Lease::new(10_000, Moment::now());
+        assert!(lease.remaining() <= Duration::from_secs(9));
+        std::thread::sleep(long_ago);
+        lease.answering(1);
+        lease.answering(2);
+        assert!(lease.remaining() <= Duration::from_secs(9) - long_ago);
+        lease.answered(0);
+        assert!(lease.remaining() <= Duration::from_secs(9) - long_ago);
+        lease.answered(1);
+        assert!(lease.remaining() > Duration::from_secs(9) - long_ago);
+        assert_eq!(lease.answers.len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_has_run_out_has_nothing_left() {
+        assert_eq!(Lease::new(0, Moment::now()).remaining(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_forward_counts() {
+        let (monotonic, wall) = both_clocks::read();
+        let hour = Duration::from_secs(3600);
+        assert!(both_clocks::advance((monotonic, wall - hour)) >= hour);
+        assert!(both_clocks::advance((monotonic, wall + hour)) < hour);
+    }
+}

@@ -1,0 +1,50 @@
+//! The client of a lockhouse server: the same agents, requests and guards over a WebSocket (`protocol/PROTOCOL.md`).
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let connection = lockhouse::remote::connect("http://127.0.0.1:7420").bucket("jobs").await?;
+//! let agent = connection.agent("worker-1")?;
+//! let lock = agent.locks().request("report").await?;
+//! println!("held with token {}", lock.fencing_token());
+//! lock.release().await?;
+//! connection.close().await;
+//! # Ok(()) }
+//! ```
+//!
+//! ```text
+//!   futures, guards, agents ──▶ [mutex: State] ◀── session task: read loop, write loop, clock
+//!                                  │    │
+//!                        requests, looks, outbox, lease
+//! ```
+//!
+//! Handles change the state and return; one task per connection does all that waits. A connection that breaks is made anew
+//! and the session resumed. A session that ends takes its locks with it: their guards are told, what was pending is asked
+//! again in its order, save a steal under way, of which nobody knows whether it happened.
+//!
+//! # Leases
+//!
+//! The server grants our locks to others once it has heard nothing for the lease. The client knows of that before: it keeps a
+//! deadline of its own, 10 % earlier, and looks at it before every frame, grant, and read of a token. Past it every guard is
+//! [lost](crate::LockGuard::lost) with [`Loss::Expired`](crate::Loss::Expired). A process that was stopped may still run on for an
+//! instant before it looks; against that the [fencing token](crate::LockGuard::fencing_token) protects.
+
+mod address;
+mod agent;
+mod backoff;
+mod connect;
+mod connection;
+mod lease;
+mod looks;
+mod outbox;
+mod request;
+mod requests;
+mod socket;
+mod state;
+mod task;
+mod watch;
+
+pub(crate) use agent::RemoteAgent;
+pub use connect::{Connect, ConnectError, connect};
+pub use connection::{Connection, ConnectionState};
+pub(crate) use request::{RemoteHold, RemoteRequest};
+pub use watch::Watch;

@@ -1,0 +1,135 @@
+//! A request of an agent of a connection, and the lock that it becomes.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use lockhouse_core::{Acquire, FencingToken, NameBuf};
+use tokio::sync::Notify;
+
+use super::agent::RemoteAgent;
+use super::requests::NewAsk;
+use super::state::Shared;
+use crate::error::RequestError;
+use crate::guard::LockGuard;
+use crate::local::whole_millis;
+use crate::request::{Limits, Options};
+use crate::waiters::Loss;
+
+/// The state of its future.
+#[derive(Debug)]
+pub(crate) struct RemoteRequest {
+    agent: RemoteAgent,
+    name: NameBuf,
+    acquire: Acquire,
+    options: Options,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    New,
+    Waiting {
+        /// Withdraws the request when it is dropped; releases the lock if that was granted at that very moment.
+        hold: RemoteHold,
+        limits: Option<Limits>,
+    },
+    Over,
+}
+
+impl RemoteRequest {
+    pub(crate) fn new(agent: RemoteAgent, name: NameBuf, acquire: Acquire, options: Options) -> Self {
+        Self { agent, name, acquire, options, stage: Stage::New }
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
+        if matches!(self.stage, Stage::New) {
+            match self.make() {
+                Ok(hold) => self.stage = Stage::Waiting { hold, limits: Limits::new(&mut self.options) },
+                Err(error) => {
+                    self.stage = Stage::Over;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        let result = self.poll_waiting(context)?;
+        result.map(|token| match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Waiting { hold, .. } => {
+                Ok(LockGuard::remote(hold, token, self.name.clone(), self.acquire.mode()))
+            }
+            Stage::New | Stage::Over => unreachable!("only a request that waits is granted"),
+        })
+    }
+
+    fn make(&mut self) -> Result<RemoteHold, RequestError> {
+        let ask = NewAsk {
+            name: self.name.clone(),
+            acquire: self.acquire,
+            metadata: self.options.metadata.take(),
+            max_hold_ms: self.options.max_hold.map(whole_millis),
+        };
+        let RemoteAgent { shared, agent } = &self.agent;
+        let id = shared.with(|state| state.request(*agent, ask))?;
+        Ok(RemoteHold { shared: shared.clone(), id })
+    }
+
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<FencingToken, RequestError>> {
+        let Stage::Waiting { hold, limits } = &mut self.stage else { panic!("polled after completion") };
+        let over = limits.as_mut().and_then(|limits| limits.poll(context));
+        let granted = match over {
+            // An abort wins until the lock has been handed over; a timeout loses against a grant.
+            Some(RequestError::Aborted) => Poll::Pending,
+            _ => hold.shared.with(|state| state.poll_grant(hold.id, context.waker())),
+        };
+        let error = match (granted, over) {
+            (Poll::Ready(Ok(token)), _) => return Poll::Ready(Ok(token)),
+            (Poll::Pending, None) => return Poll::Pending,
+            (Poll::Ready(Err(error)), _) | (Poll::Pending, Some(error)) => error,
+        };
+        self.stage = Stage::Over;
+        Poll::Ready(Err(error))
+    }
+}
+
+/// A request or lock at the server: dropping it withdraws the one and releases the other. That only changes the state; the
+/// session's task tells the server.
+pub(crate) struct RemoteHold {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl RemoteHold {
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.shared.with(|state| state.loss(self.id))
+    }
+
+    pub(crate) async fn lost(&self) -> Loss {
+        loop {
+            // Registered under the mutex, so that no loss can pass unheard between the look and the wait.
+            let heard = self.shared.with(|state| state.listen(self.id).map(Notify::notified_owned));
+            match heard {
+                Ok(heard) => heard.await,
+                Err(loss) => return loss,
+            }
+        }
+    }
+
+    /// Releases the lock and waits for the answer.
+    pub(crate) async fn release(self) -> Result<(), Loss> {
+        self.shared.with(|state| state.begin_release(self.id));
+        poll_fn(|context| self.shared.with(|state| state.poll_released(self.id, context.waker()))).await
+    }
+}
+
+impl Drop for RemoteHold {
+    fn drop(&mut self) {
+        self.shared.with(|state| state.forget(self.id));
+    }
+}
+
+impl fmt::Debug for RemoteHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteHold").field("id", &self.id).finish_non_exhaustive()
+    }
+}
