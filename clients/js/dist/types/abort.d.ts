@@ -1,0 +1,2 @@
+/** Runs the algorithm once the signal, which is not aborted yet, is aborted. Returns the function that removes it again. */
+export declare function addAbortAlgorithm(signal: AbortSignal, algorithm: () => void): () => void;
