@@ -1,30 +1,43 @@
 // src/abort.ts
+var { Observable } = globalThis;
 var watches = /* @__PURE__ */ new WeakMap();
+var lateWatches = /* @__PURE__ */ new Set();
 function addAbortAlgorithm(signal, algorithm) {
-  let watch = watches.get(signal);
-  if (!watch) {
-    const algorithms2 = /* @__PURE__ */ new Set();
-    const onabort = () => {
+  const watch = watchOf(signal);
+  watch.algorithms.add(algorithm);
+  if (!Observable) lateWatches.add(watch);
+  return () => {
+    watch.algorithms.delete(algorithm);
+    if (watch.algorithms.size === 0) lateWatches.delete(watch);
+  };
+}
+function runDueAbortAlgorithms() {
+  for (const watch of lateWatches) watch.onabort();
+}
+function watchOf(signal) {
+  const existing = watches.get(signal);
+  if (existing) return existing;
+  const algorithms = /* @__PURE__ */ new Set();
+  const watch = {
+    algorithms,
+    onabort: () => {
       if (!signal.aborted) return;
-      for (const run of algorithms2) run();
-      algorithms2.clear();
-    };
-    watch = { algorithms: algorithms2, hook: hook(signal, onabort) };
-    watches.set(signal, watch);
-  }
-  const { algorithms } = watch;
-  algorithms.add(algorithm);
-  return () => algorithms.delete(algorithm);
+      for (const run of algorithms) run();
+    },
+    hook: void 0
+  };
+  watches.set(signal, watch);
+  watch.hook = hook(signal, watch.onabort);
+  return watch;
 }
 function hook(signal, onabort) {
-  const { Observable } = globalThis;
   if (Observable) {
-    return new Promise((keep) => {
-      new Observable((subscriber) => {
-        subscriber.addTeardown(onabort);
-        keep(subscriber);
-      }).subscribe({}, { signal });
-    });
+    let kept;
+    new Observable((subscriber) => {
+      subscriber.addTeardown(onabort);
+      kept = subscriber;
+    }).subscribe({}, { signal });
+    return kept;
   }
   signal.addEventListener("abort", onabort, { capture: true });
   const dependent = AbortSignal.any?.([signal]);
@@ -231,8 +244,7 @@ function brandCheck(prototype, accessor) {
     else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
   };
 }
-async function ofOtherRealm(object, ours, method, args) {
-  const own = ours[method];
+async function ofOtherRealm(object, own, method, args) {
   const theirs = Object.getPrototypeOf(Object(object))?.[method];
   const isTwin = typeof theirs === "function" && theirs !== own && sourceOf(theirs) === sourceOf(own);
   if (isTwin) return Reflect.apply(theirs, object, args);
@@ -885,6 +897,7 @@ var Agent = class {
   request(ask) {
     return new Promise((resolve, reject) => {
       this.#admit();
+      if (ask.ifAvailable) runDueAbortAlgorithms();
       const id = this.#lastId + 1;
       const body = requestBody(id, this.#number, ask);
       this.#checkSize(body);
@@ -908,6 +921,7 @@ var Agent = class {
   query() {
     return new Promise((resolve, reject) => {
       this.#admit();
+      runDueAbortAlgorithms();
       this.#lastId += 1;
       const id = this.#lastId;
       this.#open.set(id, { kind: "query", id, resolve, reject, held: [], pending: [] });
@@ -1299,7 +1313,7 @@ function construct2(type, source) {
 var newLockManager = (source) => construct2(LockManager, source);
 var newExtendedLockManager = (source) => construct2(ExtendedLockManager, source);
 var sourceOf2;
-var LockManager = class _LockManager {
+var LockManager = class {
   #source;
   constructor(...internal) {
     if (internal[0] !== CONSTRUCT2) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
@@ -1308,7 +1322,7 @@ var LockManager = class _LockManager {
   request(_name, _callbackOrOptions, ..._callback) {
     const passed = arguments;
     try {
-      if (!(#source in this)) return ofOtherRealm(this, _LockManager.prototype, "request", passed);
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.request, "request", passed);
       return admitted(this.#source, passed, this instanceof ExtendedLockManager ? newHeldLock : newLock);
     } catch (error) {
       return Promise.reject(error);
@@ -1317,7 +1331,7 @@ var LockManager = class _LockManager {
   /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
   query() {
     try {
-      if (!(#source in this)) return ofOtherRealm(this, _LockManager.prototype, "query", []);
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, "query", []);
       this.#source.admit();
       return this.#source.agent().query();
     } catch (error) {
@@ -1328,6 +1342,7 @@ var LockManager = class _LockManager {
     sourceOf2 = (manager) => manager.#source;
   }
 };
+var ownMethods = { request: LockManager.prototype.request, query: LockManager.prototype.query };
 Object.defineProperties(LockManager.prototype, {
   query: { enumerable: true },
   request: { enumerable: true },

@@ -1,4 +1,4 @@
-import { addAbortAlgorithm } from './abort.js';
+import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
 import { abortBody, joinBody, queryBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
@@ -85,6 +85,7 @@ export class Agent {
   request(ask: Ask): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#admit();
+      if (ask.ifAvailable) runDueAbortAlgorithms();
       const id = this.#lastId + 1;
       const body = requestBody(id, this.#number, ask);
       this.#checkSize(body);
@@ -109,6 +110,7 @@ export class Agent {
   query(): Promise<LockManagerSnapshot> {
     return new Promise((resolve, reject) => {
       this.#admit();
+      runDueAbortAlgorithms();
       this.#lastId += 1;
       const id = this.#lastId;
       this.#open.set(id, { kind: 'query', id, resolve, reject, held: [], pending: [] });

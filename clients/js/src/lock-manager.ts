@@ -67,7 +67,7 @@ export class LockManager {
     // biome-ignore lint/complexity/noArguments: overloads are told apart by how many arguments were passed, undefined included.
     const passed = arguments;
     try {
-      if (!(#source in this)) return ofOtherRealm(this, LockManager.prototype, 'request', passed);
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.request, 'request', passed);
       return admitted(this.#source, passed, this instanceof ExtendedLockManager ? newHeldLock : newLock);
     } catch (error) {
       return Promise.reject(error);
@@ -77,7 +77,7 @@ export class LockManager {
   /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
   query(): Promise<LockManagerSnapshot> {
     try {
-      if (!(#source in this)) return ofOtherRealm(this, LockManager.prototype, 'query', []);
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, 'query', []);
       this.#source.admit();
       return this.#source.agent().query();
     } catch (error) {
@@ -89,6 +89,9 @@ export class LockManager {
     sourceOf = (manager) => manager.#source;
   }
 }
+
+// As they are before any script can replace them.
+const ownMethods = { request: LockManager.prototype.request, query: LockManager.prototype.query };
 
 Object.defineProperties(LockManager.prototype, {
   query: { enumerable: true },

@@ -28,11 +28,10 @@ export function brandCheck(prototype: object, accessor?: string): (value: unknow
  */
 export async function ofOtherRealm(
   object: unknown,
-  ours: object,
+  own: unknown,
   method: string,
   args: ArrayLike<unknown>,
 ): Promise<never> {
-  const own = (ours as Record<string, unknown>)[method];
   const theirs: unknown = Object.getPrototypeOf(Object(object))?.[method];
   const isTwin = typeof theirs === 'function' && theirs !== own && sourceOf(theirs) === sourceOf(own);
   if (isTwin) return Reflect.apply(theirs, object, args) as Promise<never>;

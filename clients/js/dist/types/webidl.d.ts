@@ -8,6 +8,6 @@ export declare function brandCheck(prototype: object, accessor?: string): (value
  * Runs a method on an object that is not of this realm's class. A manager of another realm of this page is as good as one of ours; its
  * own realm tells it from an impostor. Its method is known by its source text, which is that of ours.
  */
-export declare function ofOtherRealm(object: unknown, ours: object, method: string, args: ArrayLike<unknown>): Promise<never>;
+export declare function ofOtherRealm(object: unknown, own: unknown, method: string, args: ArrayLike<unknown>): Promise<never>;
 /** Repeats members on the prototype of a subclass, where a checker that starts from an object looks for them first. */
 export declare function repeatMembers(from: object, to: object, names: readonly string[]): void;
