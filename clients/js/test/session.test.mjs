@@ -166,11 +166,14 @@ describe('delivery', () => {
     await first;
     await turn();
     const sent = kinds(server.frames.slice(2));
-    assert.deepEqual(sent.filter(([type]) => type !== 'request'), [
-      ['abort', 4, 2],
-      ['release', 5, 1],
-      ['release', 6, 2],
-    ]);
+    assert.deepEqual(
+      sent.filter(([type]) => type !== 'request'),
+      [
+        ['abort', 4, 2],
+        ['release', 5, 1],
+        ['release', 6, 2],
+      ],
+    );
   });
 
   test('a grant that crosses an abort is answered with a release', async (t) => {
@@ -301,7 +304,10 @@ describe('resume', () => {
       ['query', undefined, 4],
       ['request', 3, 5],
     ]);
-    server.send({ type: 'granted', seq: 1, id: 2, token: 1 }, { type: 'refused', seq: 2, id: 5, reason: 'unavailable' });
+    server.send(
+      { type: 'granted', seq: 1, id: 2, token: 1 },
+      { type: 'refused', seq: 2, id: 5, reason: 'unavailable' },
+    );
     server.send({ type: 'snapshot', id: 4, held: [], pending: [] });
     assert.equal(await later, 'asked again');
     assert.equal(await last, null);
@@ -351,7 +357,10 @@ describe('resume', () => {
     }
     assert.deepEqual(await Promise.all(requests), [1, 2, 3, 4]);
     const releases = server.frames.filter(({ type }) => type === 'release');
-    assert.deepEqual(kinds(releases), [1, 2, 3, 4].map((id) => ['release', 5 + id, id]));
+    assert.deepEqual(
+      kinds(releases),
+      [1, 2, 3, 4].map((id) => ['release', 5 + id, id]),
+    );
   });
 });
 
@@ -455,7 +464,12 @@ describe('what a server does wrong', () => {
     'a ping without a number': { type: 'ping' },
     'a loss for no known reason': { type: 'lost', seq: 1, id: 1, reason: 'boredom' },
     'a snapshot without lists': { type: 'snapshot', id: 2 },
-    'a snapshot with an unknown mode': { type: 'snapshot', id: 2, held: [{ clientId: 'c', mode: 'x', name: 'n' }], pending: [] },
+    'a snapshot with an unknown mode': {
+      type: 'snapshot',
+      id: 2,
+      held: [{ clientId: 'c', mode: 'x', name: 'n' }],
+      pending: [],
+    },
     'a snapshot with null for an entry': { type: 'snapshot', id: 2, held: [null], pending: [] },
   };
   for (const [title, frame] of Object.entries(WRONGS)) {
@@ -522,7 +536,16 @@ describe('what a server does wrong', () => {
     test(`the refusal ${code} becomes ${name}, with what was wrong`, async (t) => {
       const { server, locks } = await open(t);
       const request = locks.request('a', () => {});
-      server.send({ type: 'error', seq: 1, id: 1, code, field: 'name', value: 'v', rule: 'r', message: 'name: v, but r' });
+      server.send({
+        type: 'error',
+        seq: 1,
+        id: 1,
+        code,
+        field: 'name',
+        value: 'v',
+        rule: 'r',
+        message: 'name: v, but r',
+      });
       const detail = { code, field: 'name', value: 'v', rule: 'r' };
       await assert.rejects(request, { name, message: 'name: v, but r', detail });
     });
@@ -555,7 +578,10 @@ describe('closing', () => {
     await assert.rejects(pending, { name: 'AbortError' });
     await assert.rejects(query, { name: 'AbortError' });
     assert.equal(lock.signal.aborted, true);
-    await assert.rejects(opened.locks.request('c', () => {}), { name: 'InvalidStateError' });
+    await assert.rejects(
+      opened.locks.request('c', () => {}),
+      { name: 'InvalidStateError' },
+    );
     await assert.rejects(opened.locks.query(), { name: 'InvalidStateError' });
   });
 

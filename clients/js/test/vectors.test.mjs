@@ -24,7 +24,10 @@ describe('WL-012 resource names', () => {
       for (const form of [json, ...alsoJson]) {
         const text = `{"type":"snapshot","id":1,"held":[{"clientId":"c","mode":"shared","name":${form}}],"pending":[]}`;
         const [info] = reader.readNotice(reader.parseFrame(text)).held;
-        assert.deepEqual(Array.from({ length: info.name.length }, (_, index) => info.name.charCodeAt(index)), units);
+        assert.deepEqual(
+          Array.from({ length: info.name.length }, (_, index) => info.name.charCodeAt(index)),
+          units,
+        );
       }
     });
   }
@@ -111,7 +114,9 @@ function noticeOf(frame) {
     case 'snapshot':
       return { type, id, held: infos(frame.held), pending: infos(frame.pending), more: frame.more };
     case 'error': {
-      const detail = Object.fromEntries(['code', 'field', 'value', 'rule'].map((key) => [key, frame[key]]).filter(([, value]) => value !== null));
+      const detail = Object.fromEntries(
+        ['code', 'field', 'value', 'rule'].map((key) => [key, frame[key]]).filter(([, value]) => value !== null),
+      );
       return { type, id: id ?? 0, detail, message: frame.message };
     }
     default:

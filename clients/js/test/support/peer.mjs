@@ -47,7 +47,8 @@ class Connection {
 
   /** Sends frames in one turn, as a packet that carries several messages. */
   send(...frames) {
-    for (const frame of frames) this.socket.onmessage?.({ data: typeof frame === 'object' ? JSON.stringify(frame) : frame });
+    for (const frame of frames)
+      this.socket.onmessage?.({ data: typeof frame === 'object' ? JSON.stringify(frame) : frame });
   }
 
   /** Sends a message as it is. */
