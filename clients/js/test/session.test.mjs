@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { connect } from '../dist/index.js';
+import { connect } from '../dist/lockhouse.js';
 import { scriptedPeer } from './support/peer.mjs';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));

@@ -76,6 +76,7 @@ function frameTail(seq, ack) {
 }
 
 // src/errors.ts
+var { DOMException } = globalThis;
 var LOSS_MESSAGES = {
   stolen: "Lock broken by another request with the 'steal' option.",
   expired: "The lock expired: its maxHold or the lease of its client has run out.",
@@ -1440,8 +1441,9 @@ function ancestorsOf(frame) {
 var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
 var DEFAULT_BUCKET = "default";
 function serverUrl(address) {
-  const base = globalThis.location?.href;
-  const url = URL.canParse(`${address}`) ? new URL(address) : new URL(address, base);
+  const text2 = `${address}`;
+  if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
+  const url = new URL(text2);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
   url.protocol = protocol;
