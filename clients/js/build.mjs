@@ -18,7 +18,7 @@ const common = {
 };
 
 rmSync(join(root, 'dist'), { recursive: true, force: true });
-await build({ ...common, entryPoints: ['src/index.ts'], format: 'esm', outfile: 'dist/index.js' });
+await build({ ...common, entryPoints: ['src/index.ts'], format: 'esm', outfile: 'dist/lockhouse.js' });
 await build({ ...common, entryPoints: ['src/global.ts'], format: 'iife', outfile: 'dist/lockhouse.global.js' });
 
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc');

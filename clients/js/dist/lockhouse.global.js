@@ -20,6 +20,53 @@
     install: () => install
   });
 
+  // src/abort.ts
+  var { Observable } = globalThis;
+  var watches = /* @__PURE__ */ new WeakMap();
+  var lateWatches = /* @__PURE__ */ new Set();
+  function addAbortAlgorithm(signal, algorithm) {
+    const watch = watchOf(signal);
+    watch.algorithms.add(algorithm);
+    if (!Observable) lateWatches.add(watch);
+    return () => {
+      watch.algorithms.delete(algorithm);
+      if (watch.algorithms.size === 0) lateWatches.delete(watch);
+    };
+  }
+  function runDueAbortAlgorithms() {
+    for (const watch of lateWatches) watch.onabort();
+  }
+  function watchOf(signal) {
+    const existing = watches.get(signal);
+    if (existing) return existing;
+    const algorithms = /* @__PURE__ */ new Set();
+    const watch = {
+      algorithms,
+      onabort: () => {
+        if (!signal.aborted) return;
+        for (const run of algorithms) run();
+      },
+      hook: void 0
+    };
+    watches.set(signal, watch);
+    watch.hook = hook(signal, watch.onabort);
+    return watch;
+  }
+  function hook(signal, onabort) {
+    if (Observable) {
+      let kept;
+      new Observable((subscriber) => {
+        subscriber.addTeardown(onabort);
+        kept = subscriber;
+      }).subscribe({}, { signal });
+      return kept;
+    }
+    signal.addEventListener("abort", onabort, { capture: true });
+    const dependent = AbortSignal.any?.([signal]);
+    dependent?.addEventListener("abort", onabort);
+    return dependent;
+  }
+
   // src/bodies.ts
   function joinBody(agent, clientId) {
     return `{"type":"join","agent":${agent},"clientId":${JSON.stringify(clientId)}`;
@@ -51,6 +98,7 @@
   }
 
   // src/errors.ts
+  var { DOMException } = globalThis;
   var LOSS_MESSAGES = {
     stolen: "Lock broken by another request with the 'steal' option.",
     expired: "The lock expired: its maxHold or the lease of its client has run out.",
@@ -219,6 +267,15 @@
       else if (value !== globalThis.navigator) throw new TypeError("Illegal invocation");
     };
   }
+  async function ofOtherRealm(object, own, method, args) {
+    const theirs = Object.getPrototypeOf(Object(object))?.[method];
+    const isTwin = typeof theirs === "function" && theirs !== own && sourceOf(theirs) === sourceOf(own);
+    if (isTwin) return Reflect.apply(theirs, object, args);
+    throw new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
+  }
+  function sourceOf(callable) {
+    return Function.prototype.toString.call(callable);
+  }
   function anyGetter(descriptors) {
     return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
   }
@@ -273,11 +330,14 @@
     }
   };
   var CONSTRUCT = /* @__PURE__ */ Symbol();
-  var newLock;
-  var newHeldLock;
-  var newAcquiredLock;
+  function construct(type, ...internal) {
+    return new type(CONSTRUCT, ...internal);
+  }
+  var newLock = (hold) => construct(Lock, hold);
+  var newHeldLock = (hold) => construct(HeldLock, hold);
+  var newAcquiredLock = (hold, release, released) => construct(AcquiredLock, hold, release, released);
   var heldLock;
-  var Lock = class _Lock {
+  var Lock = class {
     #hold;
     constructor(...internal) {
       if (internal[0] !== CONSTRUCT) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
@@ -292,7 +352,6 @@
       return this.#hold.mode;
     }
     static {
-      newLock = (hold) => new _Lock(CONSTRUCT, hold);
       heldLock = (lock) => {
         if (typeof lock !== "object" || lock === null || !(#hold in lock))
           throw new TypeError("lock: not a Lock of lockhouse");
@@ -300,7 +359,7 @@
       };
     }
   };
-  var HeldLock = class _HeldLock extends Lock {
+  var HeldLock = class extends Lock {
     #hold;
     constructor(...internal) {
       super(...internal);
@@ -317,11 +376,8 @@
     get fencingToken() {
       return this.#hold.token;
     }
-    static {
-      newHeldLock = (hold) => new _HeldLock(CONSTRUCT, hold);
-    }
   };
-  var AcquiredLock = class _AcquiredLock extends HeldLock {
+  var AcquiredLock = class extends HeldLock {
     #release;
     #released;
     constructor(...internal) {
@@ -333,9 +389,6 @@
     async release() {
       this.#release();
       await this.#released();
-    }
-    static {
-      newAcquiredLock = (hold, release, released) => new _AcquiredLock(CONSTRUCT, hold, release, released);
     }
   };
   if (typeof Symbol.asyncDispose === "symbol") {
@@ -867,6 +920,7 @@
     request(ask) {
       return new Promise((resolve, reject) => {
         this.#admit();
+        if (ask.ifAvailable) runDueAbortAlgorithms();
         const id = this.#lastId + 1;
         const body = requestBody(id, this.#number, ask);
         this.#checkSize(body);
@@ -890,6 +944,7 @@
     query() {
       return new Promise((resolve, reject) => {
         this.#admit();
+        runDueAbortAlgorithms();
         this.#lastId += 1;
         const id = this.#lastId;
         this.#open.set(id, { kind: "query", id, resolve, reject, held: [], pending: [] });
@@ -926,13 +981,10 @@
     /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
     #watch(request) {
       const { signal, timeout } = request.ask;
-      const onabort = () => {
-        if (signal?.aborted) this.#withdraw(request, signal.reason);
-      };
-      signal?.addEventListener("abort", onabort, { capture: true });
+      const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
       const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
       request.unwatch = () => {
-        signal?.removeEventListener("abort", onabort, { capture: true });
+        forget?.();
         clearTimeout(timer);
         request.unwatch = void 0;
       };
@@ -983,6 +1035,13 @@
       }
       if (request.kind !== "request" || request.hold) {
         this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+        return;
+      }
+      const { signal } = request.ask;
+      if (signal?.aborted) {
+        this.#close(request);
+        this.#session.post(releaseBody(id));
+        request.reject(signal.reason);
         return;
       }
       request.unwatch?.();
@@ -1155,12 +1214,15 @@
     if (value === void 0) return void 0;
     try {
       isAborted.call(value);
+      if (isProxy?.(value)) throw new TypeError("a proxy");
     } catch {
       throw badMember("signal", "Failed to convert value to 'AbortSignal'.");
     }
     return value;
   }
   var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
+  var { process } = globalThis;
+  var isProxy = process?.getBuiltinModule?.("node:util").types.isProxy;
   function toMilliseconds(member, value, least, most) {
     if (value === void 0) return void 0;
     const ms = Number(value);
@@ -1268,10 +1330,13 @@
 
   // src/lock-manager.ts
   var CONSTRUCT2 = /* @__PURE__ */ Symbol();
-  var newLockManager;
-  var newExtendedLockManager;
-  var sourceOf;
-  var LockManager = class _LockManager {
+  function construct2(type, source) {
+    return new type(CONSTRUCT2, source);
+  }
+  var newLockManager = (source) => construct2(LockManager, source);
+  var newExtendedLockManager = (source) => construct2(ExtendedLockManager, source);
+  var sourceOf2;
+  var LockManager = class {
     #source;
     constructor(...internal) {
       if (internal[0] !== CONSTRUCT2) throw new TypeError(`Failed to construct '${new.target.name}': Illegal constructor`);
@@ -1280,7 +1345,7 @@
     request(_name, _callbackOrOptions, ..._callback) {
       const passed = arguments;
       try {
-        if (!(#source in this)) throw illegalInvocation("request");
+        if (!(#source in this)) return ofOtherRealm(this, ownMethods.request, "request", passed);
         return admitted(this.#source, passed, this instanceof ExtendedLockManager ? newHeldLock : newLock);
       } catch (error) {
         return Promise.reject(error);
@@ -1289,7 +1354,7 @@
     /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
     query() {
       try {
-        if (!(#source in this)) throw illegalInvocation("query");
+        if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, "query", []);
         this.#source.admit();
         return this.#source.agent().query();
       } catch (error) {
@@ -1297,16 +1362,16 @@
       }
     }
     static {
-      newLockManager = (source) => new _LockManager(CONSTRUCT2, source);
-      sourceOf = (manager) => manager.#source;
+      sourceOf2 = (manager) => manager.#source;
     }
   };
+  var ownMethods = { request: LockManager.prototype.request, query: LockManager.prototype.query };
   Object.defineProperties(LockManager.prototype, {
     query: { enumerable: true },
     request: { enumerable: true },
     [Symbol.toStringTag]: { value: "LockManager", configurable: true }
   });
-  var ExtendedLockManager = class _ExtendedLockManager extends LockManager {
+  var ExtendedLockManager = class extends LockManager {
     acquire(name, options) {
       return new Promise((resolve, reject) => {
         let release = () => {
@@ -1319,21 +1384,18 @@
           resolve(lock);
           return lock ? held : void 0;
         };
-        const released = admitted(sourceOf(this), [name, options, callback], wrap);
+        const released = admitted(sourceOf2(this), [name, options, callback], wrap);
         released.catch(reject);
       });
     }
     async requestAll(targets, ...rest) {
-      const source = sourceOf(this);
+      const source = sourceOf2(this);
       const options = toLockOptions(rest.length > 1 ? rest[0] : void 0);
       const sorted = convertTargets(targets, options.mode);
       const callback = toCallback(rest.at(-1), rest.length + 1);
       source.admit();
       for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });
       return requestInOrder(source.agent(), sorted, options, callback);
-    }
-    static {
-      newExtendedLockManager = (source) => new _ExtendedLockManager(CONSTRUCT2, source);
     }
   };
   repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ["query", "request"]);
@@ -1358,9 +1420,6 @@
   }
   function notSupported(message) {
     return domError("NotSupportedError", `Failed to execute 'request' on 'LockManager': ${message}`);
-  }
-  function illegalInvocation(method) {
-    return new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
   }
 
   // src/partition.ts
@@ -1404,8 +1463,9 @@
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
   var DEFAULT_BUCKET = "default";
   function serverUrl(address) {
-    const base = globalThis.location?.href;
-    const url = URL.canParse(`${address}`) ? new URL(address) : new URL(address, base);
+    const text2 = `${address}`;
+    if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
+    const url = new URL(text2);
     const protocol = SOCKET_PROTOCOLS[url.protocol];
     if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
     url.protocol = protocol;

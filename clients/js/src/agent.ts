@@ -1,3 +1,4 @@
+import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
 import { abortBody, joinBody, queryBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
@@ -84,6 +85,7 @@ export class Agent {
   request(ask: Ask): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#admit();
+      if (ask.ifAvailable) runDueAbortAlgorithms();
       const id = this.#lastId + 1;
       const body = requestBody(id, this.#number, ask);
       this.#checkSize(body);
@@ -108,6 +110,7 @@ export class Agent {
   query(): Promise<LockManagerSnapshot> {
     return new Promise((resolve, reject) => {
       this.#admit();
+      runDueAbortAlgorithms();
       this.#lastId += 1;
       const id = this.#lastId;
       this.#open.set(id, { kind: 'query', id, resolve, reject, held: [], pending: [] });
@@ -149,18 +152,13 @@ export class Agent {
   /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
   #watch(request: Request): void {
     const { signal, timeout } = request.ask;
-    const onabort = (): void => {
-      // Scripts can dispatch an abort event without aborting.
-      if (signal?.aborted) this.#withdraw(request, signal.reason);
-    };
-    // A capturing listener runs before the listeners of the page, as the specification's abort algorithm does.
-    signal?.addEventListener('abort', onabort, { capture: true });
+    const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
     const timer =
       timeout === undefined || timeout > LONGEST_TIMEOUT_MS
         ? undefined
         : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
     request.unwatch = () => {
-      signal?.removeEventListener('abort', onabort, { capture: true });
+      forget?.();
       clearTimeout(timer);
       request.unwatch = undefined;
     };
@@ -214,6 +212,14 @@ export class Agent {
     }
     if (request.kind !== 'request' || request.hold) {
       this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+      return;
+    }
+    const { signal } = request.ask;
+    if (signal?.aborted) {
+      // Where no abort algorithm could be added, the listener may not have run yet.
+      this.#close(request);
+      this.#session.post(releaseBody(id));
+      request.reject(signal.reason);
       return;
     }
     request.unwatch?.();

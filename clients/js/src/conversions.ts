@@ -78,6 +78,7 @@ function toAbortSignal(value: unknown): AbortSignal | undefined {
   if (value === undefined) return undefined;
   try {
     isAborted.call(value);
+    if (isProxy?.(value)) throw new TypeError('a proxy');
   } catch {
     throw badMember('signal', "Failed to convert value to 'AbortSignal'.");
   }
@@ -86,6 +87,12 @@ function toAbortSignal(value: unknown): AbortSignal | undefined {
 
 // Every platform that has AbortSignal has this accessor.
 const isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get as (this: unknown) => boolean;
+
+// The accessor of Node looks through proxies, which are no platform objects.
+const { process } = globalThis as {
+  process?: { getBuiltinModule?(name: string): { types: { isProxy(value: unknown): boolean } } };
+};
+const isProxy = process?.getBuiltinModule?.('node:util').types.isProxy;
 
 function toMilliseconds(member: string, value: unknown, least: number, most: number): number | undefined {
   if (value === undefined) return undefined;

@@ -1,3 +1,6 @@
+// The global of a frame that has been removed has no interfaces any more, and that is when an error is due.
+const { DOMException } = globalThis;
+
 /** Why a held lock was lost. */
 export type LossReason = 'stolen' | 'expired' | 'terminated' | 'broken';
 

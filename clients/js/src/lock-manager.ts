@@ -19,7 +19,7 @@ import type {
   LockOptions,
   RequestOptions,
 } from './types.js';
-import { repeatMembers } from './webidl.js';
+import { ofOtherRealm, repeatMembers } from './webidl.js';
 
 /** Where a manager's calls go. */
 export interface Source {
@@ -31,11 +31,16 @@ export interface Source {
 
 const CONSTRUCT = Symbol();
 
+/** Scripts cannot construct managers: they lack the key. */
+function construct<M extends LockManager>(type: { readonly prototype: M }, source: Source): M {
+  return new (type as unknown as new (...args: unknown[]) => M)(CONSTRUCT, source);
+}
+
 /** Makes the object for `navigator.locks`. */
-export let newLockManager: (source: Source) => LockManager;
+export const newLockManager = (source: Source): LockManager => construct(LockManager, source);
 
 /** Makes the object for `connect().locks`. */
-export let newExtendedLockManager: (source: Source) => ExtendedLockManager;
+export const newExtendedLockManager = (source: Source): ExtendedLockManager => construct(ExtendedLockManager, source);
 
 let sourceOf: (manager: LockManager) => Source;
 
@@ -62,7 +67,7 @@ export class LockManager {
     // biome-ignore lint/complexity/noArguments: overloads are told apart by how many arguments were passed, undefined included.
     const passed = arguments;
     try {
-      if (!(#source in this)) throw illegalInvocation('request');
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.request, 'request', passed);
       return admitted(this.#source, passed, this instanceof ExtendedLockManager ? newHeldLock : newLock);
     } catch (error) {
       return Promise.reject(error);
@@ -72,7 +77,7 @@ export class LockManager {
   /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
   query(): Promise<LockManagerSnapshot> {
     try {
-      if (!(#source in this)) throw illegalInvocation('query');
+      if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, 'query', []);
       this.#source.admit();
       return this.#source.agent().query();
     } catch (error) {
@@ -81,10 +86,12 @@ export class LockManager {
   }
 
   static {
-    newLockManager = (source) => new LockManager(CONSTRUCT, source);
     sourceOf = (manager) => manager.#source;
   }
 }
+
+// As they are before any script can replace them.
+const ownMethods = { request: LockManager.prototype.request, query: LockManager.prototype.query };
 
 Object.defineProperties(LockManager.prototype, {
   query: { enumerable: true },
@@ -144,10 +151,6 @@ export class ExtendedLockManager extends LockManager {
     for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });
     return requestInOrder(source.agent(), sorted, options, callback);
   }
-
-  static {
-    newExtendedLockManager = (source) => new ExtendedLockManager(CONSTRUCT, source);
-  }
 }
 
 repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ['query', 'request']);
@@ -177,8 +180,4 @@ function checkRequest(name: string, options: ConvertedOptions): void {
 
 function notSupported(message: string): DOMException {
   return domError('NotSupportedError', `Failed to execute 'request' on 'LockManager': ${message}`);
-}
-
-function illegalInvocation(method: string): TypeError {
-  return new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
 }

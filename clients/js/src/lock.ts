@@ -49,14 +49,20 @@ export class Hold {
 
 const CONSTRUCT = Symbol();
 
+/** Scripts cannot construct locks: they lack the key. */
+function construct<L extends Lock>(type: { readonly prototype: L }, ...internal: unknown[]): L {
+  return new (type as unknown as new (...args: unknown[]) => L)(CONSTRUCT, ...internal);
+}
+
 /** Makes the Lock of the specification. */
-export let newLock: (hold: Hold) => Lock;
+export const newLock = (hold: Hold): Lock => construct(Lock, hold);
 
 /** Makes the Lock that callbacks of the extended manager get. */
-export let newHeldLock: (hold: Hold) => HeldLock;
+export const newHeldLock = (hold: Hold): HeldLock => construct(HeldLock, hold);
 
 /** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
-export let newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
+export const newAcquiredLock = (hold: Hold, release: () => void, released: () => Promise<unknown>): AcquiredLock =>
+  construct(AcquiredLock, hold, release, released);
 
 /**
  * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
@@ -89,7 +95,6 @@ export class Lock {
   }
 
   static {
-    newLock = (hold) => new Lock(CONSTRUCT, hold);
     heldLock = (lock) => {
       if (typeof lock !== 'object' || lock === null || !(#hold in lock))
         throw new TypeError('lock: not a Lock of lockhouse');
@@ -119,10 +124,6 @@ export class HeldLock extends Lock {
   get fencingToken(): number {
     return this.#hold.token;
   }
-
-  static {
-    newHeldLock = (hold) => new HeldLock(CONSTRUCT, hold);
-  }
 }
 
 /** A lock that is held until it is released, or until the end of the scope in which `await using` declared it. */
@@ -142,10 +143,6 @@ export class AcquiredLock extends HeldLock {
   async release(): Promise<void> {
     this.#release();
     await this.#released();
-  }
-
-  static {
-    newAcquiredLock = (hold, release, released) => new AcquiredLock(CONSTRUCT, hold, release, released);
   }
 }
 

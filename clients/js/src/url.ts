@@ -9,8 +9,9 @@ const DEFAULT_BUCKET = 'default';
 
 /** Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. */
 export function serverUrl(address: string | URL): URL {
-  const base = (globalThis as { location?: { href: string } }).location?.href;
-  const url = URL.canParse(`${address}`) ? new URL(address) : new URL(address, base);
+  const text = `${address}`;
+  if (!URL.canParse(text)) throw new TypeError(`url: ${JSON.stringify(text)}, but it must be an absolute URL`);
+  const url = new URL(text);
   const protocol = SOCKET_PROTOCOLS[url.protocol];
   if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
   url.protocol = protocol;

@@ -22,6 +22,26 @@ export function brandCheck(prototype: object, accessor?: string): (value: unknow
   };
 }
 
+/**
+ * Runs a method on an object that is not of this realm's class. A manager of another realm of this page is as good as one of ours; its
+ * own realm tells it from an impostor. Its method is known by its source text, which is that of ours.
+ */
+export async function ofOtherRealm(
+  object: unknown,
+  own: unknown,
+  method: string,
+  args: ArrayLike<unknown>,
+): Promise<never> {
+  const theirs: unknown = Object.getPrototypeOf(Object(object))?.[method];
+  const isTwin = typeof theirs === 'function' && theirs !== own && sourceOf(theirs) === sourceOf(own);
+  if (isTwin) return Reflect.apply(theirs, object, args) as Promise<never>;
+  throw new TypeError(`Failed to execute '${method}' on 'LockManager': Illegal invocation`);
+}
+
+function sourceOf(callable: unknown): string {
+  return Function.prototype.toString.call(callable);
+}
+
 function anyGetter(descriptors: Record<string, PropertyDescriptor>): (() => unknown) | undefined {
   return (descriptors.userAgent ?? descriptors.hardwareConcurrency)?.get;
 }

@@ -10,9 +10,9 @@ export interface Source {
     agent(): Agent;
 }
 /** Makes the object for `navigator.locks`. */
-export declare let newLockManager: (source: Source) => LockManager;
+export declare const newLockManager: (source: Source) => LockManager;
 /** Makes the object for `connect().locks`. */
-export declare let newExtendedLockManager: (source: Source) => ExtendedLockManager;
+export declare const newExtendedLockManager: (source: Source) => ExtendedLockManager;
 /**
  * The Web Locks API of one bucket: makes requests for locks, and asks for the state of the lock manager.
  *

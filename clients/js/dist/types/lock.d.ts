@@ -16,11 +16,11 @@ export declare class Hold {
     announceLoss(): void;
 }
 /** Makes the Lock of the specification. */
-export declare let newLock: (hold: Hold) => Lock;
+export declare const newLock: (hold: Hold) => Lock;
 /** Makes the Lock that callbacks of the extended manager get. */
-export declare let newHeldLock: (hold: Hold) => HeldLock;
+export declare const newHeldLock: (hold: Hold) => HeldLock;
 /** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
-export declare let newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
+export declare const newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
 /**
  * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
  *

@@ -1,0 +1,15 @@
+// Imports one module of `src/` for the tests of leaves, compiled in memory so that it is never stale.
+
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+export async function importSource(name) {
+  const { outputFiles } = await build({
+    entryPoints: [fileURLToPath(new URL(`../../src/${name}.ts`, import.meta.url))],
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    write: false,
+  });
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);
+}
