@@ -14,7 +14,9 @@ if (mode === 'lockhouse') {
 for (const script of await suiteScripts()) await import(new URL(script, import.meta.url).href);
 
 if (isMainThread) {
-  process.on('message', ({ id, ...message }) => surface.serve(message, { postMessage: (value) => process.send({ id, value }) }));
+  process.on('message', ({ id, ...message }) =>
+    surface.serve(message, { postMessage: (value) => process.send({ id, value }) }),
+  );
   process.on('disconnect', () => process.exit(0));
   process.send({ ready: true });
 } else {
