@@ -338,7 +338,7 @@
   });
 
   test('an address that cannot be used is a TypeError of connect itself', async (t) => {
-    for (const url of ['', 'not a url', 'ftp://host/', 'file:///x'])
+    for (const url of ['http://[', 'ftp://host/', 'file:///x', 'mailto:a@b'])
       t.throws(TypeError, () => lockhouse.connect(url, globalThis.lockhouseOptions), url);
   });
 })();
