@@ -20,13 +20,14 @@ describe('faults of shipping engines', () => {
 
   function fault(title, body) {
     test(`engine fault: ${title}`, async (t) => {
-      const run = body(t, bench(t, lab));
-      if (native && FAULTY.has(`engine fault: ${title}`)) await assert.rejects(run, 'the engine is expected to fail here: take it off the list');
+      const run = body(bench(t, lab), t);
+      if (native && FAULTY.has(`engine fault: ${title}`))
+        await assert.rejects(run, 'the engine is expected to fail here: take it off the list');
       else await run;
     });
   }
 
-  fault('WL-089 aborting a queued exclusive request wakes the shared ones behind it', async (t, { tab, name }) => {
+  fault('WL-089 aborting a queued exclusive request wakes the shared ones behind it', async ({ tab, name }) => {
     const [reader, writer, second] = [await tab(), await tab(), await tab()];
     await reader.ask('r', name, { mode: 'shared' });
     await reader.wait('r', 'granted');
@@ -38,7 +39,7 @@ describe('faults of shipping engines', () => {
     await second.wait('r', 'granted', 1000);
   });
 
-  fault('WL-042 WL-089 killing a queued exclusive request wakes the shared ones behind it', async (t, { tab, name }) => {
+  fault('WL-042 WL-089 killing a queued exclusive request wakes the shared ones behind it', async ({ tab, name }) => {
     const [reader, writer, second] = [await tab(), await tab(), await tab()];
     const worker = await openWorker(writer.page, lab.env);
     for (const [round, kill] of [worker.terminate, writer.close].entries()) {
@@ -55,16 +56,17 @@ describe('faults of shipping engines', () => {
     }
   });
 
-  fault('WL-038 ifAvailable behind a queued exclusive request gets null', async (t, { tab, name }) => {
+  fault('WL-038 ifAvailable behind a queued exclusive request gets null', async ({ tab, name }) => {
     const [reader, writer, third] = [await tab(), await tab(), await tab()];
     await reader.ask('r', name, { mode: 'shared' });
     await reader.wait('r', 'granted');
     await writer.ask('w', name);
     await writer.query(name);
-    for (const agent of [reader, writer, third]) assert.equal(await agent.visit(name, { mode: 'shared', ifAvailable: true }), false);
+    for (const agent of [reader, writer, third])
+      assert.equal(await agent.visit(name, { mode: 'shared', ifAvailable: true }), false);
   });
 
-  fault('WL-053 a synchronous throw leaks no lock', async (t, { tab, name }) => {
+  fault('WL-053 a synchronous throw leaks no lock', async ({ tab, name }) => {
     const [a, b] = [await tab(), await tab()];
     for (let round = 0; round < 10; round++) {
       assert.equal(await a.throwInside(name), 'inside');
@@ -76,7 +78,7 @@ describe('faults of shipping engines', () => {
     assert.deepEqual(await a.modes(name), { held: [], pending: [] });
   });
 
-  fault('WL-059 WL-083 steal works across agents, and the victim is told', async (t, { tab, name }) => {
+  fault('WL-059 WL-083 steal works across agents, and the victim is told', async ({ tab, name }) => {
     const [victim, waiter, thief] = [await tab(), await tab(), await tab()];
     const worker = await openWorker(victim.page, lab.env);
     for (const agent of [victim, worker]) {
@@ -96,7 +98,7 @@ describe('faults of shipping engines', () => {
     await waiter.wait('w', 'granted');
   });
 
-  fault('WL-006 WL-040 a dead holder wakes its waiters without any other traffic', async (t, { tab, name }) => {
+  fault('WL-006 WL-040 a dead holder wakes its waiters without any other traffic', async ({ tab, name }) => {
     const [holder, waiter] = [await tab(), await tab()];
     const worker = await openWorker(holder.page, lab.env);
     await worker.ask('h', name);
@@ -107,7 +109,7 @@ describe('faults of shipping engines', () => {
     await waiter.wait('w', 'granted', 1000);
   });
 
-  fault('WL-077 query shows the locks and requests of all agents', async (t, { tab, name }) => {
+  fault('WL-077 query shows the locks and requests of all agents', async ({ tab, name }) => {
     const page = await tab();
     const agents = [page, await tab(), await openFrame(page.page, lab.env), await openWorker(page.page, lab.env)];
     for (const agent of agents) {
@@ -122,7 +124,7 @@ describe('faults of shipping engines', () => {
     }
   });
 
-  fault('WL-089 WL-099 an aborted request leaves pending at once, for every agent', async (t, { tab, name }) => {
+  fault('WL-089 WL-099 an aborted request leaves pending at once, for every agent', async ({ tab, name }) => {
     const [holder, waiter] = [await tab(), await tab()];
     await holder.ask('h', name);
     await holder.wait('h', 'granted');
@@ -133,7 +135,7 @@ describe('faults of shipping engines', () => {
     assert.equal((await holder.query(name)).pending.length, 0, 'for the other one');
   });
 
-  fault('WL-035 WL-092 no request overtakes an earlier one of another agent', async (t, { tab, name }) => {
+  fault('WL-035 WL-092 no request overtakes an earlier one of another agent', async ({ tab, name }) => {
     const agents = [await tab(), await tab(), await tab()];
     const gate = await tab();
     await gate.ask('gate', name);
@@ -148,21 +150,27 @@ describe('faults of shipping engines', () => {
     await gate.release('gate');
     for (const [index, { agent, label }] of order.entries()) {
       await agent.wait(label, 'granted');
-      for (const later of order.slice(index + 1)) assert.deepEqual(await later.agent.events(later.label), [], `${later.label} waits behind ${label}`);
+      for (const later of order.slice(index + 1))
+        assert.deepEqual(await later.agent.events(later.label), [], `${later.label} waits behind ${label}`);
       await agent.release(label);
     }
   });
 
   if (!native) {
-    fault('a hundred thousand unrelated names cost nothing', async (t, { process, name }) => {
+    fault('a hundred thousand unrelated names cost nothing', async ({ process, name }, t) => {
       const agents = [await process(), await process()];
       const worker = await process();
       await worker.time_pairs(name, 300);
       const alone = await best(worker, name);
       for (const [index, agent] of agents.entries()) await agent.crowd(`${name}:${index}:`, 50_000, index === 1);
       const beside = await best(worker, name);
-      t.diagnostic(`300 pairs: ${alone.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside 100,000 held and 50,000 queued names`);
-      assert.ok(beside < alone * 4 + 50, `300 pairs took ${alone} ms alone and ${beside} ms beside 100,000 other names`);
+      t.diagnostic(
+        `300 pairs: ${alone.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside 100,000 held and 50,000 queued names`,
+      );
+      assert.ok(
+        beside < alone * 4 + 50,
+        `300 pairs took ${alone} ms alone and ${beside} ms beside 100,000 other names`,
+      );
     });
 
     const best = async (agent, name) => Math.min(...(await inTurn(5, () => agent.time_pairs(name, 300))));
@@ -172,17 +180,22 @@ describe('faults of shipping engines', () => {
       return results;
     };
 
-    fault('unique names leave no memory behind, neither in the client nor in the server', async (t, { process, name }) => {
-      const node = await process();
-      const measure = async () => ({ client: await node.heap(), server: residentBytes(lab.server.pid) });
-      await node.unique(`${name}:warm:`, 20_000);
-      const before = await measure();
-      await node.unique(`${name}:more:`, 60_000);
-      const after = await measure();
-      t.diagnostic(`60,000 names: client heap ${after.client - before.client} B, server memory ${after.server - before.server} B`);
-      assert.ok(after.client - before.client < 1_000_000, 'the heap of the client');
-      assert.ok(after.server - before.server < 4_000_000, 'the memory of the server');
-    });
+    fault(
+      'unique names leave no memory behind, neither in the client nor in the server',
+      async ({ process, name }, t) => {
+        const node = await process();
+        const measure = async () => ({ client: await node.heap(), server: residentBytes(lab.server.pid) });
+        await node.unique(`${name}:warm:`, 20_000);
+        const before = await measure();
+        await node.unique(`${name}:more:`, 60_000);
+        const after = await measure();
+        t.diagnostic(
+          `60,000 names: client heap ${after.client - before.client} B, server memory ${after.server - before.server} B`,
+        );
+        assert.ok(after.client - before.client < 1_000_000, 'the heap of the client');
+        assert.ok(after.server - before.server < 4_000_000, 'the memory of the server');
+      },
+    );
   }
 });
 

@@ -43,8 +43,15 @@ describe('partitions', () => {
   test('WL-044 an insecure context has no locks', async (t) => {
     const { context } = bench(t, lab);
     const page = await (await context()).newPage();
-    await page.goto(`${at['plain.example']}/page.html?${new URLSearchParams({ mode: lab.env.mode, url: lab.env.url ?? '' })}`);
-    const seen = await page.evaluate(() => [isSecureContext, 'locks' in navigator, 'LockManager' in globalThis, 'Lock' in globalThis]);
+    await page.goto(
+      `${at['plain.example']}/page.html?${new URLSearchParams({ mode: lab.env.mode, url: lab.env.url ?? '' })}`,
+    );
+    const seen = await page.evaluate(() => [
+      isSecureContext,
+      'locks' in navigator,
+      'LockManager' in globalThis,
+      'Lock' in globalThis,
+    ]);
     assert.deepEqual(seen, [false, false, false, false]);
   });
 

@@ -4,15 +4,16 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { nativeFaults } from './surface/native-faults.mjs';
 import { launchChromium } from './support/chromium.mjs';
 import { cleanups } from './support/cleanup.mjs';
 import { startPages } from './support/pages.mjs';
 import { BROWSER_REALMS, NODE_REALMS, openBrowserRealm, openNodeRealm } from './support/realms.mjs';
 import { startServer } from './support/server.mjs';
+import { nativeFaults } from './surface/native-faults.mjs';
 
 const mode = process.env.SURFACE === 'native' ? 'native' : 'lockhouse';
-const realms = process.env.REALMS?.split(',') ?? (mode === 'native' ? BROWSER_REALMS : [...BROWSER_REALMS, ...NODE_REALMS]);
+const realms =
+  process.env.REALMS?.split(',') ?? (mode === 'native' ? BROWSER_REALMS : [...BROWSER_REALMS, ...NODE_REALMS]);
 const only = process.env.ONLY ?? '';
 
 describe('the surface of Web Locks', () => {
@@ -37,7 +38,9 @@ describe('the surface of Web Locks', () => {
 
   for (const realm of realms) {
     test(`realm: ${realm}`, async (t) => {
-      const { call, close } = await (NODE_REALMS.includes(realm) ? openNodeRealm(realm, env) : openBrowserRealm(env.browser, realm, env));
+      const { call, close } = await (NODE_REALMS.includes(realm)
+        ? openNodeRealm(realm, env)
+        : openBrowserRealm(env.browser, realm, env));
       t.after(close);
       const titles = (await call({ call: 'titles' })).filter((title) => title.includes(only));
       assert.ok(titles.length > 0, 'the suite has tests');
@@ -51,5 +54,10 @@ describe('the surface of Web Locks', () => {
 function judge(title, errors) {
   const known = mode === 'native' ? nativeFaults[title] : undefined;
   if (!known) assert.equal(errors.length, 0, errors.join('\n'));
-  else if (!known.sometimes) assert.notEqual(errors.length, 0, `the engine is expected to fail here (${known.fault}), but it passed: take it off the list`);
+  else if (!known.sometimes)
+    assert.notEqual(
+      errors.length,
+      0,
+      `the engine is expected to fail here (${known.fault}), but it passed: take it off the list`,
+    );
 }

@@ -17,7 +17,9 @@ if (!native) {
       const waiter = await process();
       const page = await tab();
       await page.page.evaluate(() => {
-        globalThis.restored = new Promise((resolve) => addEventListener('pageshow', (event) => resolve(event.persisted)));
+        globalThis.restored = new Promise((resolve) =>
+          addEventListener('pageshow', (event) => resolve(event.persisted)),
+        );
       });
       await page.ask('held', name);
       await page.wait('held', 'granted');

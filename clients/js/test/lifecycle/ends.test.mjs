@@ -22,7 +22,10 @@ describe('contexts that end', () => {
     'WL-006 WL-039 a closed tab': async (tab) => ({ holder: tab, end: () => tab.close() }),
     'WL-006 WL-039 a crashed tab': async (tab) => ({ holder: tab, end: () => crash(tab.page) }),
     'WL-039 a reloaded tab': async (tab) => ({ holder: tab, end: () => tab.page.reload() }),
-    'WL-006 WL-039 a tab that navigates to another page': async (tab) => ({ holder: tab, end: () => tab.page.goto(`${lab.env.origin}/bare.html`) }),
+    'WL-006 WL-039 a tab that navigates to another page': async (tab) => ({
+      holder: tab,
+      end: () => tab.page.goto(`${lab.env.origin}/bare.html`),
+    }),
     'WL-039 a tab that navigates to another site': async (tab) => ({
       holder: tab,
       end: () => tab.page.goto(`${lab.env.origin.replace('127.0.0.1', 'localhost')}/bare.html`),
@@ -35,7 +38,10 @@ describe('contexts that end', () => {
       const frame = await openFrame(tab.page, lab.env);
       return { holder: frame, end: () => frame.frame.goto(`${lab.env.origin}/bare.html`) };
     },
-    'WL-039 an iframe whose tab is closed': async (tab) => ({ holder: await openFrame(tab.page, lab.env), end: () => tab.close() }),
+    'WL-039 an iframe whose tab is closed': async (tab) => ({
+      holder: await openFrame(tab.page, lab.env),
+      end: () => tab.close(),
+    }),
     'WL-040 a terminated worker': async (tab) => {
       const worker = await openWorker(tab.page, lab.env);
       return { holder: worker, end: () => worker.terminate() };
@@ -48,13 +54,25 @@ describe('contexts that end', () => {
       const worker = await openWorker(tab.page, lab.env);
       return { holder: worker, end: () => worker.post('close') };
     },
-    'WL-040 a worker whose tab is closed': async (tab) => ({ holder: await openWorker(tab.page, lab.env), end: () => tab.close() }),
-    'WL-040 a worker whose tab crashes': async (tab) => ({ holder: await openWorker(tab.page, lab.env), end: () => crash(tab.page) }),
-    'WL-040 a shared worker whose last tab is closed': async (tab) => ({ holder: await openWorker(tab.page, lab.env, 'shared'), end: () => tab.close() }),
+    'WL-040 a worker whose tab is closed': async (tab) => ({
+      holder: await openWorker(tab.page, lab.env),
+      end: () => tab.close(),
+    }),
+    'WL-040 a worker whose tab crashes': async (tab) => ({
+      holder: await openWorker(tab.page, lab.env),
+      end: () => crash(tab.page),
+    }),
+    'WL-040 a shared worker whose last tab is closed': async (tab) => ({
+      holder: await openWorker(tab.page, lab.env, 'shared'),
+      end: () => tab.close(),
+    }),
     'WL-040 a service worker that the browser stops': async (tab) => {
       const session = await tab.page.context().newCDPSession(tab.page);
       await session.send('ServiceWorker.enable');
-      return { holder: await openWorker(tab.page, lab.env, 'service'), end: () => session.send('ServiceWorker.stopAllWorkers') };
+      return {
+        holder: await openWorker(tab.page, lab.env, 'service'),
+        end: () => session.send('ServiceWorker.stopAllWorkers'),
+      };
     },
   };
 

@@ -88,10 +88,12 @@ if (!native) {
       const { holder, waiter, name } = await pair(t);
       process.kill(holder.pid, 'SIGSTOP');
       const half = Date.now() + LEASE_MS / 2;
-      while (Date.now() < half) assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
+      while (Date.now() < half)
+        assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
       process.kill(holder.pid, 'SIGCONT');
       const lease = Date.now() + LEASE_MS;
-      while (Date.now() < lease) assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
+      while (Date.now() < lease)
+        assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
       assert.deepEqual(await holder.events('held'), ['granted']);
       await holder.release('held');
       await waiter.wait('waiting', 'granted');

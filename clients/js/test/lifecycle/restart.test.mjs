@@ -51,8 +51,15 @@ if (!native) {
       assert.equal((await waiter.query(name)).pending.length, 4);
       await restart();
       await waiter.wait('1', 'granted', BACK_MS);
-      assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive', 'exclusive', 'shared'] });
-      for (const [label, next] of [['1', '2'], ['2', '3'], ['3', 'reader']]) {
+      assert.deepEqual(await waiter.modes(name), {
+        held: ['exclusive'],
+        pending: ['exclusive', 'exclusive', 'shared'],
+      });
+      for (const [label, next] of [
+        ['1', '2'],
+        ['2', '3'],
+        ['3', 'reader'],
+      ]) {
         assert.deepEqual(await waiter.events(next), [], `${next} waits behind ${label}`);
         await waiter.release(label);
         await waiter.wait(next, 'granted');

@@ -26,10 +26,12 @@
         lock?.signal?.addEventListener('abort', () => note(entry, 'lost', shown(lock.signal.reason)));
         return entry.ended;
       };
-      locks().request(name, options, callback).then(
-        (value) => note(entry, 'resolved', value === undefined ? undefined : String(value)),
-        (error) => note(entry, 'rejected', shown(error)),
-      );
+      locks()
+        .request(name, options, callback)
+        .then(
+          (value) => note(entry, 'resolved', value === undefined ? undefined : String(value)),
+          (error) => note(entry, 'rejected', shown(error)),
+        );
     },
     /** Waits until the request has had the event (`granted`, `unavailable`, `resolved`, `rejected`, `lost`). */
     async wait(label, event, ms = 5000) {
@@ -42,7 +44,10 @@
       }, ms);
       while (!seen() && !late) await new Promise((resolve) => entry.waiters.push(resolve));
       clearTimeout(timer);
-      if (!seen()) throw new Error(`${label}: waited ${ms} ms in vain for ${event}; so far: ${entry.events.join(', ') || 'nothing'}`);
+      if (!seen())
+        throw new Error(
+          `${label}: waited ${ms} ms in vain for ${event}; so far: ${entry.events.join(', ') || 'nothing'}`,
+        );
       return entry.events.find((each) => each.split(':')[0] === event);
     },
     release: (label, value) => asked.get(label).release(value),
@@ -54,7 +59,12 @@
     async visit(name, options = {}) {
       return locks().request(name, options, (lock) => lock !== null);
     },
-    throwInside: (name) => locks().request(name, () => { throw new Error('inside'); }).catch((error) => error.message),
+    throwInside: (name) =>
+      locks()
+        .request(name, () => {
+          throw new Error('inside');
+        })
+        .catch((error) => error.message),
     async query(name) {
       const { held, pending } = await locks().query();
       const ofName = (list) => list.filter((entry) => name === undefined || entry.name === name);
@@ -74,17 +84,28 @@
     async crowd(prefix, count, queued) {
       const granted = [];
       for (let index = 0; index < count; index++) {
-        granted.push(new Promise((resolve) => {
-          locks().request(`${prefix}${index}`, () => (resolve(), new Promise(() => {}))).catch(() => {});
-        }));
-        if (queued) locks().request(`${prefix}${index}`, () => {}).catch(() => {});
+        granted.push(
+          new Promise((resolve) => {
+            locks()
+              .request(`${prefix}${index}`, () => (resolve(), new Promise(() => {})))
+              .catch(() => {});
+          }),
+        );
+        if (queued)
+          locks()
+            .request(`${prefix}${index}`, () => {})
+            .catch(() => {});
       }
       await Promise.all(granted);
     },
     /** Locks and releases `count` names, each once. */
     async unique(prefix, count) {
       for (let index = 0; index < count; index += 500) {
-        await Promise.all(Array.from({ length: Math.min(500, count - index) }, (_, each) => locks().request(`${prefix}${index + each}`, () => {})));
+        await Promise.all(
+          Array.from({ length: Math.min(500, count - index) }, (_, each) =>
+            locks().request(`${prefix}${index + each}`, () => {}),
+          ),
+        );
       }
     },
   };

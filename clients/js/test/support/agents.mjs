@@ -18,14 +18,19 @@ function remote(carry, own) {
   });
 }
 
-const inFrame = (frame) => ({ method, args }) =>
-  frame.evaluate(async (call) => {
-    try {
-      return { value: await agent[call.method](...call.args) };
-    } catch (error) {
-      return { error: String(error?.message ?? error) };
-    }
-  }, { method, args });
+const inFrame =
+  (frame) =>
+  ({ method, args }) =>
+    frame.evaluate(
+      async (call) => {
+        try {
+          return { value: await agent[call.method](...call.args) };
+        } catch (error) {
+          return { error: String(error?.message ?? error) };
+        }
+      },
+      { method, args },
+    );
 
 /** A tab at `/page.html` with the locks installed. `close` runs as for a user who closes it. */
 export async function openTab(context, env, { path = '/page.html', origin = env.origin, options } = {}) {
@@ -60,12 +65,16 @@ const STARTERS = {
   classic: (page, url) => page.evaluateHandle((at) => new Worker(at), url),
   module: (page, url) => page.evaluateHandle((at) => new Worker(at, { type: 'module' }), url),
   shared: (page, url) => page.evaluateHandle((at) => new SharedWorker(at).port, url),
-  service: (page, url) => page.evaluateHandle(async (at) => {
-    const registration = await navigator.serviceWorker.register(at, { scope: '/agent/' });
-    const worker = registration.installing ?? registration.waiting ?? registration.active;
-    if (worker.state !== 'activated') await new Promise((resolve) => worker.addEventListener('statechange', () => worker.state === 'activated' && resolve()));
-    return worker;
-  }, url),
+  service: (page, url) =>
+    page.evaluateHandle(async (at) => {
+      const registration = await navigator.serviceWorker.register(at, { scope: '/agent/' });
+      const worker = registration.installing ?? registration.waiting ?? registration.active;
+      if (worker.state !== 'activated')
+        await new Promise((resolve) =>
+          worker.addEventListener('statechange', () => worker.state === 'activated' && resolve()),
+        );
+      return worker;
+    }, url),
 };
 
 /** A worker of the given kind (`classic`, `module`, `shared`, `service`), started by a page or frame. */
@@ -78,7 +87,10 @@ export async function openWorker(page, env, kind = 'classic') {
       target.postMessage(sent, [port2]);
       return answer;
     }, message);
-  return remote(carry, { terminate: () => handle.evaluate((worker) => worker.terminate()), post: (message) => handle.evaluate((worker, sent) => worker.postMessage(sent), message) });
+  return remote(carry, {
+    terminate: () => handle.evaluate((worker) => worker.terminate()),
+    post: (message) => handle.evaluate((worker, sent) => worker.postMessage(sent), message),
+  });
 }
 
 /** A Node process with a client; `pid` for signals, `ended` for its end. */

@@ -8,7 +8,9 @@ export async function startChild(module, args) {
   const waiting = new Map();
   let last = 0;
   const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
-  const gone = ended.then(({ code, signal }) => Promise.reject(new Error(`the process has ended with ${code ?? signal}`)));
+  const gone = ended.then(({ code, signal }) =>
+    Promise.reject(new Error(`the process has ended with ${code ?? signal}`)),
+  );
   gone.catch(() => {});
   const ready = new Promise((resolve, reject) => {
     child.on('message', ({ ready, id, ...answer }) => (ready ? resolve() : waiting.get(id)?.(answer)));
@@ -23,5 +25,9 @@ export async function startChild(module, args) {
     });
     return Promise.race([answer, gone]).finally(() => waiting.delete(id));
   };
-  return { pid: child.pid, ended, ask, kill: (signal = 'SIGKILL') => (child.kill(signal), ended) };
+  const kill = (signal = 'SIGKILL') => {
+    child.kill(signal);
+    return ended;
+  };
+  return { pid: child.pid, ended, ask, kill };
 }

@@ -1,6 +1,6 @@
 // A static file server for test pages, and the bootstrap code that makes any realm run the surface suite.
 
-import { readFile, readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 
 const SUITE = new URL('../surface/', import.meta.url);
@@ -25,7 +25,10 @@ export async function startPages() {
   const scripts = await suiteScripts();
   const server = createServer((request, response) => {
     answer(new URL(request.url, 'http://pages'), scripts).then(
-      ({ type, body }) => response.writeHead(200, { 'content-type': type, 'service-worker-allowed': '/', 'access-control-allow-origin': '*' }).end(body),
+      ({ type, body }) =>
+        response
+          .writeHead(200, { 'content-type': type, 'service-worker-allowed': '/', 'access-control-allow-origin': '*' })
+          .end(body),
       (error) => response.writeHead(404, { 'content-type': 'text/plain' }).end(String(error)),
     );
   });
@@ -34,35 +37,49 @@ export async function startPages() {
   return {
     port,
     origin: `http://127.0.0.1:${port}`,
-    close: () => new Promise((resolve) => {
-      server.close(resolve);
-      server.closeAllConnections();
-    }),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      }),
   };
 }
 
 async function answer(url, scripts) {
   const script = (body) => ({ type: 'text/javascript; charset=utf-8', body });
-  const html = (body) => ({ type: 'text/html; charset=utf-8', body: `<!doctype html><meta charset="utf-8"><title>${url.pathname}</title>${body}` });
+  const html = (body) => ({
+    type: 'text/html; charset=utf-8',
+    body: `<!doctype html><meta charset="utf-8"><title>${url.pathname}</title>${body}`,
+  });
   const sources = [`/setup.js${url.search}`, ...scripts.map((name) => `/surface/${name}`)];
   const setup = `<script src="${`/setup.js${url.search}`.replaceAll('&', '&amp;')}"></script>`;
 
-  if (url.pathname.startsWith('/surface/')) return script(await readFile(new URL(url.pathname.slice(9), SUITE), 'utf8'));
+  if (url.pathname.startsWith('/surface/'))
+    return script(await readFile(new URL(url.pathname.slice(9), SUITE), 'utf8'));
   if (url.pathname === '/client.js') return script(await readFile(CLIENT, 'utf8'));
   if (url.pathname === '/setup.js') return script(await setupScript(url.searchParams));
   if (url.pathname === '/agent.js') return script(await readFile(AGENT, 'utf8'));
   if (url.pathname === '/page.html') return html(`${setup}<script src="/agent.js"></script>`);
   if (url.pathname === '/bare.html') return html('');
-  if (url.pathname === '/realm/window.html') return html(sources.map((source) => `<script src="${source.replaceAll('&', '&amp;')}"></script>`).join('\n'));
+  if (url.pathname === '/realm/window.html')
+    return html(sources.map((source) => `<script src="${source.replaceAll('&', '&amp;')}"></script>`).join('\n'));
   const kind = /^\/(realm|agent)\/(classic|module|shared|service)\.js$/.exec(url.pathname);
-  if (kind) return script(workerScript(kind[2], kind[1] === 'realm' ? sources : [sources[0], '/agent.js'], kind[1] === 'realm' ? 'surface.serve' : 'serveAgent'));
+  if (kind)
+    return script(
+      workerScript(
+        kind[2],
+        kind[1] === 'realm' ? sources : [sources[0], '/agent.js'],
+        kind[1] === 'realm' ? 'surface.serve' : 'serveAgent',
+      ),
+    );
   throw new Error(`no page ${url.pathname}`);
 }
 
 /** A worker that loads `sources` and hands its messages, with the port that came along, to `serve`. */
 function workerScript(kind, sources, serve) {
   const quoted = sources.map((each) => JSON.stringify(each));
-  const load = kind === 'module' ? quoted.map((each) => `import ${each};`).join('\n') : `importScripts(${quoted.join(', ')});`;
+  const load =
+    kind === 'module' ? quoted.map((each) => `import ${each};`).join('\n') : `importScripts(${quoted.join(', ')});`;
   const listen = {
     shared: `addEventListener('connect', ({ ports }) => { ports[0].onmessage = ({ data, ports: [reply] }) => ${serve}(data, reply); });`,
     service: `addEventListener('install', () => skipWaiting());
@@ -95,7 +112,11 @@ async function setupScript(params) {
 
 /** The URL of one of the pages above, with the parameters of its `setup.js`. */
 export function realmUrl(origin, path, { realm = 'window', mode, url, options }) {
-  const query = new URLSearchParams({ realm, mode, ...(url && { url }), ...(options && { options: JSON.stringify(options) }) });
+  const query = new URLSearchParams({
+    realm,
+    mode,
+    ...(url && { url }),
+    ...(options && { options: JSON.stringify(options) }),
+  });
   return `${origin}${path}?${query}`;
 }
-

@@ -39,7 +39,12 @@ function keepTarget([kind, url]) {
   };
 }
 
-const WORKERS = { 'classic worker': 'classic', 'module worker': 'module', 'shared worker': 'shared', 'service worker': 'service' };
+const WORKERS = {
+  'classic worker': 'classic',
+  'module worker': 'module',
+  'shared worker': 'shared',
+  'service worker': 'service',
+};
 export const BROWSER_REALMS = ['window', 'iframe', 'popup', ...Object.keys(WORKERS)];
 export const NODE_REALMS = ['node', 'node worker'];
 
@@ -59,18 +64,22 @@ export async function openBrowserRealm(browser, realm, { origin, mode, url }) {
   await page.goto(`${origin}/bare.html`);
   if (realm === 'iframe') {
     await page.evaluate(
-      (src) => new Promise((resolve) => {
-        const frame = document.createElement('iframe');
-        frame.addEventListener('load', resolve);
-        frame.src = src;
-        document.body.append(frame);
-      }),
+      (src) =>
+        new Promise((resolve) => {
+          const frame = document.createElement('iframe');
+          frame.addEventListener('load', resolve);
+          frame.src = src;
+          document.body.append(frame);
+        }),
       at('/realm/window.html'),
     );
     return { call: inWindow(page.frames()[1]), close };
   }
   if (realm === 'popup') {
-    const [popup] = await Promise.all([context.waitForEvent('page'), page.evaluate((to) => void window.open(to, '', 'popup'), at('/realm/window.html'))]);
+    const [popup] = await Promise.all([
+      context.waitForEvent('page'),
+      page.evaluate((to) => void window.open(to, '', 'popup'), at('/realm/window.html')),
+    ]);
     await popup.waitForLoadState('load');
     return { call: inWindow(popup), close };
   }

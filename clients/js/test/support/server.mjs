@@ -5,7 +5,9 @@ import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-const BUILT = ['release', 'debug'].map((profile) => fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)));
+const BUILT = ['release', 'debug'].map((profile) =>
+  fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)),
+);
 
 /** The binary under test: `LOCKHOUSE_BIN`, or what cargo built. */
 export function lockhouseBinary() {
@@ -19,9 +21,13 @@ export function lockhouseBinary() {
  * The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait for the end of the process.
  */
 export async function startServer({ port = 0, lease, args = [] } = {}) {
-  const child = spawn(lockhouseBinary(), ['serve', '--listen', `127.0.0.1:${port}`, ...(lease ? ['--lease', lease] : []), ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(
+    lockhouseBinary(),
+    ['serve', '--listen', `127.0.0.1:${port}`, ...(lease ? ['--lease', lease] : []), ...args],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
   const end = (signal) => {
     child.kill(signal);
@@ -35,7 +41,10 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     new Promise((resolve) => setTimeout(resolve, 10_000, 'said nothing for 10 s').unref()),
     new Promise((resolve) => child.once('error', (error) => resolve(error.message))),
   ]);
-  const line = await Promise.race([first.then(({ value }) => value), failed.then((why) => Promise.reject(new Error(`the server ${why}\n${complaints}`)))]).catch(async (error) => {
+  const line = await Promise.race([
+    first.then(({ value }) => value),
+    failed.then((why) => Promise.reject(new Error(`the server ${why}\n${complaints}`))),
+  ]).catch(async (error) => {
     if (child.pid) await end('SIGKILL');
     throw error;
   });
@@ -45,5 +54,12 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     throw new Error(`first line of the server: ${line}`);
   }
   child.stdout.resume();
-  return { url: url[1], port: Number(url[2]), pid: child.pid, complaints: () => complaints, kill: () => end('SIGKILL'), stop: () => end('SIGTERM') };
+  return {
+    url: url[1],
+    port: Number(url[2]),
+    pid: child.pid,
+    complaints: () => complaints,
+    kill: () => end('SIGKILL'),
+    stop: () => end('SIGTERM'),
+  };
 }

@@ -2,7 +2,6 @@
 // It expects `surfaceConfig = { realm, mode, url }` on the global and leaves `surface` there.
 (() => {
   'use strict';
-
   const DEADLINE_MS = 5000;
   const config = globalThis.surfaceConfig;
   const tests = [];
@@ -13,9 +12,12 @@
     if (typeof value === 'string') return JSON.stringify(value);
     if (typeof value === 'symbol' || typeof value === 'function' || value === undefined) return String(value);
     if (value === null || typeof value !== 'object') return Object.is(value, -0) ? '-0' : String(value);
-    if (value instanceof Error || Object.prototype.toString.call(value) === '[object DOMException]') return `${value.name}: ${value.message}`;
+    if (value instanceof Error || Object.prototype.toString.call(value) === '[object DOMException]')
+      return `${value.name}: ${value.message}`;
     if (Array.isArray(value)) return `[${value.map(show).join(', ')}]`;
-    return `{${Reflect.ownKeys(value).map((key) => `${String(key)}: ${show(value[key])}`).join(', ')}}`;
+    return `{${Reflect.ownKeys(value)
+      .map((key) => `${String(key)}: ${show(value[key])}`)
+      .join(', ')}}`;
   };
 
   function fail(message) {
@@ -111,7 +113,6 @@
     }
   }
 
-
   class Context {
     #prefix;
     #cleanups = [];
@@ -144,7 +145,10 @@
         started.resolve(lock);
         return ended.promise;
       });
-      held.granted = soon(Promise.race([started.promise, held.released.then(() => started.promise)]), `the grant of ${show(name)}`);
+      held.granted = soon(
+        Promise.race([started.promise, held.released.then(() => started.promise)]),
+        `the grant of ${show(name)}`,
+      );
       held.granted.catch(() => {});
       held.released.catch(() => {});
       this.cleanup(() => ended.resolve());

@@ -12,7 +12,9 @@
         get() {
           log.push(key);
           if (key === thrower?.at) throw thrower.error;
-          return key === 'mode' ? { toString: () => (log.push('mode to string'), values.mode ?? 'exclusive') } : values[key];
+          return key === 'mode'
+            ? { toString: () => (log.push('mode to string'), values.mode ?? 'exclusive') }
+            : values[key];
         },
       });
     }
@@ -38,7 +40,17 @@
 
   test('WL-050 a third argument of undefined still stands for the callback', async (t) => {
     let called = false;
-    await t.rejects(t.locks.request(t.name(), () => { called = true; }, undefined), TypeError, 'request(name, callback, undefined)');
+    await t.rejects(
+      t.locks.request(
+        t.name(),
+        () => {
+          called = true;
+        },
+        undefined,
+      ),
+      TypeError,
+      'request(name, callback, undefined)',
+    );
     t.ok(!called, 'the callback was not called');
   });
 
@@ -51,7 +63,11 @@
 
   test('WL-048 options that are a primitive are a TypeError', async (t) => {
     for (const options of [0, 5, 'x', '', true, false, 1n, Symbol('s')]) {
-      await t.rejects(t.locks.request(t.name(), options, () => {}), TypeError, `options ${String(options)}`);
+      await t.rejects(
+        t.locks.request(t.name(), options, () => {}),
+        TypeError,
+        `options ${String(options)}`,
+      );
     }
   });
 
@@ -67,10 +83,29 @@
   });
 
   test('WL-012 a name that has no string is a rejection', async (t) => {
-    await t.rejects(t.locks.request(Symbol('s'), () => {}), TypeError, 'symbol');
-    await t.rejects(t.locks.request(Object.create(null), () => {}), TypeError, 'object without toString');
+    await t.rejects(
+      t.locks.request(Symbol('s'), () => {}),
+      TypeError,
+      'symbol',
+    );
+    await t.rejects(
+      t.locks.request(Object.create(null), () => {}),
+      TypeError,
+      'object without toString',
+    );
     const error = new RangeError('mine');
-    await t.rejects(t.locks.request({ toString() { throw error; } }, () => {}), { is: error }, 'toString that throws');
+    await t.rejects(
+      t.locks.request(
+        {
+          toString() {
+            throw error;
+          },
+        },
+        () => {},
+      ),
+      { is: error },
+      'toString that throws',
+    );
   });
 
   test('WL-048 WL-050 conversions run in the order name, ifAvailable, mode, signal, steal, callback', async (t) => {
@@ -92,8 +127,16 @@
     const order = ['ifAvailable', 'mode', 'signal', 'steal'];
     for (const [index, at] of order.entries()) {
       const log = [];
-      await t.rejects(t.locks.request(t.name(), loggedOptions(log, {}, { at, error }), 'no callback'), { is: error }, at);
-      t.same(log.filter((entry) => entry !== 'mode to string'), order.slice(0, index + 1), `reads up to ${at}`);
+      await t.rejects(
+        t.locks.request(t.name(), loggedOptions(log, {}, { at, error }), 'no callback'),
+        { is: error },
+        at,
+      );
+      t.same(
+        log.filter((entry) => entry !== 'mode to string'),
+        order.slice(0, index + 1),
+        `reads up to ${at}`,
+      );
     }
   });
 
@@ -108,15 +151,27 @@
 
   test('WL-020 WL-048 an unknown mode is a TypeError, undefined is the default', async (t) => {
     for (const mode of ['', 'EXCLUSIVE', 'Shared', 'exclusive ', null, 0, {}, Symbol('s')]) {
-      await t.rejects(t.locks.request(t.name(), { mode }, () => {}), TypeError, `mode ${String(mode)}`);
+      await t.rejects(
+        t.locks.request(t.name(), { mode }, () => {}),
+        TypeError,
+        `mode ${String(mode)}`,
+      );
     }
     t.equal(await t.locks.request(t.name(), { mode: undefined }, (lock) => lock.mode), 'exclusive', 'undefined');
-    t.equal(await t.locks.request(t.name(), { mode: new String('shared') }, (lock) => lock.mode), 'shared', 'String object');
+    t.equal(
+      await t.locks.request(t.name(), { mode: new String('shared') }, (lock) => lock.mode),
+      'shared',
+      'String object',
+    );
   });
 
   test('WL-020 a bad mode is found before every check of the specification', async (t) => {
     const signal = AbortSignal.abort('reason');
-    await t.rejects(t.locks.request('-x', { mode: 'none', signal, steal: true, ifAvailable: true }, () => {}), TypeError, 'bad mode');
+    await t.rejects(
+      t.locks.request('-x', { mode: 'none', signal, steal: true, ifAvailable: true }, () => {}),
+      TypeError,
+      'bad mode',
+    );
     await t.rejects(t.locks.request('-x', { signal, steal: true, ifAvailable: true }, null), TypeError, 'no callback');
   });
 
@@ -144,12 +199,30 @@
 
   test('WL-048 a signal must be an AbortSignal', async (t) => {
     const proxy = new Proxy(new AbortController().signal, {});
-    for (const signal of [null, {}, 1, 'x', new EventTarget(), new AbortController(), Object.create(AbortSignal.prototype), AbortSignal.prototype, proxy]) {
-      await t.rejects(t.locks.request(t.name(), { signal }, () => {}), TypeError, Object.prototype.toString.call(signal));
+    for (const signal of [
+      null,
+      {},
+      1,
+      'x',
+      new EventTarget(),
+      new AbortController(),
+      Object.create(AbortSignal.prototype),
+      AbortSignal.prototype,
+      proxy,
+    ]) {
+      await t.rejects(
+        t.locks.request(t.name(), { signal }, () => {}),
+        TypeError,
+        Object.prototype.toString.call(signal),
+      );
     }
     t.equal(await t.locks.request(t.name(), { signal: undefined }, () => 1), 1, 'undefined is absent');
     t.equal(await t.locks.request(t.name(), { signal: AbortSignal.timeout(60_000) }, () => 2), 2, 'a timeout signal');
-    t.equal(await t.locks.request(t.name(), { signal: AbortSignal.any([new AbortController().signal]) }, () => 3), 3, 'a composed signal');
+    t.equal(
+      await t.locks.request(t.name(), { signal: AbortSignal.any([new AbortController().signal]) }, () => 3),
+      3,
+      'a composed signal',
+    );
   });
 
   test(

@@ -23,13 +23,25 @@
   });
 
   test('WL-066 steal with ifAvailable is a NotSupportedError', async (t) => {
-    await t.rejects(t.locks.request(t.name(), { steal: true, ifAvailable: true }, nothing), 'NotSupportedError', 'both');
+    await t.rejects(
+      t.locks.request(t.name(), { steal: true, ifAvailable: true }, nothing),
+      'NotSupportedError',
+      'both',
+    );
   });
 
   test('WL-067 steal with the shared mode is a NotSupportedError', async (t) => {
-    await t.rejects(t.locks.request(t.name(), { steal: true, mode: 'shared' }, nothing), 'NotSupportedError', 'steal and shared');
+    await t.rejects(
+      t.locks.request(t.name(), { steal: true, mode: 'shared' }, nothing),
+      'NotSupportedError',
+      'steal and shared',
+    );
     const signal = AbortSignal.abort('reason');
-    await t.rejects(t.locks.request(t.name(), { steal: true, mode: 'shared', signal }, nothing), 'NotSupportedError', 'and an aborted signal');
+    await t.rejects(
+      t.locks.request(t.name(), { steal: true, mode: 'shared', signal }, nothing),
+      'NotSupportedError',
+      'and an aborted signal',
+    );
   });
 
   test('WL-068 a signal with steal or ifAvailable is a NotSupportedError, aborted or not', async (t) => {
@@ -42,7 +54,11 @@
 
   test('WL-069 WL-057 an aborted signal rejects with its reason by identity', async (t) => {
     for (const reason of [new Error('mine'), { plain: 'object' }, 'text', 0, null, false, '', Symbol('s')]) {
-      await t.rejects(t.locks.request(t.name(), { signal: AbortSignal.abort(reason) }, nothing), { is: reason }, t.show(reason));
+      await t.rejects(
+        t.locks.request(t.name(), { signal: AbortSignal.abort(reason) }, nothing),
+        { is: reason },
+        t.show(reason),
+      );
     }
     const signal = AbortSignal.abort();
     await t.rejects(t.locks.request(t.name(), { signal }, nothing), { is: signal.reason }, 'default reason');
@@ -64,7 +80,11 @@
       t.locks.request(name, { signal }, callback),
       t.locks.request(`-${name}`, callback),
     ]);
-    t.same(outcomes.map((each) => each.status), Array(6).fill('rejected'), 'outcomes');
+    t.same(
+      outcomes.map((each) => each.status),
+      Array(6).fill('rejected'),
+      'outcomes',
+    );
     t.same(await t.modes(name), before, 'snapshot');
     held.release();
     await held.released;

@@ -98,11 +98,17 @@
         inside--;
       });
     const gate = await t.held(name);
-    const all = ['R1', 'R2', 'R3', 'W', 'R4', 'R5'].map((label) => visit(label, label === 'W' ? 'exclusive' : 'shared'));
+    const all = ['R1', 'R2', 'R3', 'W', 'R4', 'R5'].map((label) =>
+      visit(label, label === 'W' ? 'exclusive' : 'shared'),
+    );
     await t.expectModes(name, ['exclusive'], ['shared', 'shared', 'shared', 'exclusive', 'shared', 'shared']);
     gate.release();
     await t.soon(Promise.all(all), 'all six');
-    t.same(log.map((entry) => entry.split('+')[0]), ['R1', 'R2', 'R3', 'W', 'R4', 'R5'], 'order of grants');
+    t.same(
+      log.map((entry) => entry.split('+')[0]),
+      ['R1', 'R2', 'R3', 'W', 'R4', 'R5'],
+      'order of grants',
+    );
     t.equal(log[3], 'W+1', 'the writer is alone');
   });
 
@@ -110,7 +116,13 @@
     const name = t.name();
     const order = [];
     const wanted = Array.from({ length: 200 }, (_, index) => index);
-    await Promise.all(wanted.map((index) => t.locks.request(name, () => { order.push(index); })));
+    await Promise.all(
+      wanted.map((index) =>
+        t.locks.request(name, () => {
+          order.push(index);
+        }),
+      ),
+    );
     t.same(order, wanted, 'order');
   });
 
@@ -156,10 +168,24 @@
   test('WL-056 WL-086 ifAvailable on a taken name runs the callback with null and takes its result', async (t) => {
     const name = t.name();
     await t.held(name);
-    t.equal(await t.locks.request(name, { ifAvailable: true }, (lock) => (lock === null ? 'no' : 'yes')), 'no', 'result');
+    t.equal(
+      await t.locks.request(name, { ifAvailable: true }, (lock) => (lock === null ? 'no' : 'yes')),
+      'no',
+      'result',
+    );
     const error = new Error('mine');
-    await t.rejects(t.locks.request(name, { ifAvailable: true }, () => { throw error; }), { is: error }, 'throw');
-    await t.rejects(t.locks.request(name, { ifAvailable: true }, async () => Promise.reject(error)), { is: error }, 'rejection');
+    await t.rejects(
+      t.locks.request(name, { ifAvailable: true }, () => {
+        throw error;
+      }),
+      { is: error },
+      'throw',
+    );
+    await t.rejects(
+      t.locks.request(name, { ifAvailable: true }, async () => Promise.reject(error)),
+      { is: error },
+      'rejection',
+    );
     await t.expectModes(name, ['exclusive'], []);
   });
 
@@ -183,11 +209,31 @@
   });
 
   test('WL-012 the empty string, NUL, emoji and very odd names are names like any other', async (t) => {
-    for (const name of ['', '\0', 'a\0b', '🔒', 'e\u0301', '\u00e9', '\ufeff', '\u202e', ' ', '../../etc/passwd', '__proto__', 'constructor', '"', '\\u0000', '\n']) {
+    for (const name of [
+      '',
+      '\0',
+      'a\0b',
+      '🔒',
+      'e\u0301',
+      '\u00e9',
+      '\ufeff',
+      '\u202e',
+      ' ',
+      '../../etc/passwd',
+      '__proto__',
+      'constructor',
+      '"',
+      '\\u0000',
+      '\n',
+    ]) {
       const held = await t.held(name);
       t.equal(held.lock.name, name, 'name of the lock');
       await t.expectModes(name, ['exclusive'], [], t.show(name));
-      t.equal(await t.locks.request(name, { ifAvailable: true }, (lock) => lock), null, `${t.show(name)} excludes itself`);
+      t.equal(
+        await t.locks.request(name, { ifAvailable: true }, (lock) => lock),
+        null,
+        `${t.show(name)} excludes itself`,
+      );
       held.release();
       await held.released;
     }
@@ -201,7 +247,9 @@
   });
 
   test('WL-012 SP-011 lone surrogates survive and stay distinct', async (t) => {
-    const names = ['\ud800', '\ud801', '\udc00', '\ufffd', '\udc00\ud800', '\ud800\ud800\udc00'].map((name) => t.name(name));
+    const names = ['\ud800', '\ud801', '\udc00', '\ufffd', '\udc00\ud800', '\ud800\ud800\udc00'].map((name) =>
+      t.name(name),
+    );
     for (const name of names) {
       const held = await t.held(name, { ifAvailable: true });
       t.ok(held.lock !== null, `${JSON.stringify(name)} is a name of its own`);
@@ -219,7 +267,11 @@
     const join = (...parts) => t.name(parts.map(encodeURIComponent).join('/'));
     await t.held(join('a/b', 'c'));
     t.ok((await t.held(join('a', 'b/c'), { ifAvailable: true })).lock, 'two stores, two locks');
-    t.equal(await t.locks.request(join('a/b', 'c'), { ifAvailable: true }, (lock) => lock), null, 'one store, one lock');
+    t.equal(
+      await t.locks.request(join('a/b', 'c'), { ifAvailable: true }, (lock) => lock),
+      null,
+      'one store, one lock',
+    );
   });
 
   test('WL-003 the five optional features are there', async (t) => {
@@ -256,8 +308,11 @@
   test('WL-105 many takers of several names in one strict order all end', async (t) => {
     const names = ['a', 'b', 'c', 'd'].map((each) => t.name(each));
     let active = 0;
-    const takeAll = (rest) => (rest.length ? t.locks.request(rest[0], () => takeAll(rest.slice(1))) : Promise.resolve(++active));
-    const takers = Array.from({ length: 40 }, (_, index) => takeAll(names.filter((_, bit) => (index + 1) & (1 << bit))));
+    const takeAll = (rest) =>
+      rest.length ? t.locks.request(rest[0], () => takeAll(rest.slice(1))) : Promise.resolve(++active);
+    const takers = Array.from({ length: 40 }, (_, index) =>
+      takeAll(names.filter((_, bit) => (index + 1) & (1 << bit))),
+    );
     await t.soon(Promise.all(takers), 'all takers');
     t.equal(active, 40, 'takers that got everything');
   });

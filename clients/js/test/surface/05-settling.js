@@ -27,7 +27,22 @@
   });
 
   test('WL-031 WL-047 the promise takes over every kind of value by identity', async (t) => {
-    const values = [7, 0, -0, NaN, '', null, undefined, false, 1n, Symbol('s'), {}, [], () => {}, new Error('only a value')];
+    const values = [
+      7,
+      0,
+      -0,
+      NaN,
+      '',
+      null,
+      undefined,
+      false,
+      1n,
+      Symbol('s'),
+      {},
+      [],
+      () => {},
+      new Error('only a value'),
+    ];
     for (const value of values) {
       t.equal(await t.locks.request(t.name(), () => value), value, t.show(value));
       t.equal(await t.locks.request(t.name(), async () => value), value, `promised ${t.show(value)}`);
@@ -36,15 +51,29 @@
 
   test('WL-031 WL-053 the promise takes over every kind of rejection by identity', async (t) => {
     for (const reason of [new Error('mine'), undefined, null, 0, 'text', {}, new DOMException('x', 'AbortError')]) {
-      await t.rejects(t.locks.request(t.name(), async () => { throw reason; }), { is: reason }, `rejection with ${t.show(reason)}`);
-      await t.rejects(t.locks.request(t.name(), () => { throw reason; }), { is: reason }, `throw of ${t.show(reason)}`);
+      await t.rejects(
+        t.locks.request(t.name(), async () => {
+          throw reason;
+        }),
+        { is: reason },
+        `rejection with ${t.show(reason)}`,
+      );
+      await t.rejects(
+        t.locks.request(t.name(), () => {
+          throw reason;
+        }),
+        { is: reason },
+        `throw of ${t.show(reason)}`,
+      );
     }
   });
 
   test('WL-053 WL-098 a synchronous throw releases the lock', async (t) => {
     const name = t.name();
     const error = new Error('mine');
-    const thrown = t.locks.request(name, () => { throw error; });
+    const thrown = t.locks.request(name, () => {
+      throw error;
+    });
     const next = t.locks.request(name, () => 'next');
     await t.rejects(thrown, { is: error }, 'the thrower');
     t.equal(await next, 'next', 'the waiter');
@@ -98,10 +127,34 @@
   test('WL-026 WL-053 a thenable that rejects, throws or has a throwing then releases', async (t) => {
     const name = t.name();
     const error = new Error('mine');
-    await t.rejects(t.locks.request(name, () => ({ then: (_, reject) => reject(error) })), { is: error }, 'rejects');
-    await t.rejects(t.locks.request(name, () => ({ then() { throw error; } })), { is: error }, 'throws');
-    await t.rejects(t.locks.request(name, () => ({ get then() { throw error; } })), { is: error }, 'getter throws');
-    t.equal(await t.locks.request(name, () => ({ then: 5, mine: true })).then((value) => value.mine), true, 'then is no function');
+    await t.rejects(
+      t.locks.request(name, () => ({ then: (_, reject) => reject(error) })),
+      { is: error },
+      'rejects',
+    );
+    await t.rejects(
+      t.locks.request(name, () => ({
+        then() {
+          throw error;
+        },
+      })),
+      { is: error },
+      'throws',
+    );
+    await t.rejects(
+      t.locks.request(name, () => ({
+        get then() {
+          throw error;
+        },
+      })),
+      { is: error },
+      'getter throws',
+    );
+    t.equal(
+      await t.locks.request(name, () => ({ then: 5, mine: true })).then((value) => value.mine),
+      true,
+      'then is no function',
+    );
     await t.expectModes(name, [], []);
   });
 
@@ -127,7 +180,11 @@
 
   test('WL-026 nested promises and thenables are followed to their end', async (t) => {
     const inner = { then: (resolve) => resolve(Promise.resolve('deep')) };
-    t.equal(await t.locks.request(t.name(), () => Promise.resolve({ then: (resolve) => resolve(inner) })), 'deep', 'value');
+    t.equal(
+      await t.locks.request(t.name(), () => Promise.resolve({ then: (resolve) => resolve(inner) })),
+      'deep',
+      'value',
+    );
   });
 
   test('WL-005 a request inside a callback works while the outer lock is held', async (t) => {
@@ -145,7 +202,9 @@
 
   test('WL-052 a rejection that nobody handles is reported as unhandled, once, with its reason', async (t) => {
     const error = new Error('mine');
-    const promise = t.locks.request(t.name(), () => { throw error; });
+    const promise = t.locks.request(t.name(), () => {
+      throw error;
+    });
     await t.until(() => t.unhandled.length > 0, 'the rejection is reported');
     t.equal(t.unhandled.length, 1, 'reports');
     t.equal(t.unhandled[0].reason, error, 'reason');

@@ -102,7 +102,9 @@
     const log = [];
     const victims = await Promise.all([1, 2, 3].map(() => t.held(name, { mode: 'shared' })));
     const rejections = victims.map((victim) => victim.released.catch(() => log.push('victim')));
-    await t.locks.request(name, steal, () => { log.push('stealer'); });
+    await t.locks.request(name, steal, () => {
+      log.push('stealer');
+    });
     await Promise.all(rejections);
     t.same(log, ['victim', 'victim', 'victim', 'stealer'], 'order');
   });
@@ -115,7 +117,9 @@
       return new Promise(() => {});
     });
     const rejected = first.catch((error) => log.push(`first ${error.name}`));
-    const second = t.locks.request(name, steal, () => { log.push('second starts'); });
+    const second = t.locks.request(name, steal, () => {
+      log.push('second starts');
+    });
     await t.soon(Promise.all([rejected, second]), 'both');
     t.same(log, ['first starts', 'first AbortError', 'second starts'], 'order');
   });

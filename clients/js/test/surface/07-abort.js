@@ -30,7 +30,9 @@
     for (let round = 0; round < 20; round++) {
       const controller = new AbortController();
       let called = false;
-      const aborted = t.locks.request(name, { signal: controller.signal }, () => { called = true; });
+      const aborted = t.locks.request(name, { signal: controller.signal }, () => {
+        called = true;
+      });
       controller.abort(round);
       await t.rejects(aborted, { is: round }, 'free name');
       t.equal(await t.locks.request(name, () => 'next'), 'next', 'the name is free');
@@ -118,7 +120,11 @@
     for (let round = 0; round < 60; round++) {
       const controller = new AbortController();
       let called = false;
-      const outcome = t.settle(t.locks.request(name, { signal: controller.signal }, () => { called = true; }));
+      const outcome = t.settle(
+        t.locks.request(name, { signal: controller.signal }, () => {
+          called = true;
+        }),
+      );
       if (round % 3 === 1) await t.microtasks(round);
       if (round % 3 === 2) for (let turns = 0; turns < round / 6; turns++) await t.turn();
       const calledBefore = called;
@@ -176,7 +182,11 @@
   test('WL-057 a timeout signal limits the wait and is ignored once granted', async (t) => {
     const name = t.name();
     const held = await t.held(name);
-    const error = await t.rejects(t.locks.request(name, { signal: AbortSignal.timeout(50) }, () => {}), 'TimeoutError', 'in vain');
+    const error = await t.rejects(
+      t.locks.request(name, { signal: AbortSignal.timeout(50) }, () => {}),
+      'TimeoutError',
+      'in vain',
+    );
     t.equal(error.name, 'TimeoutError', 'name');
     held.release();
     const signal = AbortSignal.timeout(50);

@@ -16,7 +16,11 @@
         t.same(Reflect.ownKeys(entry), ['clientId', 'mode', 'name'], 'keys of an entry');
         t.equal(Object.getPrototypeOf(entry), Object.prototype, 'prototype of an entry');
         for (const descriptor of Object.values(Object.getOwnPropertyDescriptors(entry))) {
-          t.same([typeof descriptor.value, descriptor.writable, descriptor.enumerable, descriptor.configurable], ['string', true, true, true], 'member');
+          t.same(
+            [typeof descriptor.value, descriptor.writable, descriptor.enumerable, descriptor.configurable],
+            ['string', true, true, true],
+            'member',
+          );
         }
       }
     }
@@ -46,7 +50,9 @@
     const name = t.name();
     let started = false;
     const log = [];
-    const waiting = t.locks.request(name, () => { started = true; });
+    const waiting = t.locks.request(name, () => {
+      started = true;
+    });
     const snapshot = t.modes(name).then((modes) => log.push(modes.held.length || started));
     await Promise.all([waiting, snapshot]);
     t.ok(log[0], 'held in the snapshot, or the callback had already ended');

@@ -6,7 +6,9 @@
   test('WL-055 WL-081 request() returns before anything happens, and the callback is a task of its own', async (t) => {
     for (const options of [{}, { ifAvailable: true }, { steal: true }, { mode: 'shared' }]) {
       const log = [];
-      const done = t.locks.request(t.name(), options, () => { log.push('callback'); });
+      const done = t.locks.request(t.name(), options, () => {
+        log.push('callback');
+      });
       log.push('returned');
       await t.microtasks(200);
       log.push('after 200 microtasks');
@@ -19,7 +21,9 @@
     const name = t.name();
     await t.held(name);
     const log = [];
-    const done = t.locks.request(name, { ifAvailable: true }, () => { log.push('callback'); });
+    const done = t.locks.request(name, { ifAvailable: true }, () => {
+      log.push('callback');
+    });
     await t.microtasks(200);
     log.push('after 200 microtasks');
     await done;
@@ -30,7 +34,11 @@
     const name = t.name();
     const log = [];
     const visits = [1, 2, 3].map((index) =>
-      t.locks.request(name, () => { log.push(`callback ${index}`); }).then(() => log.push(`released ${index}`)),
+      t.locks
+        .request(name, () => {
+          log.push(`callback ${index}`);
+        })
+        .then(() => log.push(`released ${index}`)),
     );
     await Promise.all(visits);
     t.same(log, ['callback 1', 'released 1', 'callback 2', 'released 2', 'callback 3', 'released 3'], 'order');
@@ -55,17 +63,25 @@
 
   test('WL-028 the promise settles in a microtask after that of a plain value, not inside the callback', async (t) => {
     const log = [];
-    await t.locks.request(t.name(), () => {
-      Promise.resolve().then(() => log.push('microtask of the callback'));
-      log.push('callback ends');
-    }).then(() => log.push('released'));
+    await t.locks
+      .request(t.name(), () => {
+        Promise.resolve().then(() => log.push('microtask of the callback'));
+        log.push('callback ends');
+      })
+      .then(() => log.push('released'));
     t.same(log, ['callback ends', 'microtask of the callback', 'released'], 'order');
   });
 
   test('WL-009 requests of one context reach the manager in the order of the calls, whatever the name', async (t) => {
     const log = [];
     const names = ['c', 'a', 'b', 'd'].map((each) => t.name(each));
-    await Promise.all(names.map((name, index) => t.locks.request(name, () => { log.push(index); })));
+    await Promise.all(
+      names.map((name, index) =>
+        t.locks.request(name, () => {
+          log.push(index);
+        }),
+      ),
+    );
     t.same(log, [0, 1, 2, 3], 'order of the callbacks');
   });
 
@@ -89,7 +105,9 @@
       const held = await t.held(name);
       const controller = new AbortController();
       let called = false;
-      const waiting = t.locks.request(name, { signal: controller.signal }, () => { called = true; });
+      const waiting = t.locks.request(name, { signal: controller.signal }, () => {
+        called = true;
+      });
       held.release();
       await held.released;
       controller.abort('gone');
@@ -105,6 +123,10 @@
     log.push('asked');
     const results = await t.soon(Promise.all(visits), 'a thousand grants', 15_000);
     t.equal(log[0], 'asked', 'the turn went on');
-    t.same(results, results.map((_, index) => index), 'results');
+    t.same(
+      results,
+      results.map((_, index) => index),
+      'results',
+    );
   });
 })();

@@ -39,7 +39,9 @@
     const tokens = [];
     for (let round = 0; round < 10; round++) {
       for (const mode of ['exclusive', 'shared', 'shared']) {
-        await extended().request(t.name(String(round % 3)), { mode }, (lock) => { tokens.push(lock.fencingToken); });
+        await extended().request(t.name(String(round % 3)), { mode }, (lock) => {
+          tokens.push(lock.fencingToken);
+        });
       }
     }
     for (const [index, token] of tokens.entries()) {
@@ -51,7 +53,9 @@
   test('WL-059 the signal of a stolen lock aborts with the reason stolen, the same error as the promise', async (t) => {
     const name = t.name();
     const victim = await keep(t, name);
-    const aborted = new Promise((resolve) => victim.lock.signal.addEventListener('abort', () => resolve(victim.lock.signal.reason)));
+    const aborted = new Promise((resolve) =>
+      victim.lock.signal.addEventListener('abort', () => resolve(victim.lock.signal.reason)),
+    );
     t.equal(victim.lock.signal.aborted, false, 'aborted before the steal');
     const thief = t.held(name, { steal: true });
     const reason = await t.soon(aborted, 'the signal');
@@ -118,11 +122,26 @@
   });
 
   test('options that lockhouse adds are checked, and the error names the field', async (t) => {
-    for (const [field, value] of [['timeout', -1], ['timeout', NaN], ['timeout', 'soon'], ['maxHold', 0], ['maxHold', -5], ['maxHold', 'x']]) {
-      const error = await t.rejects(extended().request(t.name(), { [field]: value }, () => {}), TypeError, `${field} ${value}`);
+    for (const [field, value] of [
+      ['timeout', -1],
+      ['timeout', NaN],
+      ['timeout', 'soon'],
+      ['maxHold', 0],
+      ['maxHold', -5],
+      ['maxHold', 'x'],
+    ]) {
+      const error = await t.rejects(
+        extended().request(t.name(), { [field]: value }, () => {}),
+        TypeError,
+        `${field} ${value}`,
+      );
       t.ok(error.message.includes(field), `the message names ${field}: ${error.message}`);
     }
-    const error = await t.rejects(extended().request(t.name(), { metadata: 'm'.repeat(1025) }, () => {}), DOMException, 'metadata over the limit');
+    const error = await t.rejects(
+      extended().request(t.name(), { metadata: 'm'.repeat(1025) }, () => {}),
+      DOMException,
+      'metadata over the limit',
+    );
     t.equal(error.name, 'QuotaExceededError', 'name');
   });
 
@@ -136,10 +155,18 @@
   test('WL-012 SP-013 a name of 4096 units is granted, one more is a QuotaExceededError', async (t) => {
     const longest = t.name('x').padEnd(4096, 'x');
     t.equal(await t.locks.request(longest, (lock) => lock.name.length), 4096, 'the longest name');
-    const error = await t.rejects(t.locks.request(`${longest}x`, () => {}), DOMException, 'one unit more');
+    const error = await t.rejects(
+      t.locks.request(`${longest}x`, () => {}),
+      DOMException,
+      'one unit more',
+    );
     t.equal(error.name, 'QuotaExceededError', 'name');
     const wide = '\ud800'.repeat(4096 - longest.indexOf('x'));
-    t.equal(await t.locks.request(wide.slice(0, 4096), (lock) => lock.name), wide.slice(0, 4096), '4096 lone surrogates');
+    t.equal(
+      await t.locks.request(wide.slice(0, 4096), (lock) => lock.name),
+      wide.slice(0, 4096),
+      '4096 lone surrogates',
+    );
   });
 
   test('acquire holds until release', async (t) => {
@@ -180,7 +207,11 @@
     const names = ['c', 'a', 'b'].map((each) => t.name(each));
     const given = [...names];
     const value = await extended().requestAll(given, async (locks) => {
-      t.same(locks.map((lock) => lock.name), names.toSorted(), 'locks, sorted');
+      t.same(
+        locks.map((lock) => lock.name),
+        names.toSorted(),
+        'locks, sorted',
+      );
       for (const name of names) await t.expectModes(name, ['exclusive'], []);
       return 'all';
     });
@@ -192,7 +223,13 @@
   test('WL-106 requestAll frees all when its callback throws', async (t) => {
     const error = new Error('mine');
     const names = ['a', 'b'].map((each) => t.name(each));
-    await t.rejects(extended().requestAll(names, () => { throw error; }), { is: error }, 'throw');
+    await t.rejects(
+      extended().requestAll(names, () => {
+        throw error;
+      }),
+      { is: error },
+      'throw',
+    );
     for (const name of names) await t.expectModes(name, [], []);
   });
 
@@ -200,7 +237,14 @@
     const [a, b] = [t.name('a'), t.name('b')];
     const targets = [{ name: a, mode: 'shared' }, { name: b, mode: 'shared' }, a];
     const modes = await extended().requestAll(targets, (locks) => locks.map((lock) => [lock.name, lock.mode]));
-    t.same(modes, [[a, 'exclusive'], [b, 'shared']], 'locks');
+    t.same(
+      modes,
+      [
+        [a, 'exclusive'],
+        [b, 'shared'],
+      ],
+      'locks',
+    );
     t.equal(await extended().requestAll([], (locks) => locks.length), 0, 'empty list');
   });
 
@@ -209,7 +253,10 @@
     let inside = 0;
     const runs = Array.from({ length: 60 }, (_, index) => {
       const wanted = names.filter((_, bit) => ((index * 7 + 3) >> bit) & 1 || bit === index % 5).reverse();
-      return extended().requestAll(wanted, async () => { inside++; await t.turn(); });
+      return extended().requestAll(wanted, async () => {
+        inside++;
+        await t.turn();
+      });
     });
     await t.soon(Promise.all(runs), 'all runs', 15_000);
     t.equal(inside, 60, 'runs');
@@ -232,9 +279,14 @@
     await t.until(async () => (await t.entries(name)).pending.length === 1, 'both are known to the server');
     const late = client.locks.query();
     client.close();
-    for (const [what, promise] of Object.entries({ holder, waiter, late })) await t.rejects(promise, 'AbortError', what);
+    for (const [what, promise] of Object.entries({ holder, waiter, late }))
+      await t.rejects(promise, 'AbortError', what);
     t.equal(client.state, 'closed', 'state');
-    await t.rejects(client.locks.request(name, () => {}), 'InvalidStateError', 'request after close');
+    await t.rejects(
+      client.locks.request(name, () => {}),
+      'InvalidStateError',
+      'request after close',
+    );
     await t.rejects(client.locks.query(), 'InvalidStateError', 'query after close');
     t.ok((await t.held(name)).lock, 'the name is free');
     client.close();
@@ -245,7 +297,11 @@
     const states = [];
     const client = secondClient(t, { onstate: (state) => states.push(state) });
     const order = [];
-    const visits = [1, 2, 3].map((index) => client.locks.request(name, () => { order.push(index); }));
+    const visits = [1, 2, 3].map((index) =>
+      client.locks.request(name, () => {
+        order.push(index);
+      }),
+    );
     const seen = await client.locks.query();
     await Promise.all(visits);
     t.same(order, [1, 2, 3], 'order');
@@ -282,6 +338,7 @@
   });
 
   test('an address that cannot be used is a TypeError of connect itself', async (t) => {
-    for (const url of ['', 'not a url', 'ftp://host/', 'file:///x']) t.throws(TypeError, () => lockhouse.connect(url, globalThis.lockhouseOptions), url);
+    for (const url of ['http://[', 'ftp://host/', 'file:///x', 'mailto:a@b'])
+      t.throws(TypeError, () => lockhouse.connect(url, globalThis.lockhouseOptions), url);
   });
 })();

@@ -6,7 +6,7 @@ import { suiteScripts } from '../support/pages.mjs';
 const { realm, mode, url } = isMainThread ? JSON.parse(process.argv[2]) : workerData;
 globalThis.surfaceConfig = { realm, mode, url };
 if (mode === 'lockhouse') {
-  globalThis.lockhouse = await import('../../dist/lockhouse.js');
+  globalThis.lockhouse = await import('../../dist/index.js');
   const { WebSocket } = globalThis.WebSocket ? globalThis : await import('ws');
   globalThis.lockhouseOptions = { WebSocket };
   globalThis.installed = lockhouse.install(url, lockhouseOptions);
@@ -14,7 +14,9 @@ if (mode === 'lockhouse') {
 for (const script of await suiteScripts()) await import(new URL(script, import.meta.url).href);
 
 if (isMainThread) {
-  process.on('message', ({ id, ...message }) => surface.serve(message, { postMessage: (value) => process.send({ id, value }) }));
+  process.on('message', ({ id, ...message }) =>
+    surface.serve(message, { postMessage: (value) => process.send({ id, value }) }),
+  );
   process.on('disconnect', () => process.exit(0));
   process.send({ ready: true });
 } else {
