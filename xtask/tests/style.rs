@@ -152,3 +152,13 @@ fn every_test_that_the_architecture_names_exists() {
     let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md names tests that are not there: {missing:?}");
 }
+
+#[test]
+fn the_client_depends_on_nothing_at_run_time() {
+    let sources = sources();
+    let (_, package) = sources.iter().find(|(name, _)| name == "clients/js/package.json").unwrap();
+    let package: serde_json::Value = serde_json::from_str(package).unwrap();
+    for kind in ["dependencies", "peerDependencies", "optionalDependencies", "bundledDependencies"] {
+        assert!(package[kind].is_null(), "take the {kind} out of clients/js/package.json: {}", package[kind]);
+    }
+}
