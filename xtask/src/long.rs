@@ -17,7 +17,7 @@ pub(crate) struct Args {
 /// Each long run: its name, and the command that it is. The results go to `docs/evidence/NAME.json`.
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
-    ("model", &["model", "--complete"]),
+    ("model", &["model", "--full"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

@@ -176,12 +176,20 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     checked(results::read_junit(&xml, |_| None, "js")?, end)
 }
 
-/// The files of tests, by name: Node 20 would take every file in a folder `test` for one, helpers included.
+/// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers included.
 fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
-    let is_test = |file: &str| [".test.js", ".test.mjs", ".test.cjs"].iter().any(|end| file.ends_with(end));
-    files.retain(|file| is_test(&file.to_string_lossy()));
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(test_files(&path)?);
+        } else if [".test.js", ".test.mjs", ".test.cjs"]
+            .iter()
+            .any(|end| path.to_string_lossy().ends_with(end))
+        {
+            files.push(path);
+        }
+    }
     files.sort();
     Ok(files)
 }

@@ -143,8 +143,22 @@ fn every_test_that_the_architecture_names_exists() {
     assert!(named.len() >= 10, "each invariant names its tests: {named:?}");
     let exists = |test: &str| {
         let forms = [format!("fn {test}("), format!("'{test}'"), format!("\"{test}\"")];
-        sources.iter().any(|(name, text)| is_code(name) && forms.iter().any(|form| text.contains(form)))
+        // A scenario stands in a list, on a line of its own.
+        let stands = |text: &str| {
+            forms.iter().any(|form| text.contains(form)) || text.lines().any(|line| line.trim() == test)
+        };
+        sources.iter().any(|(name, text)| is_code(name) && stands(text))
     };
     let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md names tests that are not there: {missing:?}");
+}
+
+#[test]
+fn the_client_depends_on_nothing_at_run_time() {
+    let sources = sources();
+    let (_, package) = sources.iter().find(|(name, _)| name == "clients/js/package.json").unwrap();
+    let package: serde_json::Value = serde_json::from_str(package).unwrap();
+    for kind in ["dependencies", "peerDependencies", "optionalDependencies", "bundledDependencies"] {
+        assert!(package[kind].is_null(), "take the {kind} out of clients/js/package.json: {}", package[kind]);
+    }
 }

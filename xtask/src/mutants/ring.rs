@@ -76,7 +76,7 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "library" => tests_of("lockhouse", filter),
         "server" => tests_of("lockhouse-server", filter),
         "oracle" => proof(&["oracle", "--commands", "100000", "--seed", "7"], filter),
-        "model" => proof(&["model"], filter),
+        "model" => proof(&["model", "--depth", "5"], filter),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
             "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js TESTFILE"

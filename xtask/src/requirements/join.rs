@@ -54,7 +54,8 @@ pub(crate) fn join(line: Line, tests: &[TestRun]) -> Joined {
     if matched.is_empty() && line.argument.is_none() {
         problems.push("neither a test nor an argument".to_owned());
     }
-    let state = match (problems.is_empty(), matched.is_empty()) {
+    // Where an argument is needed, the tests show what stands in the requirement's place, and not the requirement.
+    let state = match (problems.is_empty(), line.argument.is_some()) {
         (false, _) => State::Open,
         (true, false) => State::Tested,
         (true, true) => State::Argued,
@@ -164,6 +165,10 @@ mod tests {
         assert!(missing.problems[0].ends_with("the nearest that did is `first_come_first_served`"));
         assert_eq!(join(line(&[], None), &tests).state, State::Open);
         assert_eq!(join(line(&[], Some("reason")), &tests).state, State::Argued);
+        assert_eq!(
+            join(line(&[("core", "first_come_first_served")], Some("reason")), &tests).state,
+            State::Argued
+        );
     }
 
     #[test]
