@@ -25,8 +25,8 @@ use world::{Key, World};
 /// How much of the small world is explored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// To depth 8
-    #[arg(long)]
+    /// The whole space, until no new state is found
+    #[arg(long, visible_alias = "complete")]
     full: bool,
     /// How many actions deep, instead of the usual depth
     #[arg(long)]
@@ -63,7 +63,7 @@ struct Exploration {
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
-    let depth = args.depth.unwrap_or(if args.full { 8 } else { 6 });
+    let depth = args.depth.unwrap_or(if args.full { MAX_DEPTH } else { 6 });
     let requests = args.requests;
     anyhow::ensure!((1..=MAX_DEPTH).contains(&depth), "--depth {depth}: from 1 to {MAX_DEPTH}");
     anyhow::ensure!((1..=3).contains(&requests), "--requests {requests}: from 1 to 3");

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 
 use super::LockManager;
+use super::arena::KEPT;
 use super::list::{ByName, NONE};
 use super::table::{Extras, Held, Tenure};
 use crate::{
@@ -76,7 +77,7 @@ impl<S: BuildHasher> LockManager<S> {
             }
         }
         self.touched.clear();
-        if self.touched.capacity() > 1024 {
+        if self.touched.capacity() > KEPT {
             self.touched = Vec::new();
         }
     }

@@ -12,7 +12,7 @@ pub(super) struct Arena<T> {
     removed_since_shrinking: usize,
 }
 
-/// Slots that are kept although nothing needs them.
+/// How many slots are kept although nothing needs them.
 pub(super) const KEPT: usize = 1024;
 
 impl<T> Arena<T> {

@@ -12,6 +12,7 @@ use std::hash::BuildHasher;
 
 pub use table::Tenure;
 
+use arena::KEPT;
 use deadlines::Deadlines;
 use list::ByName;
 use table::{Entry, Table};
@@ -109,7 +110,11 @@ impl<S: BuildHasher> LockManager<S> {
     /// [`handle_timeout`](Self::handle_timeout).
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        let effect = self.effects.pop_front();
+        if effect.is_none() && self.effects.capacity() > KEPT {
+            self.effects = VecDeque::new();
+        }
+        effect
     }
 
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.

@@ -1,7 +1,11 @@
-//! Scenario scripts: each file of `scripts/` tells a story in commands, and below each command what came of it.
+//! Stories: each file of `scripts/` tells one in commands, and below each command what came of it.
 //!
-//! The language is described in `story/mod.rs`. `SCENARIOS=rewrite cargo nextest run -p lockhouse-core --test scenarios --no-fail-fast` writes what
-//! comes of the commands now into the scripts, and fails; read every changed line before you run again without it.
+//! The language is described in `story/mod.rs`. This writes what comes of the commands now into the scripts, and fails; read
+//! every changed line before you run again without it:
+//!
+//! ```text
+//! SCRIPTS=rewrite cargo nextest run -p lockhouse-core --test scripts --no-fail-fast
+//! ```
 
 mod story;
 
@@ -19,7 +23,7 @@ fn play(name: &str) {
     if told == script {
         return;
     }
-    if std::env::var("SCENARIOS").is_ok_and(|value| value == "rewrite") {
+    if std::env::var("SCRIPTS").is_ok_and(|value| value == "rewrite") {
         std::fs::write(&path, told).expect("the scripts can be written");
         panic!("{name}.script is rewritten: review it and run again");
     }
@@ -39,7 +43,7 @@ fn first_difference(expected: &str, told: &str) -> String {
 }
 
 /// One test per script, of the same name.
-macro_rules! scenarios {
+macro_rules! stories {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
@@ -58,7 +62,7 @@ macro_rules! scenarios {
     };
 }
 
-scenarios! {
+stories! {
     odd_names_are_names_like_any_other
     names_are_compared_unit_by_unit
     names_that_begin_with_a_hyphen_are_reserved

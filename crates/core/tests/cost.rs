@@ -1,0 +1,118 @@
+//! What a command costs does not grow with what is unrelated. Timed, with bounds so wide that only a wrong order of growth
+//! leaves them: what is linear in the unrelated grows a hundredfold here.
+
+use std::time::{Duration, Instant as Stopwatch};
+
+use foldhash::fast::FixedState;
+use lockhouse_core::{
+    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
+};
+
+const NOW: Instant = Instant::from_millis(0);
+/// Caches make the large case slower, too, but not by so much.
+const WIDE: u32 = 20;
+
+struct World {
+    manager: LockManager<FixedState>,
+    agent: AgentId,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut manager = LockManager::new(FixedState::default());
+        match manager.handle(NOW, Command::Join(NewAgent::new("only"))) {
+            Outcome::Joined(agent) => Self { manager, agent },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn request(&mut self, name: &str) -> RequestId {
+        let name = Name::new(name).expect("no hyphen");
+        let ask = NewRequest::new(self.agent, name, Acquire::Wait(Mode::Exclusive));
+        match self.manager.handle(NOW, Command::Request(ask)) {
+            Outcome::Granted(grant) => grant.request,
+            Outcome::Queued(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn pair(&mut self, name: &str) {
+        let request = self.request(name);
+        assert_eq!(self.manager.handle(NOW, Command::Release { request }), Outcome::Released { held: true });
+    }
+
+    fn abort(&mut self, request: RequestId) {
+        assert_eq!(self.manager.handle(NOW, Command::Abort { request }), Outcome::Aborted { pending: true });
+    }
+}
+
+/// The shortest of several measurements, so that neighbours on the machine do not count.
+fn shortest(times: u32, mut measure: impl FnMut() -> Duration) -> Duration {
+    (0..times).map(|_| measure()).min().expect("measured at least once")
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let started = Stopwatch::now();
+    work();
+    started.elapsed()
+}
+
+/// Cancels every third of so many waiters on one name, in scattered order; the time of one cancel.
+fn cancel_one_of(waiters: usize) -> Duration {
+    let mut world = World::new();
+    world.request("hot");
+    let queued: Vec<RequestId> = (0..waiters).map(|_| world.request("hot")).collect();
+    // A stride without a common divisor visits all of them, far from each other.
+    let third: Vec<RequestId> = queued.into_iter().step_by(3).collect();
+    let scattered: Vec<RequestId> = (0..third.len()).map(|n| third[n * 7919 % third.len()]).collect();
+    let cancels = u32::try_from(scattered.len()).expect("a small number");
+    let spent = timed(|| scattered.into_iter().for_each(|request| world.abort(request)));
+    assert_eq!(world.manager.len(), 1 + waiters - cancels as usize);
+    spent / cancels
+}
+
+#[test]
+fn a_cancel_among_many_waiters_costs_what_it_costs_among_few() {
+    let few = shortest(20, || cancel_one_of(3_000)).max(Duration::from_nanos(5));
+    let many = shortest(3, || cancel_one_of(300_000));
+    assert!(many < few * WIDE, "{many:?} among 300,000, {few:?} among 3,000");
+}
+
+#[test]
+fn a_pair_among_many_unrelated_names_costs_what_it_costs_alone() {
+    let pairs = |world: &mut World| timed(|| (0..1_000).for_each(|_| world.pair("mine")));
+    let mut alone = World::new();
+    let mut crowd = World::new();
+    for n in 0..100_000 {
+        let name = format!("name {n}");
+        crowd.request(&name);
+        crowd.request(&name);
+    }
+    assert_eq!((crowd.manager.names(), crowd.manager.len()), (100_000, 200_000));
+    let among_none = shortest(20, || pairs(&mut alone)).max(Duration::from_micros(20));
+    let among_many = shortest(20, || pairs(&mut crowd));
+    assert!(among_many < among_none * WIDE, "{among_many:?} among 100,000 names, {among_none:?} alone");
+}
+
+#[test]
+fn the_end_of_a_small_agent_costs_the_same_in_a_crowd() {
+    fn ends(world: &mut World) -> Duration {
+        let agents: Vec<AgentId> = (0..1_000)
+            .map(|n| {
+                let joined = world.manager.handle(NOW, Command::Join(NewAgent::new("passer-by")));
+                let Outcome::Joined(agent) = joined else { panic!("{joined:?}") };
+                let home = std::mem::replace(&mut world.agent, agent);
+                world.request(&format!("own {n}"));
+                world.agent = home;
+                agent
+            })
+            .collect();
+        timed(|| agents.into_iter().for_each(|agent| _ = world.manager.handle(NOW, Command::End { agent })))
+    }
+    let mut alone = World::new();
+    let mut crowd = World::new();
+    (0..100_000).for_each(|n| _ = crowd.request(&format!("name {n}")));
+    let among_none = shortest(10, || ends(&mut alone)).max(Duration::from_micros(50));
+    let among_many = shortest(10, || ends(&mut crowd));
+    assert!(among_many < among_none * WIDE, "{among_many:?} among 100,000 names, {among_none:?} alone");
+}

@@ -1,0 +1,125 @@
+//! Idle state costs nothing: what is over gives its memory back. Counted by the allocator of this binary.
+
+use std::alloc::System;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::FixedState;
+use lockhouse_core::{
+    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// What a manager may keep that has been busy: a thousand slots of each kind. A million names would take over 100 MiB.
+const KEPT_BYTES: isize = 512 * 1024;
+const NOW: Instant = Instant::from_millis(0);
+const MANY: usize = 1_000_000;
+
+/// The allocator counts for the whole process, so the tests take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bytes_in_use() -> isize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated) as isize
+}
+
+/// There must be something to give back.
+#[track_caller]
+fn assert_much_is_in_use() {
+    let bytes = bytes_in_use();
+    assert!(bytes > 100 * KEPT_BYTES, "only {bytes} bytes are in use");
+}
+
+/// Runs `work` with a fresh manager and an agent of it; afterwards the manager must be as small as it was.
+#[track_caller]
+fn gives_back(work: impl FnOnce(&mut LockManager<FixedState>, AgentId)) {
+    let mut manager = LockManager::new(FixedState::default());
+    let agent = join(&mut manager);
+    let before = bytes_in_use();
+    work(&mut manager, agent);
+    let kept = bytes_in_use() - before;
+    assert!(manager.is_empty() && manager.names() == 0);
+    assert!(kept <= KEPT_BYTES, "{kept} bytes are kept");
+}
+
+fn join(manager: &mut LockManager<FixedState>) -> AgentId {
+    match manager.handle(NOW, Command::Join(NewAgent::new("only"))) {
+        Outcome::Joined(agent) => agent,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn request(manager: &mut LockManager<FixedState>, agent: AgentId, name: &str, mode: Mode) -> RequestId {
+    let name = Name::new(name).expect("no hyphen");
+    let ask = NewRequest { metadata: Some("m"), ..NewRequest::new(agent, name, Acquire::Wait(mode)) };
+    match manager.handle(NOW, Command::Request(ask)) {
+        Outcome::Granted(grant) => grant.request,
+        Outcome::Queued(request) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn drain(manager: &mut LockManager<FixedState>) -> usize {
+    std::iter::from_fn(|| manager.poll_effect()).count()
+}
+
+#[test]
+fn a_million_names_one_after_the_other_leave_nothing() {
+    let _turn = alone();
+    gives_back(|manager, agent| {
+        for n in 0..MANY {
+            let request =
+                request(manager, agent, &format!("a name that lives on the heap {n}"), Mode::Exclusive);
+            manager.handle(NOW, Command::Release { request });
+        }
+    });
+}
+
+#[test]
+fn a_million_names_at_once_leave_nothing() {
+    let _turn = alone();
+    gives_back(|manager, agent| {
+        let mut requests = Vec::with_capacity(MANY);
+        for n in 0..MANY {
+            requests.push(request(manager, agent, &format!("name {n}"), Mode::Exclusive));
+        }
+        assert_much_is_in_use();
+        for request in requests {
+            manager.handle(NOW, Command::Release { request });
+        }
+    });
+}
+
+#[test]
+fn the_end_of_an_agent_with_a_million_locks_leaves_nothing() {
+    let _turn = alone();
+    gives_back(|manager, _| {
+        let agent = join(manager);
+        for n in 0..MANY {
+            request(manager, agent, &format!("name {n}"), Mode::Exclusive);
+        }
+        assert_much_is_in_use();
+        manager.handle(NOW, Command::End { agent });
+    });
+}
+
+#[test]
+fn a_million_grants_by_one_release_leave_nothing() {
+    let _turn = alone();
+    gives_back(|manager, agent| {
+        let first = request(manager, agent, "hot", Mode::Exclusive);
+        let waiting = join(manager);
+        for _ in 0..MANY {
+            request(manager, waiting, "hot", Mode::Shared);
+        }
+        manager.handle(NOW, Command::Release { request: first });
+        assert_much_is_in_use();
+        assert_eq!(drain(manager), MANY);
+        manager.handle(NOW, Command::End { agent: waiting });
+    });
+}
