@@ -264,7 +264,7 @@ impl<'a> Raw<'a> {
 
     fn answered(&self, ack: u64, seq: Option<u64>, fault: Fault) -> BadClientFrame {
         let id = read::positive("id", self.id).ok();
-        BadClientFrame::Answered { ack, seq, id, code: fault.code, problem: fault.problem }
+        BadClientFrame::Answered { ack, seq, id, code: fault.code, problem: Box::new(fault.problem) }
     }
 
     fn unknown(&self, ack: u64) -> BadClientFrame {

@@ -168,7 +168,7 @@ pub enum BadClientFrame {
         /// What kind of error.
         code: ErrorCode,
         /// What is wrong.
-        problem: Problem<'static>,
+        problem: Box<Problem<'static>>,
     },
 }
 

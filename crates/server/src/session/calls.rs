@@ -70,7 +70,7 @@ impl Session {
                 let fatal = self.acknowledged(ack).or_else(|| seq.and_then(|seq| self.numbered(seq)));
                 fatal.unwrap_or_else(|| {
                     let id = id.filter(|id| self.use_up(*id));
-                    self.error(id, code, problem)
+                    self.error(id, code, *problem)
                 })
             }
         }
