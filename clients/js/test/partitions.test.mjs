@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { openFrame, openTab } from './support/agents.mjs';
-import { bench, startLab } from './support/lab.mjs';
+import { openFrame, openTab, openWorker } from './support/agents.mjs';
+import { bench, native, startLab } from './support/lab.mjs';
 
 const HOSTS = ['a.example', 'b.example', 'app.a.example', 'plain.example'];
 const origins = (port) => Object.fromEntries(HOSTS.map((host) => [host, `http://${host}:${port}`]));
@@ -90,5 +90,16 @@ describe('partitions', () => {
     const between = await openFrame(own.page, lab.env, { origin: at['b.example'] });
     const inner = await openFrame(between.frame, lab.env, { origin: at['a.example'] });
     assert.equal(await contend(own, inner, name), false, 'the foreign frame between them counts');
+  });
+
+  test('WL-109 WL-110 a worker shares the partition of its page', async (t) => {
+    const { context, name } = bench(t, lab);
+    const own = await openTab(await context(), lab.env, { origin: at['a.example'] });
+    const top = await openTab(await context(), lab.env, { origin: at['b.example'] });
+    const embedded = await openFrame(top.page, lab.env, { origin: at['a.example'] });
+    const partition = native ? undefined : await embedded.frame.evaluate(() => installed.partition);
+    const worker = await openWorker(embedded.frame, { ...lab.env, origin: at['a.example'] }, 'classic', { partition });
+    assert.equal(await contend(embedded, worker, name), true, 'the page and its worker');
+    assert.equal(await contend(own, worker, `${name}:own`), false, 'a page of the same origin in a tab of its own');
   });
 });

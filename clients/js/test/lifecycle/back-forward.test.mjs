@@ -30,7 +30,7 @@ if (!native) {
       assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
       await page.page.goto(`${lab.env.origin}/bare.html`);
       await waiter.wait('waiting', 'granted', 1000);
-      await page.page.goBack();
+      await page.page.goBack({ waitUntil: 'commit' });
       assert.equal(await page.page.evaluate(() => globalThis.restored), true, 'the page came back from the cache');
       assert.match(await page.wait('held', 'rejected'), /^rejected: AbortError/);
       await page.ask('again', name);

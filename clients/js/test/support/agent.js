@@ -15,7 +15,8 @@
 
   globalThis.agent = {
     /** Asks for `name`; the callback ends by `release`. `abortable` adds a signal for `abort`. */
-    ask(label, name, { abortable = false, ...options } = {}) {
+    ask(label, name, wanted) {
+      const { abortable = false, ...options } = wanted ?? {};
       const entry = { events: [], times: new Map(), waiters: [], controller: new AbortController() };
       entry.ended = new Promise((resolve) => (entry.release = resolve));
       asked.set(label, entry);

@@ -78,8 +78,8 @@ const STARTERS = {
 };
 
 /** A worker of the given kind (`classic`, `module`, `shared`, `service`), started by a page or frame. */
-export async function openWorker(page, env, kind = 'classic') {
-  const handle = await STARTERS[kind](page, realmUrl(env.origin, `/agent/${kind}.js`, env));
+export async function openWorker(page, env, kind = 'classic', options = undefined) {
+  const handle = await STARTERS[kind](page, realmUrl(env.origin, `/agent/${kind}.js`, { ...env, options }));
   const carry = (message) =>
     handle.evaluate((target, sent) => {
       const { port1, port2 } = new MessageChannel();

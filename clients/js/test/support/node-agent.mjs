@@ -1,6 +1,6 @@
 // An agent in a Node process of its own, driven over the channel of `fork`. Arguments: the server's URL, options as JSON.
 
-import { connect } from '../../dist/index.js';
+import { connect } from 'lockhouse';
 import './agent.js';
 
 const [url, options] = process.argv.slice(2);

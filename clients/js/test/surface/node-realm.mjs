@@ -6,7 +6,7 @@ import { suiteScripts } from '../support/pages.mjs';
 const { realm, mode, url } = isMainThread ? JSON.parse(process.argv[2]) : workerData;
 globalThis.surfaceConfig = { realm, mode, url };
 if (mode === 'lockhouse') {
-  globalThis.lockhouse = await import('../../dist/index.js');
+  globalThis.lockhouse = await import('lockhouse');
   const { WebSocket } = globalThis.WebSocket ? globalThis : await import('ws');
   globalThis.lockhouseOptions = { WebSocket };
   globalThis.installed = lockhouse.install(url, lockhouseOptions);
