@@ -189,7 +189,7 @@
     );
     t.equal(error.name, 'TimeoutError', 'name');
     held.release();
-    const signal = AbortSignal.timeout(50);
+    const signal = AbortSignal.timeout(500);
     const value = await t.locks.request(t.name('free'), { signal }, async () => {
       await t.until(() => signal.aborted, 'the time has passed');
       return 'in time';
