@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "model" => proof(&["model", "--depth", "5"], filter),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js TESTFILE"
+            "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js FILE"
         ),
     };
     Ok(plan)
@@ -106,13 +106,17 @@ fn proof(command: &[&str], extra: &str) -> Plan {
     Plan { builds: vec![build], run, verdict: 1 }
 }
 
-/// A test file of the client, against the server of the copy and the client built in the copy.
-fn javascript(copy: &Copy, file: &str) -> Plan {
+/// A test file of the client, against the server of the copy and the client built in the copy; what follows the file sets
+/// variables that the tests read, such as `REALMS=window`.
+fn javascript(copy: &Copy, words: &str) -> Plan {
     let server = cargo(&["build", "--release", "--all-features", "--package", "lockhouse-server"]);
     let mut client = Command::new("npm");
     client.args(["run", "build", "--prefix", "clients/js"]);
     let mut run = Command::new("node");
-    run.args(["--test", &PathBuf::from("clients/js/test").join(file).to_string_lossy()]);
+    let (variables, files): (Vec<&str>, Vec<&str>) =
+        words.split_whitespace().partition(|word| word.contains('='));
+    run.arg("--test").args(files.iter().map(|file| Path::new("clients/js/test").join(file)));
+    run.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
     run.env("LOCKHOUSE_BIN", copy.target.join("release/lockhouse"));
     // The server embeds the client, so the client is built first.
     Plan { builds: vec![client, server], run, verdict: 1 }
