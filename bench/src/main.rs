@@ -14,6 +14,9 @@ struct Args {
     /// How often ours and each peer are measured in turn.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Only the benches whose id begins so.
+    #[arg(long, value_name = "ID", default_value = "")]
+    only: String,
     /// Write the figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -37,7 +40,7 @@ fn main() -> Result<()> {
     let wanted = |suite| args.suite.is_none_or(|wanted| wanted == suite);
     let mut figures = Vec::new();
     if wanted(Suite::Inproc) {
-        figures.extend(inproc::run(args.rounds)?);
+        figures.extend(inproc::run(args.rounds, &args.only)?);
     }
     report::print(&figures);
     if let Some(file) = &args.json {

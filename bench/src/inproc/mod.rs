@@ -8,9 +8,10 @@ pub mod peers;
 use anyhow::Result;
 
 use crate::report::Figure;
+use crate::rounds::Bench;
 
-/// Runs the whole suite.
-pub fn run(rounds: u32) -> Result<Vec<Figure>> {
+/// Runs the benches whose ids begin with `only`.
+pub fn run(rounds: u32, only: &str) -> Result<Vec<Figure>> {
     let timed = [
         pairs::one_name(),
         pairs::many_names(),
@@ -20,10 +21,11 @@ pub fn run(rounds: u32) -> Result<Vec<Figure>> {
         crowd::cancel(),
     ];
     let mut figures = Vec::new();
-    for bench in timed.into_iter().chain(crowd::growth()) {
+    let wanted = |bench: &Bench<'_>| bench.id.starts_with(only);
+    for bench in timed.into_iter().chain(crowd::growth()).filter(wanted) {
         figures.extend(bench.run(rounds)?);
     }
-    for bench in memory::benches() {
+    for bench in memory::benches().into_iter().filter(wanted) {
         // Nothing is timed here: bytes hardly differ from round to round.
         figures.extend(bench.run(rounds.min(3))?);
     }
