@@ -1,0 +1,50 @@
+//! `lockhouse-bench`: see the library.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use lockhouse_bench::{inproc, report};
+
+/// Measures lockhouse beside what users would pick instead.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Which suite; all if none is named.
+    suite: Option<Suite>,
+    /// How often ours and each peer are measured in turn.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Only the benches whose id begins so.
+    #[arg(long, value_name = "ID", default_value = "")]
+    only: String,
+    /// Write the figures to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// How the suite runs itself for each sample of memory.
+    #[arg(long, hide = true, num_args = 2, value_names = ["WHAT", "CONTENDER"])]
+    measure_memory: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// The library beside keyed locks of other crates.
+    Inproc,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    if let Some([what, contender]) = args.measure_memory.as_deref() {
+        println!("{}", inproc::memory::measure(what, contender)?);
+        return Ok(());
+    }
+    let wanted = |suite| args.suite.is_none_or(|wanted| wanted == suite);
+    let mut figures = Vec::new();
+    if wanted(Suite::Inproc) {
+        figures.extend(inproc::run(args.rounds, &args.only)?);
+    }
+    report::print(&figures);
+    if let Some(file) = &args.json {
+        report::write_json(&figures, file)?;
+    }
+    Ok(())
+}
