@@ -1,0 +1,108 @@
+//! From start to stop: health, readiness, draining.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{TestServer, config};
+
+/// Status, headers and body of a GET.
+async fn get(server: &TestServer, path: &str, host: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[tokio::test]
+async fn health_tells_version_and_epoch() {
+    let server = TestServer::start().await;
+    let (status, _, body) = get(&server, "/healthz", "localhost").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(body["status"], "ok");
+    assert_eq!(body["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(body["epoch"], server.client().await.welcome["epoch"]);
+    assert_eq!(body.as_object().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn the_page_comes_with_security_headers_and_only_under_names_of_this_machine() {
+    let server = TestServer::start().await;
+    let (status, head, body) = get(&server, "/", "127.0.0.1").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: text/html") && body.contains("<!doctype html>"));
+    assert!(head.contains("default-src 'none'") && head.contains("frame-ancestors 'none'"));
+    assert!(
+        head.contains("x-content-type-options: nosniff") && head.contains("referrer-policy: no-referrer")
+    );
+    for path in ["/demo.js", "/demo.css", "/lockhouse.global.js"] {
+        let (status, _, body) = get(&server, path, "127.0.0.1").await;
+        assert!(status == 200 && !body.is_empty(), "{path}");
+    }
+    for path in ["/", "/healthz", "/readyz", "/v1/ws"] {
+        assert_eq!(get(&server, path, "evil.example").await.0, 403, "{path}");
+    }
+    assert_eq!(get(&server, "/v1/ws", "localhost").await.0, 426);
+    assert_eq!(get(&server, "/nothing", "localhost").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_stopping_server_grants_nothing_and_ends_once_nothing_is_held() {
+    let mut server =
+        TestServer::with(lockhouse_server::Config { drain: Duration::from_secs(60), ..config(10_000) }).await;
+    let (mut holder, mut other) = (server.client().await, server.client().await);
+    holder.join(1).await;
+    other.join(1).await;
+    holder.request(1, 1, "n").await;
+    holder.granted(1).await;
+    other.request(1, 1, "n").await;
+    other.query(2).await;
+    assert_eq!(get(&server, "/readyz", "localhost").await.0, 200);
+    server.stop();
+    for client in [&mut holder, &mut other] {
+        assert_eq!(client.next().await, json!({"type": "closing", "reason": "shutdown"}));
+    }
+    assert_eq!(get(&server, "/readyz", "localhost").await.0, 503);
+    other.call(json!({"type": "request", "id": 3, "agent": 1, "name": "free", "ifAvailable": true})).await;
+    assert_eq!(other.next().await["type"], "refused");
+    other.call(json!({"type": "request", "id": 4, "agent": 1, "name": "free", "steal": true})).await;
+    assert_eq!(other.next().await["code"], "closing");
+    let mut late = crate::support::Client::open(server.address, "").await;
+    late.send(json!({"type": "hello"})).await;
+    assert_eq!(late.closed().await, 1012);
+    holder.release(1).await;
+    // The next in the queue gets nothing.
+    assert_eq!(other.next_or_close().await.unwrap_err().unwrap().code, 1012.into());
+    assert_eq!(holder.closed().await, 1012);
+    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stopping_server_waits_no_longer_than_its_drain_time() {
+    let mut server = TestServer::with(config(10_000)).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    holder.request(1, 1, "n").await;
+    holder.granted(1).await;
+    let begin = Instant::now();
+    server.stop();
+    assert_eq!(holder.closed().await, 1012);
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_after_ten_seconds() {
+    let server = TestServer::start().await;
+    let begin = Instant::now();
+    let mut silent = crate::support::Client::open(server.address, "").await;
+    assert_eq!(silent.next().await["code"], "bad_frame");
+    assert_eq!(silent.closed().await, 4400);
+    assert!(begin.elapsed() >= Duration::from_secs(10) && begin.elapsed() < Duration::from_secs(13));
+}

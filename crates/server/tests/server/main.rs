@@ -1,0 +1,11 @@
+//! The server over real sockets, driven by a WebSocket client that knows nothing of the project's own client.
+
+mod access;
+mod frames;
+mod leases;
+mod life;
+mod load;
+mod process;
+mod resume;
+mod support;
+mod vectors;

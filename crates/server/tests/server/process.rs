@@ -1,0 +1,119 @@
+//! The binary: what it prints, and how it ends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::json;
+
+use crate::support::Client;
+
+fn lockhouse(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    command.args(arguments).env_remove("LOCKHOUSE_LISTEN").env_remove("RUST_LOG");
+    command
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = lockhouse(arguments).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+fn start(command: &mut Command) -> (Child, SocketAddr) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.strip_prefix("listening http://").unwrap_or_else(|| panic!("{line:?}"));
+    (child, address.trim_end().parse().unwrap())
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
+    for name in ["-TERM", "-INT"] {
+        let (mut child, address) =
+            start(&mut lockhouse(&["serve", "--listen", "127.0.0.1:0", "--lease", "5s"]));
+        let mut client = Client::hello(address, "").await;
+        assert_eq!(client.welcome["leaseMs"], 5000);
+        assert_eq!(client.welcome["heartbeatMs"], 500);
+        let secret = client.welcome["secret"].as_str().unwrap().to_owned();
+        client.join(1).await;
+        client.request(1, 1, "n").await;
+        client.granted(1).await;
+        signal(&child, name);
+        assert_eq!(client.next().await, json!({"type": "closing", "reason": "shutdown"}));
+        client.release(1).await;
+        assert_eq!(client.closed().await, 1012);
+        let status = tokio::task::spawn_blocking(move || {
+            let status = child.wait().unwrap();
+            (status, child)
+        });
+        let (status, child) = status.await.unwrap();
+        assert_eq!(status.code(), Some(0));
+        let mut logs = String::new();
+        child.stderr.unwrap().read_to_string(&mut logs).unwrap();
+        assert!(!logs.contains(&secret));
+    }
+}
+
+#[test]
+fn the_environment_names_the_address_and_the_option_goes_before_it() {
+    let (mut child, address) = start(lockhouse(&["serve"]).env("LOCKHOUSE_LISTEN", "127.0.0.2:0"));
+    assert_eq!(address.ip().to_string(), "127.0.0.2");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let arguments = ["serve", "--listen", "[::1]:0"];
+    let (mut child, address) = start(lockhouse(&arguments).env("LOCKHOUSE_LISTEN", "127.0.0.2:0"));
+    assert_eq!(address.ip().to_string(), "::1");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn addresses_that_others_could_reach_are_refused_in_one_line() {
+    for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7420"] {
+        let (code, stderr) = run(&["serve", "--listen", listen]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(listen) && stderr.contains("loopback"), "{stderr}");
+    }
+    let (code, stderr) = run(&["serve", "--listen", "nonsense"]);
+    assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    assert!(stderr.contains("nonsense") && stderr.contains("HOST:PORT"));
+}
+
+#[test]
+fn a_port_in_use_is_told_in_one_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let (code, stderr) = run(&["serve", "--listen", &listen]);
+    assert_eq!((code, stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains(&listen) && stderr.contains("in use"), "{stderr}");
+}
+
+#[test]
+fn durations_and_origins_are_checked() {
+    for (arguments, hint) in [
+        (["--lease", "10"], "500ms, 10s or 1m"),
+        (["--lease", "500ms"], "from 1s to 10m"),
+        (["--lease", "1h"], "from 1s to 10m"),
+        (["--lease", "-5s"], ""),
+        (["--drain", "2h"], "at most 1h"),
+        (["--allow-origin", "https://app.example/path"], "without a path"),
+        (["--allow-origin", "*"], "https://app.example"),
+    ] {
+        let (code, stderr) = run(&["serve", "--listen", "127.0.0.1:0", arguments[0], arguments[1]]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(arguments[1]) && stderr.contains(hint), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let Output { status, stdout, .. } = lockhouse(&["serve", "--help"]).output().unwrap();
+    assert!(status.success());
+    assert!(String::from_utf8(stdout).unwrap().contains("lockhouse serve --listen 127.0.0.1:0 --lease 5s"));
+}
