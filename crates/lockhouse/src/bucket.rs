@@ -220,10 +220,8 @@ impl Shared {
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
-        if !state.ticked && state.manager.next_timeout().is_some() {
-            state.ticked = true;
-            self.house.watch_deadlines(Arc::downgrade(self));
-        }
+        let has_first_deadline = !state.ticked && state.manager.next_timeout().is_some();
+        state.ticked |= has_first_deadline;
         if std::mem::take(&mut state.touched)
             && let Some(changed) = &state.changed
         {
@@ -231,6 +229,9 @@ impl Shared {
         }
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
+        if has_first_deadline {
+            self.house.watch_deadlines(Arc::downgrade(self));
+        }
         wakers.into_iter().for_each(Waker::wake);
         result
     }

@@ -136,9 +136,13 @@ impl Inner {
     pub(crate) fn watch_deadlines(self: &Arc<Self>, bucket: Weak<Shared>) {
         let mut ticking = self.ticking.lock();
         ticking.buckets.push(bucket);
-        if !ticking.running {
-            ticking.running = true;
+        let is_first = !std::mem::replace(&mut ticking.running, true);
+        if is_first {
             self.clock.start_ticking();
+        }
+        drop(ticking);
+        if is_first {
+            // A runtime that is shutting down drops the task within this call, and with it takes the mutexes.
             tokio::spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
         }
     }

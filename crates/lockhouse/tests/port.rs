@@ -126,3 +126,23 @@ async fn a_closed_bucket_grants_nothing_but_lets_go() {
     port.submit(4, Command::Release { request: grant.request });
     assert_eq!(drained(&port), [Notice::Answer { tag: 4, outcome: Outcome::Released { held: true } }]);
 }
+
+#[test]
+fn the_first_deadline_may_come_while_its_runtime_is_shut_down() {
+    struct JoinsAtItsEnd(Port);
+    impl Drop for JoinsAtItsEnd {
+        fn drop(&mut self) {
+            join(&self.0, Some(1000));
+        }
+    }
+    let bucket = bucket();
+    let last = JoinsAtItsEnd(bucket.port(100));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let task = runtime.spawn(async move {
+        let _last = last;
+        std::future::pending::<()>().await;
+    });
+    drop(runtime);
+    assert!(task.is_finished());
+    assert!(bucket.is_empty());
+}
