@@ -115,6 +115,15 @@ function decorated(error, key, value) {
 }
 
 // src/frames.ts
+var KNOWN_CODES = /* @__PURE__ */ new Set([
+  "bad_frame",
+  "unknown_type",
+  "not_supported",
+  "quota_exceeded",
+  "unknown_agent",
+  "closing",
+  "internal"
+]);
 var ProtocolError = class extends Error {
   name = "ProtocolError";
 };
@@ -182,8 +191,9 @@ function count(frame, field) {
 }
 function readError(frame) {
   const { field, value, rule } = frame;
+  const code = text(frame, "code");
   const detail = {
-    code: text(frame, "code"),
+    code: KNOWN_CODES.has(code) ? code : "internal",
     ...typeof field === "string" && { field },
     ...typeof value === "string" && { value },
     ...typeof rule === "string" && { rule }

@@ -42,6 +42,17 @@ export type Notice =
       readonly more: boolean;
     };
 
+/** The codes of PROTOCOL.md section 8; any other is treated like `internal`. */
+const KNOWN_CODES = new Set([
+  'bad_frame',
+  'unknown_type',
+  'not_supported',
+  'quota_exceeded',
+  'unknown_agent',
+  'closing',
+  'internal',
+]);
+
 /** Any frame as it comes: an object whose fields are not yet to be trusted. */
 export type RawFrame = Readonly<Record<string, unknown>>;
 
@@ -124,8 +135,9 @@ export function count(frame: RawFrame, field: string): number {
 /** The `error` frame; one that names no request has the id 0. */
 function readError(frame: RawFrame): Notice {
   const { field, value, rule } = frame;
+  const code = text(frame, 'code');
   const detail: RefusalDetail = {
-    code: text(frame, 'code'),
+    code: KNOWN_CODES.has(code) ? code : 'internal',
     ...(typeof field === 'string' && { field }),
     ...(typeof value === 'string' && { value }),
     ...(typeof rule === 'string' && { rule }),
