@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { dirname, delimiter } from 'node:path';
+import { delimiter, dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { lockhouseBinary, startServer } from './support/server.mjs';
@@ -13,7 +13,7 @@ const readme = readFileSync(file('../../../README.md'), 'utf8');
 
 /** The code blocks of one language, in their order. */
 function examples(language) {
-  const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)];
+  const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
   return blocks.filter(([, tag]) => tag === language).map(([, , code]) => code);
 }
 
@@ -26,7 +26,11 @@ describe('the examples of the README', () => {
 
   /** Runs a program on `input`; what it printed, once it ended well. */
   async function run(program, args, input) {
-    const env = { ...process.env, LOCKHOUSE_URL: server.url, PATH: `${dirname(lockhouseBinary())}${delimiter}${process.env.PATH}` };
+    const env = {
+      ...process.env,
+      LOCKHOUSE_URL: server.url,
+      PATH: `${dirname(lockhouseBinary())}${delimiter}${process.env.PATH}`,
+    };
     // Within the package, so that its own name and its dependencies resolve.
     const child = spawn(program, args, { cwd: file('..'), env, timeout: 30_000 });
     let printed = '';
@@ -44,7 +48,14 @@ describe('the examples of the README', () => {
     const [code, ...others] = examples('js');
     assert.equal(others.length, 0, 'one JavaScript example');
     const printed = await run(process.execPath, ['--input-type=module'], code);
-    const expected = ['alone with report', 'reading, with other readers', 'got it', 'waited at most a second', '0 held, 0 waiting', ''];
+    const expected = [
+      'alone with report',
+      'reading, with other readers',
+      'got it',
+      'waited at most a second',
+      '0 held, 0 waiting',
+      '',
+    ];
     assert.deepEqual(printed.split('\n'), expected);
   });
 
@@ -52,7 +63,13 @@ describe('the examples of the README', () => {
     const [code, ...others] = examples('sh');
     assert.equal(others.length, 0, 'one shell example');
     const printed = await run('sh', ['-e'], code);
-    for (const line of ['alone in the whole fleet', 'reading', 'it was free', 'waited at most ten seconds', 'mine now']) {
+    for (const line of [
+      'alone in the whole fleet',
+      'reading',
+      'it was free',
+      'waited at most ten seconds',
+      'mine now',
+    ]) {
       assert.match(printed, new RegExp(`^${line}$`, 'm'));
     }
     assert.deepEqual(JSON.parse(printed.trimEnd().split('\n').at(-1)), [], 'ls --json, with nothing held');

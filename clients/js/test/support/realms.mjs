@@ -89,9 +89,9 @@ export async function openBrowserRealm(browser, realm, { origin, mode, url }) {
 
 const NODE_REALM = new URL('../surface/node-realm.mjs', import.meta.url);
 
-/** Starts the suite in a Node process (`node`) or in a thread of this one (`node worker`): each has its own event loop and client. */
+/** Starts the suite in a Node process or, for `node worker`, in a thread of this one: each has its own event loop and client. */
 export async function openNodeRealm(realm, { mode, url }) {
-  if (realm === 'node') {
+  if (realm !== 'node worker') {
     const child = await startChild(NODE_REALM, [JSON.stringify({ realm, mode, url })]);
     return { call: async (message) => (await child.ask(message)).value, close: () => child.kill() };
   }
