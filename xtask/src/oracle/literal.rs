@@ -6,6 +6,9 @@
 //!
 //! Identities are opaque here: whoever drives the transcription says which one the next agent or request gets.
 
+#[cfg(test)]
+mod to_the_letter;
+
 use std::collections::BTreeMap;
 
 use lockhouse_core::{
@@ -14,6 +17,7 @@ use lockhouse_core::{
 };
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
+#[derive(Clone)]
 pub(super) struct Literal {
     limits: Limits,
     agents: Vec<Agent>,
@@ -26,6 +30,7 @@ pub(super) struct Literal {
     closed: bool,
 }
 
+#[derive(Clone)]
 struct Agent {
     id: AgentId,
     born: u64,
@@ -49,6 +54,7 @@ struct Request {
 }
 
 /// Section 2.4
+#[derive(Clone)]
 struct Lock {
     request: Request,
     token: FencingToken,
