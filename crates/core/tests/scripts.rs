@@ -107,6 +107,7 @@ stories! {
     a_snapshot_changes_nothing
     a_name_is_forgotten_when_nothing_of_it_is_left
     tokens_grow_over_all_names_and_modes
+    tokens_continue_above_the_mark_of_a_former_manager
     a_deadlock_leaves_other_names_alone
     time_alone_changes_nothing
     an_agent_lives_as_long_as_it_renews

@@ -59,6 +59,8 @@ struct Exploration {
     transitions: usize,
     depth: usize,
     per_depth: Vec<usize>,
+    /// There is nothing deeper.
+    complete: bool,
     found: Option<Found>,
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
             "states": explored.states,
             "transitions": explored.transitions,
             "depth": explored.depth,
+            "complete": explored.complete,
             "statesPerDepth": explored.per_depth,
             "breaches": breaches,
             "names": action::NAMES.len(),
@@ -113,16 +116,21 @@ fn explore(depth: usize, requests: u32) -> Exploration {
     let mut frontier: Vec<Path> = vec![[Code::NONE; MAX_DEPTH]];
     for at in 0..depth {
         let layer = expand(&frontier, at, requests, &visited);
-        explored.depth = at + 1;
         explored.transitions += layer.transitions;
+        explored.found = layer.found;
+        if explored.found.is_none() && layer.paths.is_empty() {
+            explored.complete = true;
+            println!("nothing new at depth {}: the space is complete", at + 1);
+            break;
+        }
+        explored.depth = at + 1;
         explored.states += layer.paths.len();
         explored.per_depth.push(layer.paths.len());
         println!("depth {:2}: {:>9} new states", at + 1, layer.paths.len());
-        explored.found = layer.found;
-        frontier = layer.paths;
-        if explored.found.is_some() || frontier.is_empty() {
+        if explored.found.is_some() {
             break;
         }
+        frontier = layer.paths;
     }
     explored
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Instant, Limits, LockManager, Mode, NameBuf, NewAgent, NewRequest, Outcome,
-    RequestId, Snapshot, Standing,
+    AgentId, Command, Effect, Instant, LockManager, Mode, NameBuf, NewAgent, NewRequest, Outcome, RequestId,
+    Snapshot, Standing,
 };
 
 use super::generator::View;
 use super::histogram::Histogram;
 use super::literal::{Fresh, Literal};
-use super::step::{Action, FOREIGN, Label, Step};
+use super::step::{Action, FOREIGN, Label, Start, Step};
 use crate::panics::guarded;
 
 /// What differs, in words.
@@ -39,10 +39,12 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(limits: Limits, hash_seed: u64, foreign: (AgentId, RequestId)) -> Self {
+    pub(super) fn new(start: &Start, foreign: (AgentId, RequestId)) -> Self {
+        let mut core = LockManager::with_limits(FixedState::with_seed(start.hash_seed), start.limits);
+        core.continue_tokens_above(start.token_mark);
         Self {
-            core: LockManager::with_limits(FixedState::with_seed(hash_seed), limits),
-            literal: Literal::new(limits),
+            core,
+            literal: Literal::new(start.limits, start.token_mark),
             now: Instant::default(),
             steps: 0,
             agents: vec![Some(foreign.0)],
@@ -181,6 +183,7 @@ impl Pair {
         let counts = [
             ("requests and locks", self.core.len(), self.literal.held().len() + self.literal.pending().len()),
             ("names", self.core.names(), self.literal.names()),
+            ("as the last token", self.core.last_token() as usize, self.literal.last_token() as usize),
         ];
         for (what, ours, theirs) in counts {
             if ours != theirs {
@@ -196,6 +199,7 @@ impl Pair {
         if let (Outcome::Snapshot(ours), Ok(Outcome::Snapshot(theirs))) = (ours, theirs) {
             compare_snapshots(&ours, &theirs)?;
         }
+        self.compare_possessions()?;
         self.compare_standings()
     }
 
@@ -212,6 +216,18 @@ impl Pair {
         } else {
             Err(format!("the core wants to wake at {ours:?}, something is due at {theirs:?}"))
         }
+    }
+
+    /// The requests of each agent in the order of their age, of those that have ended none.
+    fn compare_possessions(&self) -> Result<(), Difference> {
+        for &agent in self.agents.iter().flatten() {
+            let ours: Vec<RequestId> = self.core.requests_of(agent).collect();
+            let theirs = self.literal.requests_of(agent);
+            if ours != theirs {
+                return Err(format!("{agent:?} has {ours:?} in the core, {theirs:?} in the transcription"));
+            }
+        }
+        Ok(())
     }
 
     fn compare_standings(&self) -> Result<(), Difference> {

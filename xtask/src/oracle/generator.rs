@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
 
-use super::step::{Action, Ask, FOREIGN, Label, Step};
+use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
 use crate::random::Random;
 
 /// What the next command may refer to.
@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
 
 /// How one world is: how large, how bounded, and how much time matters in it.
 pub(super) struct World {
-    pub(super) limits: Limits,
+    pub(super) start: Start,
     pub(super) length: usize,
     names: Vec<NameBuf>,
     agents: usize,
@@ -41,8 +41,9 @@ impl World {
         let limits = if tiny_limits { tiny(random) } else { Limits::DEFAULT };
         let timed = random.percent(60);
         let length_of_close = length - random.below(length / 10);
+        let token_mark = if random.percent(20) { random.next() >> 16 } else { 0 };
         Self {
-            limits,
+            start: Start { limits, hash_seed: random.next(), token_mark },
             length,
             names: (0..names).map(|_| name(random)).collect(),
             agents,
@@ -100,11 +101,12 @@ impl World {
             1 => Acquire::IfAvailable(mode),
             _ => Acquire::Steal,
         };
-        let metadata_bytes = self.limits.metadata_bytes.min(4);
+        let metadata_bytes = self.start.limits.metadata_bytes.min(4);
         let metadata = random.percent(15).then(|| "m".repeat(random.below(metadata_bytes + 2)));
         // Names of a world with plenty of room are never too long, so a name that is comes apart.
-        let too_long =
-            random.percent(1).then(|| long_name(self.limits.name_units.saturating_add(1 + random.below(3))));
+        let too_long = random
+            .percent(1)
+            .then(|| long_name(self.start.limits.name_units.saturating_add(1 + random.below(3))));
         Ask {
             request: view.next_request,
             agent: agent(random, view),

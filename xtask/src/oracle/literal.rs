@@ -6,6 +6,9 @@
 //!
 //! Identities are opaque here: whoever drives the transcription says which one the next agent or request gets.
 
+#[cfg(test)]
+mod to_the_letter;
+
 use std::collections::BTreeMap;
 
 use lockhouse_core::{
@@ -14,18 +17,20 @@ use lockhouse_core::{
 };
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
+#[derive(Clone)]
 pub(super) struct Literal {
     limits: Limits,
     agents: Vec<Agent>,
     queue_map: BTreeMap<NameBuf, Vec<Request>>,
     held: Vec<Lock>,
     effects: Vec<Effect>,
-    grants: u64,
+    last_token: u64,
     /// Counts agents and requests alike, so that their ages compare.
     births: u64,
     closed: bool,
 }
 
+#[derive(Clone)]
 struct Agent {
     id: AgentId,
     born: u64,
@@ -49,6 +54,7 @@ struct Request {
 }
 
 /// Section 2.4
+#[derive(Clone)]
 struct Lock {
     request: Request,
     token: FencingToken,
@@ -75,14 +81,15 @@ pub(super) struct Fresh {
 pub(super) struct Unnamed;
 
 impl Literal {
-    pub(super) fn new(limits: Limits) -> Self {
+    /// Empty; its tokens begin above the mark.
+    pub(super) fn new(limits: Limits, token_mark: u64) -> Self {
         Self {
             limits,
             agents: Vec::new(),
             queue_map: BTreeMap::new(),
             held: Vec::new(),
             effects: Vec::new(),
-            grants: 0,
+            last_token: token_mark,
             births: 0,
             closed: false,
         }
@@ -153,6 +160,19 @@ impl Literal {
 
     pub(super) fn pending(&self) -> Vec<RequestId> {
         self.queue_map.values().flatten().map(|request| request.id).collect()
+    }
+
+    pub(super) fn last_token(&self) -> u64 {
+        self.last_token
+    }
+
+    /// The requests and locks of the agent, oldest request first.
+    pub(super) fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
+        let held = self.held.iter().map(|lock| &lock.request);
+        let all = held.chain(self.queue_map.values().flatten());
+        let mut own: Vec<&Request> = all.filter(|request| request.agent == agent).collect();
+        own.sort_by_key(|request| request.born);
+        own.into_iter().map(|request| request.id).collect()
     }
 
     /// How many names have something held or queued.
@@ -276,8 +296,8 @@ impl Literal {
             // 2.2: remove request from queue.
             self.get_the_queue(name).remove(0);
             // 2.3 to 2.12: lock is a new lock with the request's agent, clientId, manager, mode, name and promise.
-            self.grants += 1;
-            let token = FencingToken::new(self.grants);
+            self.last_token += 1;
+            let token = FencingToken::new(self.last_token);
             let (agent, grant) = (request.agent, Grant { request: request.id, token });
             let expires = request.max_hold_ms.map(|ms| now.plus_millis(ms));
             // 2.13: append lock to the held set.

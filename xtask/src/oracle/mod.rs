@@ -93,8 +93,8 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
         run.worlds += 1;
         let mut random = Random::new(seeds.next());
         let world = World::new(&mut random);
-        let mut story = Story { limits: world.limits, hash_seed: random.next(), steps: Vec::new() };
-        let mut pair = Pair::new(story.limits, story.hash_seed, foreign);
+        let mut story = Story { start: world.start.clone(), steps: Vec::new() };
+        let mut pair = Pair::new(&story.start, foreign);
         for nth in 0..world.length.min(args.commands - run.commands) {
             let step = world.step(nth, &mut random, &pair.view());
             story.steps.push(step.clone());
@@ -136,7 +136,7 @@ fn shrink(
 }
 
 fn replay(story: &Story, foreign: (AgentId, RequestId)) -> Option<Difference> {
-    let mut pair = Pair::new(story.limits, story.hash_seed, foreign);
+    let mut pair = Pair::new(&story.start, foreign);
     let mut histogram = Histogram::new();
     story.steps.iter().find_map(|step| pair.play(step, &mut histogram).err())
 }

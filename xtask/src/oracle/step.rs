@@ -38,23 +38,33 @@ pub(super) struct Ask {
     pub(super) max_hold_ms: Option<u64>,
 }
 
+/// How a manager begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) limits: Limits,
+    pub(super) hash_seed: u64,
+    pub(super) token_mark: u64,
+}
+
 /// A whole sequence over one fresh manager.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
-    pub(super) limits: Limits,
-    pub(super) hash_seed: u64,
+    pub(super) start: Start,
     pub(super) steps: Vec<Step>,
 }
 
 /// As a scenario script of the core's tests, expectations left out.
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes } = self.limits;
+        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes } = self.start.limits;
         writeln!(
             f,
             "limits name_units={name_units} requests_per_agent={requests_per_agent} names={names} agents={agents} \
              metadata_bytes={metadata_bytes}"
         )?;
+        if self.start.token_mark > 0 {
+            writeln!(f, "tokens above {}", self.start.token_mark)?;
+        }
         let mut now = 0;
         for step in &self.steps {
             if step.at_ms > now {

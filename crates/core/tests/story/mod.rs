@@ -5,6 +5,7 @@
 //! ```text
 //! # a remark
 //! limits requests_per_agent=2 names=3        first, if at all; what is not named is plenty
+//! tokens above 41                            the manager continues a former one
 //! bucket two                                 from here on another manager, with its own agents
 //! A joins as "tab 1" lease 10s               a joining agent that is not refused tells nothing
 //! A requests printer shared if-available steal metadata "m" hold 5s as a1

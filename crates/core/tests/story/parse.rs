@@ -21,6 +21,7 @@ pub(super) enum Command {
     Alive(String),
     After(u64),
     At(u64),
+    TokensAbove(u64),
     Timeout,
     Wakes,
     Snapshot,
@@ -55,6 +56,9 @@ pub(super) fn line(text: &str) -> Parsed<Line> {
         ["alive", agent] => Command::Alive(agent.to_owned()),
         ["after", time] => Command::After(milliseconds(time)?),
         ["at", time] => Command::At(milliseconds(time)?),
+        ["tokens", "above", mark] => {
+            Command::TokensAbove(mark.parse().map_err(|_| format!("{mark:?} is no number"))?)
+        }
         ["timeout"] => Command::Timeout,
         ["wakes"] => Command::Wakes,
         ["snapshot"] => Command::Snapshot,

@@ -71,6 +71,10 @@ impl World {
                 let outcome = self.handle(Command::Close);
                 Ok(self.tell(outcome))
             }
+            parse::Command::TokensAbove(mark) => {
+                self.manager.continue_tokens_above(*mark);
+                Ok(vec![])
+            }
             parse::Command::Timeout => {
                 self.manager.handle_timeout(self.now);
                 Ok(vec![])

@@ -1,0 +1,81 @@
+//! Termination to the letter, against the way in which it is carried out.
+
+use foldhash::fast::FixedState;
+use lockhouse_core::LockManager;
+
+use super::*;
+use crate::random::Random;
+
+const NOW: Instant = Instant::from_millis(0);
+
+impl Literal {
+    /// Section 2.6 to the letter: first each request is aborted, then each lock released, each with its processing.
+    fn end_to_the_letter(&mut self, agent: AgentId) {
+        let requests: Vec<RequestId> = self
+            .queue_map
+            .values()
+            .flatten()
+            .filter(|request| request.agent == agent)
+            .map(|request| request.id)
+            .collect();
+        requests.into_iter().for_each(|request| _ = self.abort_by_id(NOW, request));
+        let locks: Vec<RequestId> =
+            self.held.iter().filter(|lock| lock.request.agent == agent).map(|lock| lock.request.id).collect();
+        locks.into_iter().for_each(|lock| _ = self.release_by_id(NOW, lock));
+        self.agents.retain(|other| other.id != agent);
+    }
+
+    /// Who holds and who waits, without tokens.
+    fn state(&self) -> (Vec<RequestId>, Vec<(NameBuf, Vec<RequestId>)>) {
+        let mut held: Vec<RequestId> = self.held.iter().map(|lock| lock.request.id).collect();
+        held.sort();
+        let waiting = self.queue_map.iter().filter(|(_, queue)| !queue.is_empty());
+        (
+            held,
+            waiting
+                .map(|(name, queue)| (name.clone(), queue.iter().map(|request| request.id).collect()))
+                .collect(),
+        )
+    }
+}
+
+/// Identities to give away, and a manager with three agents and random requests.
+fn crowd(random: &mut Random) -> (Literal, Vec<AgentId>) {
+    let mut ids = LockManager::new(FixedState::default());
+    let mut literal = Literal::new(Limits::DEFAULT, 0);
+    let agents: Vec<AgentId> = (0..3)
+        .map(|_| {
+            let join = Command::Join(NewAgent::new("agent"));
+            let Outcome::Joined(agent) = ids.handle(NOW, join) else { panic!("no agent") };
+            literal.handle(NOW, join, Fresh { agent: Some(agent), request: None }).unwrap();
+            agent
+        })
+        .collect();
+    for _ in 0..random.below(14) {
+        let mode = if random.percent(60) { Mode::Shared } else { Mode::Exclusive };
+        let name = Name::new(["a", "b"][random.below(2)]).unwrap();
+        let ask = NewRequest::new(agents[random.below(3)], name, Acquire::Wait(mode));
+        let (Outcome::Granted(Grant { request, .. }) | Outcome::Queued(request)) =
+            ids.handle(NOW, Command::Request(ask))
+        else {
+            panic!("refused")
+        };
+        literal.handle(NOW, Command::Request(ask), Fresh { agent: None, request: Some(request) }).unwrap();
+    }
+    (literal, agents)
+}
+
+#[test]
+fn removing_all_before_processing_ends_as_termination_to_the_letter_does() {
+    let mut random = Random::new(7);
+    let mut own_grants = 0;
+    for _ in 0..20_000 {
+        let (literal, agents) = crowd(&mut random);
+        let (mut ours, mut letter) = (literal.clone(), literal);
+        ours.end(NOW, agents[0]);
+        letter.end_to_the_letter(agents[0]);
+        assert_eq!(ours.state(), letter.state());
+        own_grants += usize::from(ours.last_token != letter.last_token);
+    }
+    assert!(own_grants > 100, "the two ways differed in the grants of only {own_grants} worlds");
+}
