@@ -100,7 +100,7 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn headers(key: header::HeaderName, values: &[&str]) -> HeaderMap {
+    fn headers(key: &header::HeaderName, values: &[&str]) -> HeaderMap {
         values.iter().map(|value| (key.clone(), value.parse().unwrap())).collect()
     }
 
@@ -120,7 +120,7 @@ mod tests {
             "app.example",
             "dev.example:7420",
         ] {
-            assert_eq!(check_host(&headers(header::HOST, &[host]), &allowed()), Ok(()), "{host}");
+            assert_eq!(check_host(&headers(&header::HOST, &[host]), &allowed()), Ok(()), "{host}");
         }
     }
 
@@ -136,11 +136,11 @@ mod tests {
             "[::2]:80",
             "app.example.evil",
         ] {
-            assert_eq!(check_host(&headers(header::HOST, &[host]), &allowed()), Err(Denied::Host), "{host}");
+            assert_eq!(check_host(&headers(&header::HOST, &[host]), &allowed()), Err(Denied::Host), "{host}");
         }
         assert_eq!(check_host(&HeaderMap::new(), &allowed()), Err(Denied::Host));
         assert_eq!(
-            check_host(&headers(header::HOST, &["localhost", "localhost"]), &allowed()),
+            check_host(&headers(&header::HOST, &["localhost", "localhost"]), &allowed()),
             Err(Denied::Host)
         );
     }
@@ -156,7 +156,7 @@ mod tests {
             "https://app.example:443",
             "http://dev.example:3000",
         ] {
-            assert_eq!(check_origin(&headers(header::ORIGIN, &[origin]), &allowed()), Ok(()), "{origin}");
+            assert_eq!(check_origin(&headers(&header::ORIGIN, &[origin]), &allowed()), Ok(()), "{origin}");
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
             "https://app.example@evil.example",
         ] {
             assert_eq!(
-                check_origin(&headers(header::ORIGIN, &[origin]), &allowed()),
+                check_origin(&headers(&header::ORIGIN, &[origin]), &allowed()),
                 Err(Denied::Origin),
                 "{origin}"
             );
