@@ -102,7 +102,7 @@ fn an_error_names_field_value_and_rule() {
         rule: Some("\"exclusive\" or \"shared\"".into()),
         message: "mode is \"both\", but must be \"exclusive\" or \"shared\"".into(),
     };
-    assert_eq!(problem, expected);
+    assert_eq!(*problem, expected);
 }
 
 #[test]
