@@ -220,10 +220,8 @@ impl Shared {
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
-        if !state.ticked && state.manager.next_timeout().is_some() {
-            state.ticked = true;
-            self.house.watch_deadlines(Arc::downgrade(self));
-        }
+        let first_deadline = !state.ticked && state.manager.next_timeout().is_some();
+        state.ticked |= first_deadline;
         if std::mem::take(&mut state.touched)
             && let Some(changed) = &state.changed
         {
@@ -231,6 +229,10 @@ impl Shared {
         }
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
+        if first_deadline {
+            // A runtime that is shutting down drops the ticker at once, which then takes note of it under the mutex.
+            self.house.watch_deadlines(Arc::downgrade(self));
+        }
         wakers.into_iter().for_each(Waker::wake);
         result
     }

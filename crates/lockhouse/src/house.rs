@@ -139,6 +139,8 @@ impl Inner {
         if !ticking.running {
             ticking.running = true;
             self.clock.start_ticking();
+            // A runtime that is shutting down drops the task at once, and the task locks this when dropped.
+            drop(ticking);
             tokio::spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
         }
     }
