@@ -80,7 +80,7 @@ async fn upgrade(
     }
     let key = match handshake(request.headers()) {
         Ok(key) => key,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let scope = match scope {
         Ok(Query(scope)) => scope,
@@ -114,14 +114,14 @@ async fn upgrade(
 }
 
 /// What to answer to the key of a WebSocket handshake for a version that we know.
-fn handshake(headers: &HeaderMap) -> Result<HeaderValue, Response> {
+fn handshake(headers: &HeaderMap) -> Result<HeaderValue, Box<Response>> {
     if !lists(headers, &header::UPGRADE, "websocket") || !lists(headers, &header::CONNECTION, "upgrade") {
         let why = format!("{PATH} is a WebSocket endpoint, subprotocol {SUBPROTOCOL}");
         let mut refusal = refuse(StatusCode::UPGRADE_REQUIRED, why);
         refusal.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        return Err(refusal);
+        return Err(Box::new(refusal));
     }
-    let bad = |why: String| refuse(StatusCode::BAD_REQUEST, why);
+    let bad = |why: String| Box::new(refuse(StatusCode::BAD_REQUEST, why));
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
         return Err(bad("Sec-WebSocket-Version must be 13".to_owned()));
     }

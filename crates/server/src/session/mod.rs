@@ -71,7 +71,7 @@ pub(crate) struct Session {
 /// How a connection ends, seen from its session.
 enum Parting {
     /// The session goes on over another connection.
-    Replaced(Connection),
+    Replaced(Box<Connection>),
     /// The session goes on without one.
     Detached(LastWords),
     /// The session ends as well.
@@ -101,11 +101,7 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
     }
     match Session::begin(server, scope) {
         Some(session) => session.run(connection).await,
-        None => {
-            connection
-                .part(refuse(TRY_AGAIN_LATER, "as many sessions or agents as the server takes on"))
-                .await
-        }
+        None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
     }
 }
 
@@ -151,7 +147,7 @@ impl Session {
                     let problem = Problem::with_message("another connection resumed this session");
                     let farewell = Farewell::fatal(Outbox::default(), FatalCode::Replaced, problem);
                     self.part(connection, LastWords::Farewell(farewell));
-                    connection = next;
+                    connection = *next;
                 }
                 Parting::Detached(words) => {
                     self.part(connection, words);
@@ -178,7 +174,7 @@ impl Session {
                 () = self.port.ready() => Verdict::GoOn,
                 _ = heartbeat.tick() => self.beat(),
                 attach = self.registration.next() => match self.accept(attach) {
-                    Some(next) => return Parting::Replaced(next),
+                    Some(next) => return Parting::Replaced(Box::new(next)),
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
