@@ -58,7 +58,7 @@ pub(crate) enum Denied {
 
 /// The `Host` must be a loopback name or that of an allowed origin.
 pub(crate) fn check_host(headers: &HeaderMap, allowed: &[Origin]) -> Result<(), Denied> {
-    let host = single(headers, header::HOST).ok_or(Denied::Host)?.to_ascii_lowercase();
+    let host = single(headers, &header::HOST).ok_or(Denied::Host)?.to_ascii_lowercase();
     let known = |origin: &Origin| origin.authority == host || host_of(&origin.authority) == host_of(&host);
     if is_loopback(host_of(&host)) || allowed.iter().any(known) { Ok(()) } else { Err(Denied::Host) }
 }
@@ -69,13 +69,13 @@ pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[Origin]) -> Result<()
         return Ok(());
     }
     let origin: Origin =
-        single(headers, header::ORIGIN).and_then(|text| text.parse().ok()).ok_or(Denied::Origin)?;
+        single(headers, &header::ORIGIN).and_then(|text| text.parse().ok()).ok_or(Denied::Origin)?;
     let web = origin.scheme == "http" || origin.scheme == "https";
     let local = web && is_loopback(host_of(&origin.authority));
     if local || allowed.contains(&origin) { Ok(()) } else { Err(Denied::Origin) }
 }
 
-fn single(headers: &HeaderMap, key: header::HeaderName) -> Option<&str> {
+fn single<'h>(headers: &'h HeaderMap, key: &header::HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(key).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)

@@ -1,6 +1,6 @@
 //! `lockhouse serve`
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 impl Serve {
     pub(super) fn run(self) -> ExitCode {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+        let color = io::stderr().is_terminal();
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(color).with_writer(io::stderr).init();
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {

@@ -13,11 +13,15 @@ use crate::server::Server;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The built client for browsers.
+const CLIENT: &str = include_str!("../../../../clients/js/dist/lockhouse.global.js");
+
 pub(crate) fn routes() -> Router<Arc<Server>> {
     Router::new()
         .route("/", get(|| async { file("text/html; charset=utf-8", include_str!("index.html")) }))
         .route("/demo.js", get(|| async { file("text/javascript; charset=utf-8", include_str!("demo.js")) }))
         .route("/demo.css", get(|| async { file("text/css; charset=utf-8", include_str!("demo.css")) }))
+        .route("/lockhouse.global.js", get(|| async { file("text/javascript; charset=utf-8", CLIENT) }))
 }
 
 fn file(kind: &'static str, content: &'static str) -> Response {

@@ -101,11 +101,7 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
     }
     match Session::begin(server, scope) {
         Some(session) => session.run(connection).await,
-        None => {
-            connection
-                .part(refuse(TRY_AGAIN_LATER, "as many sessions or agents as the server takes on"))
-                .await;
-        }
+        None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
     }
 }
 

@@ -69,7 +69,7 @@ impl Watches {
     }
 
     /// The watches for which something differs from what they were told last; they count as told.
-    fn take_changed(&mut self, snapshot: &Snapshot) -> Vec<Look> {
+    fn take_news(&mut self, snapshot: &Snapshot) -> Vec<Look> {
         let mut looks = Vec::new();
         for Watched { look, told } in self.watched.values_mut() {
             let now = [&snapshot.held, &snapshot.pending]
@@ -96,7 +96,7 @@ impl Session {
     }
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
-        for look in self.watches.take_changed(snapshot) {
+        for look in self.watches.take_news(snapshot) {
             self.show(&look, snapshot);
         }
     }

@@ -1,6 +1,6 @@
 //! The server over real sockets, driven by a WebSocket client that knows nothing of the project's own client.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
 mod access;
 mod frames;

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::support::proxy::{Direction, Fault, Proxy};
 use crate::support::resuming::Resuming;
@@ -82,20 +83,24 @@ async fn play(proxy: &Proxy, paced: bool) -> usize {
 
 #[tokio::test]
 async fn a_cut_after_every_frame_in_both_directions_ends_in_a_resume() {
-    let mut resumes = 0;
+    let mut plays = JoinSet::new();
     for direction in [Direction::ToServer, Direction::ToClient] {
         for paced in [false, true] {
             for after in 0..=20 {
-                let server = TestServer::with(config(5_000)).await;
-                let proxy = Proxy::start(server.address, Fault::CutAfter(direction, after)).await;
-                resumes += play(&proxy, paced).await;
-                let connections = proxy.connections.load(Ordering::SeqCst);
-                assert!((1..=3).contains(&connections), "{connections} connections");
-                // A session whose welcome was cut off is nobody's, and ends with its lease.
-                server.is_empty_within(Duration::from_secs(7)).await;
+                plays.spawn(async move {
+                    let server = TestServer::with(config(5_000)).await;
+                    let proxy = Proxy::start(server.address, Fault::CutAfter(direction, after)).await;
+                    let resumed = play(&proxy, paced).await;
+                    let connections = proxy.connections.load(Ordering::SeqCst);
+                    assert!((1..=3).contains(&connections), "{connections} connections");
+                    // A session whose welcome was cut off is nobody's, and ends with its lease.
+                    server.is_empty_within(Duration::from_secs(7)).await;
+                    resumed
+                });
             }
         }
     }
+    let resumes: usize = plays.join_all().await.into_iter().sum();
     assert!(resumes > 50, "only {resumes} cuts hit a session");
 }
 

@@ -39,12 +39,18 @@ impl Player {
         } else if let Some(client) = name("from client") {
             let mut frame = step["frame"].clone();
             self.fill_in(&mut frame);
-            self.clients.get_mut(&client).unwrap().send(frame).await;
+            let client = self.clients.get_mut(&client).unwrap();
+            client.received = frame["resume"]["received"].as_u64().unwrap_or(client.received);
+            client.send(frame).await;
         } else if let Some(client) = name("from server") {
-            let frame = match self.clients.get_mut(&client).unwrap().next_or_close().await {
+            let client = self.clients.get_mut(&client).unwrap();
+            let frame = match client.next_or_close().await {
                 Ok(frame) => frame,
                 Err(close) => panic!("{place}: closed with {close:?}"),
             };
+            if frame["resumed"] == false {
+                client.received = 0;
+            }
             self.compare(&step["frame"], &frame, place);
         } else if let Some(client) = name("close") {
             self.clients.get_mut(&client).unwrap().close(step["code"].as_u64().unwrap() as u16).await;
