@@ -579,6 +579,7 @@
   var ACK_AFTER = 64;
   var SILENT_HEARTBEATS = 3;
   var CLOSE_NORMAL = 1e3;
+  var CLOSE_ABNORMAL = 1006;
   var CLOSE_SILENT = 4e3;
   var CLOSE_LEASE_EXPIRED = 4408;
   var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
@@ -653,13 +654,19 @@
       this.#asleep = false;
       this.#redial();
     }
-    /** Ends the session for good. */
+    /** Ends the session for good, on the server too if it can be reached now. */
     close() {
       if (this.#state === "closed") return;
+      const left = this.#lease.remainingMs() > 0 ? this.#identity : void 0;
+      const socket = this.#greeted ? this.#socket : void 0;
       this.#hangUp(CLOSE_NORMAL);
+      clearTimeout(this.#watchTimer);
       this.#identity = void 0;
       this.#lease.end();
       this.#setState("closed");
+      if (!left) return;
+      if (!socket) this.#sayGoodbye(left);
+      else socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
     }
     get state() {
       return this.#state;
@@ -686,7 +693,7 @@
       if (this.isOverdue()) return;
       const resume = this.#identity && { ...this.#identity, received: this.#received };
       this.#lease.helloSent();
-      socket.send(JSON.stringify({ type: "hello", client: CLIENT_LABEL, ...resume && { resume } }));
+      socket.send(helloText(resume));
     }
     #receive(data) {
       if (this.isOverdue()) return;
@@ -717,6 +724,7 @@
       const notice = readNotice(frame);
       if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
       if (notice.type !== "snapshot") this.#countIn(frame);
+      this.#backoff.reset();
       this.#user.noticed(notice);
       if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
     }
@@ -812,6 +820,19 @@
       this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
       this.#watch();
     }
+    /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
+    #sayGoodbye(identity) {
+      try {
+        const socket = this.#dial();
+        const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
+        socket.onopen = () => socket.send(helloText({ ...identity, received: this.#received }));
+        socket.onmessage = () => socket.close(CLOSE_NORMAL);
+        socket.onerror = () => {
+        };
+        socket.onclose = () => clearTimeout(timer);
+      } catch {
+      }
+    }
     #redial() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
       try {
@@ -841,6 +862,9 @@
       this.#user.stateChanged(state);
     }
   };
+  function helloText(resume) {
+    return JSON.stringify({ type: "hello", client: CLIENT_LABEL, ...resume && { resume } });
+  }
   function refusedByServer(code, message) {
     const why = message === "" ? `close code ${code}` : message;
     return domError("NetworkError", `The lock server refused a frame of this client: ${why}`);

@@ -39,6 +39,8 @@ const ACK_AFTER = 64;
 const SILENT_HEARTBEATS = 3;
 
 const CLOSE_NORMAL = 1000;
+/** What a WebSocket reports when the connection broke. */
+const CLOSE_ABNORMAL = 1006;
 /** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
 const CLOSE_SILENT = 4000;
 const CLOSE_LEASE_EXPIRED = 4408;
@@ -128,13 +130,20 @@ export class Session {
     this.#redial();
   }
 
-  /** Ends the session for good. */
+  /** Ends the session for good, on the server too if it can be reached now. */
   close(): void {
     if (this.#state === 'closed') return;
+    const left = this.#lease.remainingMs() > 0 ? this.#identity : undefined;
+    const socket = this.#greeted ? this.#socket : undefined;
     this.#hangUp(CLOSE_NORMAL);
+    clearTimeout(this.#watchTimer);
     this.#identity = undefined;
     this.#lease.end();
     this.#setState('closed');
+    if (!left) return;
+    if (!socket) this.#sayGoodbye(left);
+    // The connection may have broken before the close got through.
+    else socket.onclose = (event: { readonly code: number }) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
   }
 
   get state(): ConnectionState {
@@ -165,7 +174,7 @@ export class Session {
     if (this.isOverdue()) return;
     const resume = this.#identity && { ...this.#identity, received: this.#received };
     this.#lease.helloSent();
-    socket.send(JSON.stringify({ type: 'hello', client: CLIENT_LABEL, ...(resume && { resume }) }));
+    socket.send(helloText(resume));
   }
 
   #receive(data: unknown): void {
@@ -198,6 +207,7 @@ export class Session {
     const notice = readNotice(frame);
     if (!notice) throw new ProtocolError(`a frame of unknown type ${String(frame.type).slice(0, 64)}`);
     if (notice.type !== 'snapshot') this.#countIn(frame);
+    this.#backoff.reset();
     this.#user.noticed(notice);
     if (this.#unreported >= ACK_AFTER && this.#greeted) this.#transmit(ACK_BODY, 0);
   }
@@ -305,6 +315,20 @@ export class Session {
     this.#watch();
   }
 
+  /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
+  #sayGoodbye(identity: Identity): void {
+    try {
+      const socket = this.#dial();
+      const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
+      socket.onopen = () => socket.send(helloText({ ...identity, received: this.#received }));
+      socket.onmessage = () => socket.close(CLOSE_NORMAL);
+      socket.onerror = () => {};
+      socket.onclose = () => clearTimeout(timer);
+    } catch {
+      // Nobody is left to be told; the lease will end the session.
+    }
+  }
+
   #redial(): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
     try {
@@ -337,6 +361,10 @@ export class Session {
     this.#state = state;
     this.#user.stateChanged(state);
   }
+}
+
+function helloText(resume: (Identity & { readonly received: number }) | undefined): string {
+  return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, ...(resume && { resume }) });
 }
 
 function refusedByServer(code: number, message: string): DOMException {

@@ -585,6 +585,19 @@ describe('closing', () => {
     await assert.rejects(opened.locks.query(), { name: 'InvalidStateError' });
   });
 
+  test('close() while the connection is down resumes the session only to end it', async (t) => {
+    const opened = await open(t);
+    const { released } = await hold(opened, 'a', 7, 1);
+    opened.server.cut();
+    opened.client.close();
+    await assert.rejects(released, { name: 'AbortError' });
+    const server = await opened.peer.connection();
+    assert.deepEqual(server.hello.resume, { session: 's1', secret: 'hush', received: 1 });
+    server.welcome({ resumed: true, received: 2 });
+    assert.equal(server.closeCode, 1000);
+    assert.deepEqual(server.frames.slice(1), []);
+  });
+
   test('close() before the connection opens does the same', async (t) => {
     const { client, locks } = start(t);
     const pending = locks.request('b', () => {});

@@ -31,7 +31,7 @@ export declare class Session {
     /** Ends the session and stays away until {@link wake}: the page is being put into the back/forward cache. */
     sleep(): void;
     wake(): void;
-    /** Ends the session for good. */
+    /** Ends the session for good, on the server too if it can be reached now. */
     close(): void;
     get state(): ConnectionState;
     /** The longest frame, in bytes, that the server takes. */
