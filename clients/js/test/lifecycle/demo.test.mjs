@@ -1,8 +1,8 @@
 // The demo page of the server: two tabs of it visibly take turns. `SCREENSHOT=FILE` keeps a picture.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { bench, native, startLab } from '../support/lab.mjs';
+import { after, before, describe } from 'node:test';
+import { bench, native, startLab, test } from '../support/lab.mjs';
 
 if (!native) {
   describe('the demo page', () => {
