@@ -1,10 +1,10 @@
 // Several contexts on one lock table: who shares it, who does not, and what each sees of the others.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { openFrame, openTab, openWorker } from './support/agents.mjs';
 import { until } from './support/cleanup.mjs';
-import { bench, native, startLab } from './support/lab.mjs';
+import { bench, native, startLab, test } from './support/lab.mjs';
 
 describe('several contexts', () => {
   let lab;
@@ -133,11 +133,15 @@ describe('several contexts', () => {
     const outcome = await page.page.evaluate(async (element) => {
       const { locks } = element.contentWindow.navigator;
       element.remove();
+      const late = new Promise((resolve) => setTimeout(resolve, 2000, 'nothing for two seconds'));
       const name = (promise) =>
-        promise.then(
-          () => 'granted',
-          (error) => error.name,
-        );
+        Promise.race([
+          late,
+          promise.then(
+            () => 'granted',
+            (error) => error.name,
+          ),
+        ]);
       const signal = AbortSignal.abort('reason');
       return {
         request: await name(locks.request('x', () => {})),

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { openFrame, openWorker } from './support/agents.mjs';
-import { bench, native, startLab } from './support/lab.mjs';
+import { bench, native, startLab, test } from './support/lab.mjs';
 
 const FAULTY = new Set([
   'engine fault: WL-089 aborting a queued exclusive request wakes the shared ones behind it',

@@ -1,9 +1,9 @@
 // Where the locks are and who shares them: secure contexts only, and one partition per top site, as for storage.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { openFrame, openTab, openWorker } from './support/agents.mjs';
-import { bench, native, startLab } from './support/lab.mjs';
+import { bench, native, startLab, test } from './support/lab.mjs';
 
 const HOSTS = ['a.example', 'b.example', 'app.a.example', 'plain.example'];
 const origins = (port) => Object.fromEntries(HOSTS.map((host) => [host, `http://${host}:${port}`]));

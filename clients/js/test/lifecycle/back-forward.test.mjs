@@ -1,8 +1,8 @@
 // A page in the back/forward cache is no agent: its locks go when it enters, and it connects anew when it returns.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { bench, native, startLab } from '../support/lab.mjs';
+import { after, before, describe } from 'node:test';
+import { bench, native, startLab, test } from '../support/lab.mjs';
 
 if (!native) {
   describe('the back/forward cache', () => {

@@ -1,8 +1,8 @@
-// The demo page of the server: two tabs of it visibly take turns. `SCREENSHOT=FILE` keeps a picture.
+// The demo page of the server: two tabs of it visibly take turns. `SCREENSHOT=FILE.png` keeps a picture of the waiting tab.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { bench, native, startLab } from '../support/lab.mjs';
+import { after, before, describe } from 'node:test';
+import { bench, native, startLab, test } from '../support/lab.mjs';
 
 if (!native) {
   describe('the demo page', () => {
@@ -12,17 +12,63 @@ if (!native) {
     });
     after(() => lab?.end());
 
-    test('WL-004 opens without errors', async (t) => {
-      const { context } = bench(t, lab);
-      const page = await (await context()).newPage();
+    /** A tab of the demo, what it says of itself, and what its console complains of. */
+    async function openDemo(context) {
+      const page = await context.newPage();
       const problems = [];
       page.on('pageerror', (error) => problems.push(String(error)));
       page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
       const response = await page.goto(`${lab.server.url}/`);
       assert.equal(response.status(), 200);
-      await page.waitForLoadState('networkidle');
-      if (process.env.SCREENSHOT) await page.screenshot({ path: process.env.SCREENSHOT });
-      assert.deepEqual(problems, []);
+      await page.locator('#connection', { hasText: 'open' }).waitFor();
+      return {
+        page,
+        problems,
+        ask: (how) => page.getByRole('button', { name: how, exact: true }).click(),
+        press: (what) => page.locator('#mine').getByRole('button', { name: what, exact: true }).click(),
+        sees: (list, text) => page.locator(`#${list} li`, { hasText: text }).first().waitFor({ timeout: 5000 }),
+        count: (list, count) =>
+          page.locator(`#${list}-count`, { hasText: new RegExp(`^${count}$`) }).waitFor({ timeout: 5000 }),
+      };
+    }
+
+    test('WL-004 WL-006 two tabs of the demo visibly take turns', async (t) => {
+      const { context } = bench(t, lab);
+      const [a, b] = [await openDemo(await context()), await openDemo(await context())];
+      await a.ask('exclusive');
+      await a.sees('mine', 'held');
+      await b.ask('exclusive');
+      await b.sees('mine', 'waits');
+      for (const tab of [a, b]) {
+        await tab.count('held', 1);
+        await tab.count('pending', 1);
+      }
+      if (process.env.SCREENSHOT) await b.page.screenshot({ path: process.env.SCREENSHOT });
+      await a.press('release');
+      await b.sees('mine', 'held');
+      await a.ask('exclusive');
+      await a.sees('mine', 'waits');
+      await b.page.close();
+      await a.sees('mine', 'held');
+      await a.count('pending', 0);
+      assert.deepEqual([a.problems, b.problems], [[], []]);
+    });
+
+    test('WL-056 WL-057 WL-059 the demo shows a refusal, an abort and a steal', async (t) => {
+      const { context } = bench(t, lab);
+      const [a, b] = [await openDemo(await context()), await openDemo(await context())];
+      await a.ask('exclusive');
+      await a.sees('mine', 'held');
+      await b.ask('if available');
+      await b.sees('mine', 'not available');
+      await b.ask('shared');
+      await b.sees('mine', 'waits');
+      await b.press('abort');
+      await b.sees('mine', 'aborted');
+      await b.ask('steal');
+      await b.sees('mine', 'held');
+      await a.sees('mine', 'AbortError');
+      assert.deepEqual([a.problems, b.problems], [[], []]);
     });
   });
 }

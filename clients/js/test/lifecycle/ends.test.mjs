@@ -1,9 +1,9 @@
 // How contexts end in a browser, and that whoever waits for them is granted within a second, with no other traffic at all.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { openFrame, openWorker } from '../support/agents.mjs';
-import { bench, startLab } from '../support/lab.mjs';
+import { bench, startLab, test } from '../support/lab.mjs';
 
 const WITHIN_MS = 1000;
 

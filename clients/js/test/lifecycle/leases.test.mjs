@@ -1,9 +1,9 @@
 // Clients that stop without a word: the lease decides, neither earlier nor much later.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { setTimeout as elapse } from 'node:timers/promises';
-import { bench, native, startLab } from '../support/lab.mjs';
+import { bench, native, startLab, test } from '../support/lab.mjs';
 
 const LEASE_MS = 2000;
 const HEARTBEAT_MS = LEASE_MS / 10;

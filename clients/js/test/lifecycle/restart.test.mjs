@@ -1,10 +1,10 @@
 // The server is killed and started again on the same port: every client hears of its loss, and nothing hangs.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { openWorker } from '../support/agents.mjs';
 import { until } from '../support/cleanup.mjs';
-import { bench, native, startLab } from '../support/lab.mjs';
+import { bench, native, startLab, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
 
 const BACK_MS = 15_000;

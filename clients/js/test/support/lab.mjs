@@ -1,5 +1,6 @@
 // What the tests over several contexts share: pages, server, browser, and agents that are ended with the test.
 
+import { test as nodeTest } from 'node:test';
 import { openProcess, openTab } from './agents.mjs';
 import { launchChromium } from './chromium.mjs';
 import { cleanups } from './cleanup.mjs';
@@ -9,6 +10,8 @@ import { startServer } from './server.mjs';
 /** `native` if `SURFACE=native`: then the engine's own locks are tested, without a server and without Node clients. */
 export const mode = process.env.SURFACE === 'native' ? 'native' : 'lockhouse';
 export const native = mode === 'native';
+
+const TEST_TIMEOUT_MS = 60_000;
 
 /** Starts everything; `env` is what agents need to know, `end` ends all of it in reverse order. */
 export async function startLab({ lease, serverArgs = () => [], browser = true, chromium = () => ({}) } = {}) {
@@ -29,6 +32,9 @@ export async function startLab({ lease, serverArgs = () => [], browser = true, c
     throw error;
   }
 }
+
+/** As `test` of node:test, and a promise that never settles fails it. */
+export const test = (title, body) => nodeTest(title, { timeout: TEST_TIMEOUT_MS }, body);
 
 let names = 0;
 

@@ -33,6 +33,10 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     child.kill(signal);
     return ended;
   };
+  // Whatever ends this process, short of SIGKILL, ends the server, too.
+  const onExit = () => child.kill('SIGKILL');
+  process.once('exit', onExit);
+  ended.then(() => process.off('exit', onExit));
   let complaints = '';
   child.stderr.on('data', (chunk) => (complaints = (complaints + chunk).slice(-4000)));
   const first = createInterface(child.stdout)[Symbol.asyncIterator]().next();
