@@ -127,19 +127,22 @@ const LOG_LINES_SHOWN: usize = 400;
 /// One profile and one set of features for everything that is built, so that CI builds once.
 pub(crate) const BUILD: [&str; 3] = ["--release", "--workspace", "--all-features"];
 
-/// The server's binary as the Rust ring builds it.
-fn binary(root: &Path) -> PathBuf {
-    root.join("target/release/lockhouse")
+/// Builds the tests and, as integration tests need it, the server's binary; where nothing has changed this takes no time.
+fn build(run: &Run<'_>) -> Result<PathBuf> {
+    let binary = tree::target(run.root).join("release/lockhouse");
+    // Cargo puts it back even if it is fresh; were it left, a build that fails would leave an old one to be tested.
+    let _ = fs::remove_file(&binary);
+    run.must(Command::new("cargo").args(["test", "--no-run"]).args(BUILD))?;
+    anyhow::ensure!(binary.is_file(), "the build of the tests made no {}", binary.display());
+    Ok(binary)
 }
 
 fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    // The tests' build makes the binary too, as integration tests need it; what it did not make is made here.
-    run.must(Command::new("cargo").args(["test", "--no-run"]).args(BUILD))?;
-    run.must(Command::new("cargo").arg("build").args(BUILD))?;
+    build(run)?;
     if !shell::exists("cargo-nextest") {
         return rust_without_nextest(run);
     }
-    let report = run.root.join("target/nextest/ci/junit.xml");
+    let report = tree::target(run.root).join("nextest/ci/junit.xml");
     let _ = fs::remove_file(&report);
     let end = run.logged(Command::new("cargo").args(["nextest", "run", "--profile", "ci"]).args(BUILD))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("nextest left no results ({end})"))?;
@@ -160,6 +163,7 @@ fn doctests(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = build(run)?;
     let client = run.root.join(dist::CLIENT);
     let report = tree::results_folder(run.root)?.join("js.xml");
     let _ = fs::remove_file(&report);
@@ -171,7 +175,7 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     ]);
     node.arg(format!("--test-reporter-destination={}", report.display()))
         .args(test_files(&client.join("test"))?);
-    let end = run.logged(node.env("LOCKHOUSE_BIN", binary(run.root)).current_dir(client))?;
+    let end = run.logged(node.env("LOCKHOUSE_BIN", binary).current_dir(client))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
     checked(results::read_junit(&xml, |_| None, "js")?, end)
 }

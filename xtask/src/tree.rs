@@ -20,6 +20,11 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(root.context("no Cargo.lock above this folder: run `cargo xtask` inside the project")?.to_path_buf())
 }
 
+/// Where cargo builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
 /// Where results of the last run lie; made if it is not there.
 pub(crate) fn results_folder(root: &Path) -> Result<PathBuf> {
     let folder = root.join("target/results");

@@ -22,7 +22,7 @@ impl Copy {
         let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
         if !tree.is_dir() {
             fs::create_dir_all(&tree)?;
-            seed(&root.join("target/release"), &target.join("release"))?;
+            seed(&tree::target(root).join("release"), &target.join("release"))?;
         }
         let copy = Copy { root: root.to_path_buf(), tree, target };
         copy.link_packages()?;

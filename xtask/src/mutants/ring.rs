@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::copy::Copy;
+use crate::rings::BUILD;
 use crate::shell::{self, End};
 
 /// How long a ring may take to catch a bug, building excluded.
@@ -74,7 +75,7 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
     let plan = match name {
         "core" => tests_of("lockhouse-core", filter),
         "library" => tests_of("lockhouse", filter),
-        "server" => tests_of("lockhouse-server", filter),
+        "server" => server(filter),
         "oracle" => proof(&["oracle", "--commands", "100000", "--seed", "7"], filter),
         "model" => proof(&["model", "--depth", "5"], filter),
         "js" if !filter.is_empty() => javascript(copy, filter),
@@ -99,6 +100,23 @@ fn tests_of(package: &str, filter: &str) -> Plan {
     Plan { builds: vec![build], run, verdict }
 }
 
+/// The server is built as the whole project is, so that its many dependencies need not be built for it alone.
+fn server(filter: &str) -> Plan {
+    if !shell::exists("cargo-nextest") {
+        return tests_of("lockhouse-server", filter);
+    }
+    let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
+    let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
+    run.args(BUILD).args(["-E", &format!("package(lockhouse-server) & {tests}")]);
+    Plan { builds: vec![whole_build()], run, verdict: 100 }
+}
+
+fn whole_build() -> Command {
+    let mut build = cargo(&["test", "--no-run"]);
+    build.args(BUILD);
+    build
+}
+
 fn proof(command: &[&str], extra: &str) -> Plan {
     let build = cargo(&["build", "--release", "--package", "xtask"]);
     let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
@@ -109,7 +127,6 @@ fn proof(command: &[&str], extra: &str) -> Plan {
 /// A test file of the client, against the server of the copy and the client built in the copy; what follows the file sets
 /// variables that the tests read, such as `REALMS=window`.
 fn javascript(copy: &Copy, words: &str) -> Plan {
-    let server = cargo(&["build", "--release", "--all-features", "--package", "lockhouse-server"]);
     let mut client = Command::new("npm");
     client.args(["run", "build", "--prefix", "clients/js"]);
     let mut run = Command::new("node");
@@ -119,7 +136,7 @@ fn javascript(copy: &Copy, words: &str) -> Plan {
     run.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
     run.env("LOCKHOUSE_BIN", copy.target.join("release/lockhouse"));
     // The server embeds the client, so the client is built first.
-    Plan { builds: vec![client, server], run, verdict: 1 }
+    Plan { builds: vec![client, whole_build()], run, verdict: 1 }
 }
 
 fn cargo(args: &[&str]) -> Command {

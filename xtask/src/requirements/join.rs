@@ -64,17 +64,18 @@ pub(crate) fn join(line: Line, tests: &[TestRun]) -> Joined {
 }
 
 impl Joined {
-    /// The JavaScript contexts in which this line was shown, as titles such as `… > window: WL-057 an abort rejects` tell.
+    /// The JavaScript contexts in which this line was shown.
     pub(crate) fn realms(&self) -> BTreeSet<String> {
         let titles = self.tests.iter().filter(|test| test.named.suite == "js").flat_map(|test| &test.ran);
         titles.filter_map(|title| realm_of(title)).map(ToOwned::to_owned).collect()
     }
 }
 
-/// What stands before the first ID of the innermost title and its colon.
+/// The tests of a context stand below `realm: window`, and each begins with `window: `.
 fn realm_of(title: &str) -> Option<&str> {
-    let (realm, rest) = title.rsplit(" > ").next()?.split_once(": ")?;
-    (ids_in(realm).next().is_none() && ids_in(rest).next().is_some()).then_some(realm)
+    let (suites, test) = title.rsplit_once(" > ")?;
+    let realm = suites.rsplit(" > ").next()?.strip_prefix("realm: ")?;
+    test.strip_prefix(realm)?.starts_with(": ").then_some(realm)
 }
 
 impl fmt::Display for Joined {
@@ -173,8 +174,10 @@ mod tests {
 
     #[test]
     fn an_id_means_every_title_that_bears_it() {
-        let mut tests =
-            vec![ran("js", "realm > window: WL-057 x", true), ran("js", "node > WL-056 WL-057: y", true)];
+        let mut tests = vec![
+            ran("js", "realm: window > window: WL-057 x", true),
+            ran("js", "node > WL-056 WL-057: y", true),
+        ];
         let joined = join(line(&[("js", "WL-057")], None), &tests);
         assert_eq!((joined.state, joined.tests[0].ran.len()), (State::Tested, 2));
         assert_eq!(joined.realms().into_iter().collect::<Vec<_>>(), ["window"]);
