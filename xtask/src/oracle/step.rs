@@ -53,7 +53,7 @@ pub(super) struct Story {
     pub(super) steps: Vec<Step>,
 }
 
-/// As a scenario script of the core's tests, expectations left out.
+/// As a script of the core's tests, expectations left out; `A0` and `r0` are strangers.
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limits { name_units, requests_per_agent, names, agents, metadata_bytes } = self.start.limits;
@@ -98,7 +98,7 @@ impl fmt::Display for Action {
 
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "A{} requests {:?}", self.agent, self.name)?;
+        write!(f, "A{} requests {}", self.agent, json(&self.name))?;
         f.write_str(match self.acquire {
             Acquire::Wait(Mode::Exclusive) => "",
             Acquire::Wait(Mode::Shared) => " shared",
@@ -113,5 +113,43 @@ impl fmt::Display for Ask {
             write!(f, " hold {ms}ms")?;
         }
         write!(f, " as r{}", self.request)
+    }
+}
+
+/// The name as a JSON string of ASCII characters.
+fn json(name: &NameBuf) -> String {
+    let unit = |unit: u16| match u8::try_from(unit) {
+        Ok(plain @ 0x20..0x7F) if plain != b'"' && plain != b'\\' => char::from(plain).to_string(),
+        _ => format!("\\u{unit:04x}"),
+    };
+    format!("\"{}\"", name.as_name().units().map(unit).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_story_is_a_script_that_can_be_played() {
+        let name = NameBuf::from_units(&[0x61, 0, 0x22, 0xD800]).unwrap();
+        let acquire = Acquire::IfAvailable(Mode::Shared);
+        let ask =
+            Ask { request: 3, agent: 1, name, acquire, metadata: Some("m".into()), max_hold_ms: Some(5) };
+        let join = Action::Join { agent: 1, client_id: "client 2".into(), lease_ms: Some(30) };
+        let steps = vec![
+            Step { at_ms: 0, action: join },
+            Step { at_ms: 7, action: Action::Request(ask) },
+            Step { at_ms: 7, action: Action::Release { request: 3 } },
+        ];
+        let limits = Limits { name_units: 4, requests_per_agent: 3, names: 2, agents: 1, metadata_bytes: 9 };
+        let story = Story { start: Start { limits, hash_seed: 1, token_mark: 41 }, steps };
+        let script = r#"limits name_units=4 requests_per_agent=3 names=2 agents=1 metadata_bytes=9
+tokens above 41
+A1 joins as "client 2" lease 30ms
+at 7ms
+A1 requests "a\u0000\u0022\ud800" shared if-available metadata "m" hold 5ms as r3
+release r3
+"#;
+        assert_eq!(story.to_string(), script);
     }
 }
