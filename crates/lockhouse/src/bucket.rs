@@ -12,7 +12,8 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, Limits, LockManager, NewRequest, Outcome, RequestId, Standing,
+    AgentId, Command, Effect, Grant, Instant, Limits, LockManager, NewRequest, Outcome, Refusal, RequestId,
+    Standing,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -132,10 +133,16 @@ impl Shared {
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
-    pub(crate) fn request(self: &Arc<Self>, request: NewRequest<'_>, waker: &Waker) -> Outcome {
+    pub(crate) fn request(
+        self: &Arc<Self>,
+        request: &NewRequest<'_>,
+        waker: &Waker,
+    ) -> Result<Outcome, Refusal> {
         self.with(|state| {
-            let outcome = state.handle(self.house.clock.now(), Command::Request(request));
-            if let Outcome::Queued(request) = outcome {
+            let now = state.stamp(self.house.clock.now());
+            let outcome = state.manager.request_a_lock(now, request);
+            state.deliver_effects();
+            if let Ok(Outcome::Queued(request)) = outcome {
                 let displaced = state.waiters.wait(request, waker);
                 debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
             }
@@ -147,10 +154,10 @@ impl Shared {
     #[inline]
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
         self.with(|state| {
-            let loss = match state.handle(self.house.clock.now(), Command::Release { request }) {
-                Outcome::Released { held: true } => None,
-                _ => Some(state.waiters.loss_of(request)),
-            };
+            let now = state.stamp(self.house.clock.now());
+            let held = state.manager.release_the_lock(now, request);
+            state.deliver_effects();
+            let loss = (!held).then(|| state.waiters.loss_of(request));
             state.waiters.guard_dropped(request);
             loss
         })

@@ -20,7 +20,7 @@ pub(crate) struct LocalRequest<'a> {
     agent: Option<Arc<LocalAgent>>,
     name: Name<'a>,
     acquire: Acquire,
-    options: Options,
+    options: Option<Box<Options>>,
     /// The request, once it was made and had to wait.
     waiting: Option<Waiting>,
 }
@@ -28,12 +28,17 @@ pub(crate) struct LocalRequest<'a> {
 #[derive(Debug)]
 struct Waiting {
     request: RequestId,
-    limits: Option<Limits>,
+    limits: Option<Box<Limits>>,
 }
 
 impl<'a> LocalRequest<'a> {
     #[inline]
-    pub(crate) fn new(agent: Arc<LocalAgent>, name: Name<'a>, acquire: Acquire, options: Options) -> Self {
+    pub(crate) fn new(
+        agent: Arc<LocalAgent>,
+        name: Name<'a>,
+        acquire: Acquire,
+        options: Option<Box<Options>>,
+    ) -> Self {
         Self { agent: Some(agent), name, acquire, options, waiting: None }
     }
 
@@ -63,18 +68,18 @@ impl<'a> LocalRequest<'a> {
             agent: agent.id,
             name: self.name,
             acquire: self.acquire,
-            metadata: self.options.metadata.as_deref(),
-            max_hold_ms: self.options.max_hold.map(whole_millis),
+            metadata: self.options.as_ref().and_then(|options| options.metadata.as_deref()),
+            max_hold_ms: self.options.as_ref().and_then(|options| options.max_hold).map(whole_millis),
         };
-        let outcome = agent.bucket.request(request, context.waker());
-        match outcome {
-            Outcome::Granted(grant) => Ok(Some(grant)),
-            Outcome::Queued(request) => {
-                self.waiting = Some(Waiting { request, limits: Limits::new(&mut self.options) });
+        match agent.bucket.request(&request, context.waker()) {
+            Ok(Outcome::Granted(grant)) => Ok(Some(grant)),
+            Ok(Outcome::Queued(request)) => {
+                let limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
+                self.waiting = Some(Waiting { request, limits });
                 Ok(None)
             }
-            Outcome::Refused(refusal) => Err(agent.refused(refusal)),
-            outcome => unreachable!("a request cannot end in {outcome:?}"),
+            Err(refusal) => Err(agent.refused(refusal)),
+            Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
         }
     }
 

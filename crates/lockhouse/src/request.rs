@@ -25,10 +25,10 @@ pub struct Request<'a> {
     mode: Mode,
     if_available: bool,
     steal: bool,
-    options: Options,
+    options: Option<Box<Options>>,
 }
 
-/// What few requests have.
+/// What few requests have, and so is kept apart: a plain request stays small.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) metadata: Option<String>,
@@ -40,8 +40,7 @@ pub(crate) struct Options {
 impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn new(locks: LockManager, name: NameArg<'a>) -> Self {
-        let (mode, options) = (Mode::Exclusive, Options::default());
-        Self { locks, name, mode, if_available: false, steal: false, options }
+        Self { locks, name, mode: Mode::Exclusive, if_available: false, steal: false, options: None }
     }
 
     /// Share the name with other shared holders.
@@ -72,26 +71,26 @@ impl<'a> Request<'a> {
 
     /// Give up with [`RequestError::TimedOut`] if not granted within so long. Needs a tokio runtime with time enabled.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
+        self.options().timeout = Some(timeout);
         self
     }
 
     /// Give up with [`RequestError::Aborted`] once the token is cancelled. Without effect after the grant.
     pub fn signal(mut self, signal: CancellationToken) -> Self {
-        self.options.signal = Some(signal);
+        self.options().signal = Some(signal);
         self
     }
 
     /// Something to show to others in snapshots and refusals; at most 1024 bytes.
     pub fn metadata(mut self, metadata: impl Into<String>) -> Self {
-        self.options.metadata = Some(metadata.into());
+        self.options().metadata = Some(metadata.into());
         self
     }
 
     /// Lose the lock so long after its grant, in whole milliseconds, if it is still held then. Needs a tokio runtime with time
     /// enabled.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.options().max_hold = Some(max_hold);
         self
     }
 
@@ -109,6 +108,10 @@ impl<'a> Request<'a> {
         }
     }
 
+    fn options(&mut self) -> &mut Options {
+        self.options.get_or_insert_default()
+    }
+
     /// The specification's checks, in its order. <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn checked(&self) -> Result<(Name<'a>, Acquire), RequestError> {
@@ -122,7 +125,7 @@ impl<'a> Request<'a> {
             (false, true) => Acquire::IfAvailable(self.mode),
             (false, false) => Acquire::Wait(self.mode),
         };
-        if let Some(signal) = &self.options.signal {
+        if let Some(signal) = self.options.as_ref().and_then(|options| options.signal.as_ref()) {
             if !matches!(acquire, Acquire::Wait(_)) {
                 return Err(RequestError::NotSupported(NotSupported::Signal));
             }
@@ -146,7 +149,8 @@ impl<'a> IntoFuture for Request<'a> {
                 Backend::Local(agent) => Stage::Local(LocalRequest::new(agent, name, acquire, self.options)),
                 #[cfg(feature = "remote")]
                 Backend::Remote(agent) => {
-                    let request = RemoteRequest::new(agent, name.to_buf(), acquire, self.options);
+                    let request =
+                        RemoteRequest::new(agent, name.to_buf(), acquire, self.options.unwrap_or_default());
                     Stage::Remote(Box::new(request))
                 }
             },

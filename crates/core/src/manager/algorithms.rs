@@ -11,13 +11,14 @@ use crate::{
 };
 
 impl<S: BuildHasher> LockManager<S> {
-    /// <https://w3c.github.io/web-locks/#request-a-lock>
+    /// <https://w3c.github.io/web-locks/#request-a-lock>: the same as [`Command::Request`](crate::Command::Request), for those who have no other
+    /// command to carry out.
+    ///
+    /// # Errors
+    ///
+    /// What would be [`Outcome::Refused`].
     #[inline]
-    pub(super) fn request_a_lock(
-        &mut self,
-        now: Instant,
-        request: &NewRequest<'_>,
-    ) -> Result<Outcome, Refusal> {
+    pub fn request_a_lock(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         self.check_bounds(request)?;
         let name = self
             .table
@@ -43,13 +44,13 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(Outcome::Granted(self.grant(now, name, id.slot)))
     }
 
-    /// <https://w3c.github.io/web-locks/#release-the-lock>
+    /// <https://w3c.github.io/web-locks/#release-the-lock>: the same as [`Command::Release`](crate::Command::Release), for those who have no other
+    /// command to carry out. Tells whether the lock was held.
     #[inline]
-    pub(super) fn release_the_lock(&mut self, now: Instant, request: RequestId) -> bool {
+    pub fn release_the_lock(&mut self, now: Instant, request: RequestId) -> bool {
         let held = self.table.entry(request).is_some_and(|entry| entry.token.is_some());
         if held {
-            self.remove(request.slot);
-            self.process_touched(now);
+            self.remove_and_process(now, request.slot);
         }
         held
     }
@@ -58,8 +59,7 @@ impl<S: BuildHasher> LockManager<S> {
     pub(super) fn abort_the_request(&mut self, now: Instant, request: RequestId) -> bool {
         let pending = self.table.entry(request).is_some_and(|entry| entry.token.is_none());
         if pending {
-            self.remove(request.slot);
-            self.process_touched(now);
+            self.remove_and_process(now, request.slot);
         }
         pending
     }
@@ -72,8 +72,7 @@ impl<S: BuildHasher> LockManager<S> {
             at += 1;
             // A name touched twice may have been forgotten the first time.
             if self.table.names.contains(name) {
-                self.process_the_lock_request_queue(now, name);
-                self.table.forget_if_idle(name);
+                self.process(now, name);
             }
         }
         self.touched.clear();
@@ -82,6 +81,20 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
+    #[inline]
+    fn remove_and_process(&mut self, now: Instant, slot: u32) {
+        let removed = self.table.remove_entry(slot);
+        self.deadlines.disarm_hold(removed);
+        self.process(now, removed.name);
+    }
+
+    #[inline]
+    fn process(&mut self, now: Instant, name: u32) {
+        self.process_the_lock_request_queue(now, name);
+        self.table.forget_if_idle(name);
+    }
+
+    #[inline]
     fn process_the_lock_request_queue(&mut self, now: Instant, name: u32) {
         loop {
             let head = self.table.names[name].queue.head;
@@ -124,13 +137,6 @@ impl<S: BuildHasher> LockManager<S> {
         let removed = self.table.remove_entry(slot);
         self.deadlines.disarm_hold(removed);
         self.effects.push_back(Effect::Lost { agent, request: removed.request, reason });
-    }
-
-    #[inline]
-    fn remove(&mut self, slot: u32) {
-        let removed = self.table.remove_entry(slot);
-        self.deadlines.disarm_hold(removed);
-        self.touched.push(removed.name);
     }
 
     fn enqueue(&mut self, name: u32, slot: u32) {

@@ -23,7 +23,7 @@ pub(crate) struct RemoteRequest {
     agent: RemoteAgent,
     name: NameBuf,
     acquire: Acquire,
-    options: Options,
+    options: Box<Options>,
     stage: Stage,
 }
 
@@ -39,7 +39,7 @@ enum Stage {
 }
 
 impl RemoteRequest {
-    pub(crate) fn new(agent: RemoteAgent, name: NameBuf, acquire: Acquire, options: Options) -> Self {
+    pub(crate) fn new(agent: RemoteAgent, name: NameBuf, acquire: Acquire, options: Box<Options>) -> Self {
         Self { agent, name, acquire, options, stage: Stage::New }
     }
 
