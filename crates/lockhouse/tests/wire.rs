@@ -1,5 +1,7 @@
 //! The wire module against the golden vectors of the protocol, and round trips of arbitrary frames.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
