@@ -23,8 +23,10 @@ mod write;
 
 pub use client::{Ask, Call, ClientFrame, Hello, Look, Resume};
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem};
+pub use read::name_from_json;
 pub use server::{EndedReason, Event, HolderView, LostReason, ServerFrame, Welcome, WireLimits};
 pub use snapshot::{Detail, Entry, Page, Place, pages};
+pub use write::name_to_json;
 
 /// The WebSocket subprotocol of this version.
 pub const SUBPROTOCOL: &str = "lockhouse.v1";

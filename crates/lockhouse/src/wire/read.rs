@@ -142,6 +142,21 @@ pub(super) fn name(key: &'static str, field: Field<'_>) -> Read<Result<NameBuf, 
     }
 }
 
+/// Reads a resource name that is written as a JSON string, as on the wire.
+///
+/// # Errors
+///
+/// What it must be instead.
+pub fn name_from_json(text: &str) -> Result<NameBuf, Problem<'static>> {
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(raw) if matches!(contents(raw), Contents::NoString) => {
+            Err(Problem::with_value("name", text, "a JSON string"))
+        }
+        Ok(raw) => name("name", Some(raw))?,
+        Err(_) => Err(Problem::with_value("name", text, "a JSON string")),
+    }
+}
+
 enum Contents<'a> {
     Plain(&'a str),
     Escaped,

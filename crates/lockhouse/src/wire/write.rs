@@ -79,11 +79,7 @@ impl<'o> Object<'o> {
     }
 
     pub(super) fn name(&mut self, key: &str, value: Name<'_>) {
-        let out = self.key(key);
-        match value.as_str() {
-            Some(text) => string(out, text),
-            None => units(out, value),
-        }
+        resource_name(self.key(key), value);
     }
 
     pub(super) fn instant(&mut self, key: &str, value: SystemTime) {
@@ -95,6 +91,20 @@ impl<'o> Object<'o> {
 
     pub(super) fn null(&mut self, key: &str) {
         self.key(key).push_str("null");
+    }
+}
+
+/// The resource name as a JSON string, as on the wire: lone surrogates and control characters are escaped.
+pub fn name_to_json(name: Name<'_>) -> String {
+    let mut out = String::with_capacity(name.as_wtf8().len() + 2);
+    resource_name(&mut out, name);
+    out
+}
+
+fn resource_name(out: &mut String, name: Name<'_>) {
+    match name.as_str() {
+        Some(text) => string(out, text),
+        None => units(out, name),
     }
 }
 

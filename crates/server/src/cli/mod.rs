@@ -1,7 +1,16 @@
 //! One file per subcommand.
 
+mod completions;
+mod duration;
+mod ls;
+mod name;
+mod queue_line;
+mod run;
 mod serve;
+mod signals;
+mod target;
 
+use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -12,6 +21,15 @@ const FAILURE: u8 = 1;
 
 /// The command line or the configuration makes no sense.
 const USAGE: u8 = 2;
+
+/// The server cannot be reached.
+const UNREACHABLE: u8 = 69;
+
+/// The lock was not granted.
+const NOT_GRANTED: u8 = 75;
+
+/// The lock was lost.
+const LOST: u8 = 76;
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
@@ -24,6 +42,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
+    Ls(ls::Ls),
+    Completions(completions::Completions),
 }
 
 /// Carries out the command line.
@@ -31,11 +52,40 @@ pub(crate) fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     match command {
         Command::Serve(serve) => serve.run(),
+        Command::Run(run) => finish(run.run()),
+        Command::Ls(ls) => finish(ls.run()),
+        Command::Completions(completions) => completions.run(),
     }
 }
 
+/// Why a command did not do its work.
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: u8, message: impl Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+}
+
+/// Carries out a command that talks to a server.
+fn finish(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => Err(Failure::new(FAILURE, format_args!("cannot start: {error}"))),
+    };
+    result.unwrap_or_else(|Failure { code, message }| {
+        complain(message);
+        ExitCode::from(code)
+    })
+}
+
 /// One line to stderr.
-fn complain(message: impl std::fmt::Display) {
+fn complain(message: impl Display) {
     // Without stderr there is nobody to tell.
     _ = writeln!(std::io::stderr(), "lockhouse: {message}");
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::{FAILURE, USAGE, complain};
+use super::{FAILURE, USAGE, complain, duration};
 
 /// Serve locks over WebSockets, with a demo page at /.
 ///
@@ -43,16 +43,12 @@ pub(super) struct Serve {
 }
 
 fn lease(text: &str) -> Result<Lease, String> {
-    Lease::new(duration(text)?).map_err(|error| error.to_string())
+    Lease::new(duration::parse(text)?).map_err(|error| error.to_string())
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
-    let length = duration(text)?;
+    let length = duration::parse(text)?;
     if length > Duration::from_secs(3600) { Err("draining takes at most 1h".to_owned()) } else { Ok(length) }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "a duration is written like 500ms, 10s or 1m".to_owned())
 }
 
 impl Serve {

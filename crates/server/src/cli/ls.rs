@@ -1,0 +1,242 @@
+//! `lockhouse ls`
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::Args;
+use lockhouse::remote::{Connection, ConnectionState};
+use lockhouse::{LockInfo, Mode, NameBuf, Snapshot, State, wire};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::target::Target;
+use super::{FAILURE, Failure, complain, duration};
+
+/// List what is held and who waits.
+///
+/// Everybody who may connect to a bucket sees all of it. The list may be out of date by the time it is read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse ls
+  lockhouse ls --json | jq '.[] | select(.state == \"held\")'
+  lockhouse ls --watch --bucket jobs
+  lockhouse ls --watch --json
+
+With --json, one array on one line: each lock or request as an object with the keys bucket, name, mode, kind, state,
+clientId, owner, since, expiresAt, place and fencingToken. With --watch as well, one object a line: at first all, then
+each that has changed; one that has ended comes again with the state \"ended\".
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached.")]
+pub(super) struct Ls {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Go on, printing what changes
+    #[arg(long)]
+    watch: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Ls {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let connection = self.target.connect().await?;
+        let result = if self.watch {
+            self.watch(&connection).await
+        } else {
+            let snapshot = connection.query(None).await.map_err(|error| Failure::new(FAILURE, error))?;
+            let rows = rows(connection.bucket(), snapshot);
+            if self.json { print(&[json_array(&rows)]) } else { print(&table(&rows, connection.bucket())) }
+        };
+        connection.close().await;
+        match result {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            // Whoever reads has read enough.
+            Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            Err(error) => Err(Failure::new(FAILURE, error)),
+        }
+    }
+
+    async fn watch(&self, connection: &Connection) -> Result<(), Error> {
+        let mut watch = connection.watch(None);
+        let mut state = connection.state();
+        let mut shown = Vec::new();
+        loop {
+            let snapshot = tokio::select! {
+                snapshot = watch.next() => snapshot?,
+                Ok(()) = state.changed() => {
+                    if *state.borrow_and_update() == ConnectionState::Lost {
+                        complain("the connection is lost, and made anew");
+                    }
+                    continue;
+                }
+            };
+            let rows = rows(connection.bucket(), snapshot);
+            if self.json {
+                print(&changes(&shown, &rows).iter().map(json).collect::<Vec<_>>())?;
+            } else if rows != shown || shown.is_empty() {
+                clear_screen()?;
+                print(&table(&rows, connection.bucket()))?;
+            }
+            shown = rows;
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+    #[error(transparent)]
+    Watch(#[from] lockhouse::RequestError),
+}
+
+/// A lock or request, with exactly these keys in this order.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    bucket: String,
+    name: Box<RawValue>,
+    mode: &'static str,
+    kind: &'static str,
+    state: &'static str,
+    client_id: String,
+    owner: Option<String>,
+    since: String,
+    expires_at: Option<String>,
+    place: Option<u32>,
+    fencing_token: Option<u64>,
+    #[serde(skip)]
+    info: LockInfo,
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.info == other.info
+    }
+}
+
+impl Row {
+    fn new(bucket: &str, info: LockInfo) -> Self {
+        let (state, place) = match info.state {
+            State::Held(_) => ("held", None),
+            State::Pending { place } => ("pending", Some(place)),
+        };
+        let instant = |at| humantime::format_rfc3339_millis(at).to_string();
+        Self {
+            bucket: bucket.to_owned(),
+            name: RawValue::from_string(wire::name_to_json(info.name.as_name()))
+                .expect("the protocol's encoder writes JSON"),
+            mode: match info.mode {
+                Mode::Exclusive => "exclusive",
+                Mode::Shared => "shared",
+            },
+            kind: "web",
+            state,
+            client_id: info.client_id.clone(),
+            owner: None,
+            since: instant(info.since),
+            expires_at: info.expires_at.map(instant),
+            place,
+            fencing_token: info.fencing_token().map(lockhouse::FencingToken::get),
+            info,
+        }
+    }
+
+    /// Whether they may be the same request at different times; both are of one name.
+    fn continues(&self, earlier: &Self) -> bool {
+        let key = |row: &Self| (row.info.client_id.clone(), row.info.mode);
+        let was_held = earlier.fencing_token.is_some();
+        key(self) == key(earlier) && (!was_held || self.fencing_token == earlier.fencing_token)
+    }
+}
+
+/// By name, the held ones first, then by place.
+fn rows(bucket: &str, snapshot: Snapshot) -> Vec<Row> {
+    let infos = snapshot.held.into_iter().chain(snapshot.pending);
+    let mut rows: Vec<Row> = infos.map(|info| Row::new(bucket, info)).collect();
+    rows.sort_by(|a, b| {
+        (&a.info.name, a.place, a.fencing_token).cmp(&(&b.info.name, b.place, b.fencing_token))
+    });
+    rows
+}
+
+/// What is new or different in `now`, and what of `before` has ended.
+fn changes(before: &[Row], now: &[Row]) -> Vec<Row> {
+    let mut names: BTreeMap<&NameBuf, (Vec<&Row>, Vec<&Row>)> = BTreeMap::new();
+    before.iter().for_each(|row| names.entry(&row.info.name).or_default().0.push(row));
+    now.iter().for_each(|row| names.entry(&row.info.name).or_default().1.push(row));
+    names.values().flat_map(|(before, now)| changes_of_name(before, now)).collect()
+}
+
+fn changes_of_name(before: &[&Row], now: &[&Row]) -> Vec<Row> {
+    let new: Vec<&Row> = now.iter().filter(|row| !before.contains(row)).copied().collect();
+    let mut unclaimed = new.clone();
+    let mut changes = Vec::new();
+    for row in before.iter().filter(|row| !now.contains(row)).copied() {
+        match unclaimed.iter().position(|later| later.continues(row)) {
+            Some(at) => _ = unclaimed.swap_remove(at),
+            None => changes.push(Row { state: "ended", place: None, ..row.clone() }),
+        }
+    }
+    changes.extend(new.into_iter().cloned());
+    changes
+}
+
+fn json(row: &Row) -> String {
+    serde_json::to_string(row).expect("a row has nothing that JSON cannot hold")
+}
+
+fn json_array(rows: &[Row]) -> String {
+    format!("[{}]", rows.iter().map(json).collect::<Vec<_>>().join(","))
+}
+
+/// Lines with aligned columns.
+fn table(rows: &[Row], bucket: &str) -> Vec<String> {
+    if rows.is_empty() {
+        return vec![format!("nothing is held and nobody waits in bucket {bucket:?}")];
+    }
+    let header = ["NAME", "MODE", "STATE", "CLIENT", "AGE", "TOKEN"].map(str::to_owned);
+    let now = SystemTime::now();
+    let body = rows.iter().map(|row| {
+        [
+            row.info.name.as_name().display().into_owned(),
+            row.mode.to_owned(),
+            row.place.map_or_else(|| row.state.to_owned(), |place| format!("waits #{place}")),
+            row.client_id.escape_debug().to_string(),
+            duration::age(now.duration_since(row.info.since).unwrap_or_default()),
+            row.fencing_token.map_or_else(|| "-".to_owned(), |token| token.to_string()),
+        ]
+    });
+    let lines: Vec<_> = std::iter::once(header).chain(body).collect();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+    });
+    let align = |line: &[String; 6]| {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(align).collect()
+}
+
+fn print(lines: &[String]) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Where it is a screen.
+fn clear_screen() -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        out.write_all(b"\x1b[2J\x1b[H")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! `lockhouse run`
+
+use std::ffi::OsString;
+use std::future::IntoFuture;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::remote::Connection;
+use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, RequestError, wire};
+use rustix::process::Signal;
+use tokio::process::{Child, Command};
+
+use super::queue_line::QueueLine;
+use super::signals::{self, Signals};
+use super::target::Target;
+use super::{FAILURE, Failure, LOST, NOT_GRANTED, USAGE, complain, duration, name};
+
+/// The command was found but could not be started.
+const CANNOT_EXECUTE: u8 = 126;
+/// The command was not found.
+const NOT_FOUND: u8 = 127;
+/// What a signal's number is added to.
+const SIGNALLED: i32 = 128;
+
+/// Run a command while holding a lock, like flock(1) over the network.
+///
+/// Waits for the lock, telling on a terminal who holds it and how many are ahead. Signals are passed on to the command; while
+/// waiting, they end the wait. If the lock is lost while the command runs, the command gets SIGTERM.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse run nightly-report -- ./report.sh
+  lockhouse run deploy --if-available -- ./deploy.sh || echo \"somebody else deploys\"
+  lockhouse run cache --shared --timeout 30s -- tar xf cache.tar
+  lockhouse run --name-json '\"a\\u0000b\"' -- true
+
+The command finds the name in LOCKHOUSE_NAME (unless it has a NUL or a lone surrogate) and as JSON in LOCKHOUSE_NAME_JSON,
+the fencing token in LOCKHOUSE_FENCING_TOKEN, and server and bucket in LOCKHOUSE_URL and LOCKHOUSE_BUCKET. Hand the token to
+what the lock guards, so that it can refuse whoever comes with an older one.
+
+Exit codes: that of the command; 126 it cannot be executed; 127 it is not found; 128+N signal N ended it, or the wait;
+1 failure; 2 usage; 69 the server cannot be reached; 75 not granted (--if-available, --timeout); 76 the lock was lost.")]
+pub(super) struct Run {
+    /// The name to lock
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    name: OsString,
+
+    /// Share the lock with other shared holders
+    #[arg(long)]
+    shared: bool,
+
+    /// Do not wait: exit with 75 if the lock is not free
+    #[arg(long)]
+    if_available: bool,
+
+    /// Take the lock from whoever holds it, ahead of all who wait; the holder's command may still be at work
+    #[arg(long, conflicts_with_all = ["shared", "if_available"])]
+    steal: bool,
+
+    /// Wait so long at most, then exit with 75
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with_all = ["if_available", "steal"])]
+    timeout: Option<Duration>,
+
+    /// What others see as the holder [default: USER@HOST:PID]
+    #[arg(long, value_name = "LABEL")]
+    client_id: Option<String>,
+
+    /// NAME is a JSON string, such as '"\ud800"'
+    #[arg(long)]
+    name_json: bool,
+
+    #[command(flatten)]
+    target: Target,
+
+    /// The command, after --
+    #[arg(value_name = "CMD", last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let name = name::parse(&self.name, self.name_json).map_err(|error| Failure::new(USAGE, error))?;
+        // Before anything is asked for, so that no signal can end the wait the hard way.
+        let mut signals = Signals::listen().map_err(|error| Failure::new(FAILURE, error))?;
+        let connection = tokio::select! {
+            connection = self.target.connect() => connection?,
+            signal = signals.next() => return Ok(signalled(signal)),
+        };
+        let result = self.run_locked(&connection, &name, &mut signals).await;
+        connection.close().await;
+        result
+    }
+
+    async fn run_locked(
+        &self,
+        connection: &Connection,
+        name: &NameBuf,
+        signals: &mut Signals,
+    ) -> Result<ExitCode, Failure> {
+        let label = self.client_id.clone().unwrap_or_else(default_label);
+        let agent = connection.agent(&label).map_err(|error| Failure::new(USAGE, error))?;
+        let granted = tokio::select! {
+            granted = self.wait(connection, &agent, name, &label) => granted,
+            signal = signals.next() => return Ok(signalled(signal)),
+        };
+        let lock = granted.map_err(not_granted)?;
+        let mut child = match self.spawn(connection, &lock) {
+            Ok(child) => child,
+            Err(failure) => {
+                // Nobody was told that the lock is needed any more.
+                _ = lock.release().await;
+                return Err(failure);
+            }
+        };
+        let status =
+            attend(&mut child, &lock, signals).await.map_err(|error| Failure::new(FAILURE, error))?;
+        let lost = lock.loss().is_some();
+        match lock.release().await {
+            Ok(()) => Ok(exit_code(status)),
+            Err(_) if lost => Ok(ExitCode::from(LOST)),
+            Err(loss) => {
+                Err(Failure::new(LOST, format_args!("the lock was lost before its release: {loss}")))
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        connection: &Connection,
+        agent: &Agent,
+        name: &NameBuf,
+        label: &str,
+    ) -> Result<LockGuard, RequestError> {
+        let mut granted = pin!(self.request(agent, name));
+        let mut line = QueueLine::new(connection, name, label);
+        loop {
+            tokio::select! {
+                biased;
+                granted = &mut granted => return granted,
+                () = line.keep() => {}
+            }
+        }
+    }
+
+    fn request<'a>(&self, agent: &Agent, name: &'a NameBuf) -> Acquiring<'a> {
+        let mode = if self.shared { Mode::Shared } else { Mode::Exclusive };
+        let mut request = agent.locks().request(name).mode(mode);
+        if self.if_available {
+            request = request.if_available();
+        }
+        if self.steal {
+            request = request.steal();
+        }
+        if let Some(timeout) = self.timeout {
+            request = request.timeout(timeout);
+        }
+        request.into_future()
+    }
+
+    fn spawn(&self, connection: &Connection, lock: &LockGuard) -> Result<Child, Failure> {
+        // Clap has made sure that there is one.
+        let [program, arguments @ ..] = &*self.command else {
+            return Err(Failure::new(USAGE, "CMD: absent, but a command is needed after --"));
+        };
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("LOCKHOUSE_URL", &self.target.url)
+            .env("LOCKHOUSE_BUCKET", connection.bucket())
+            .env("LOCKHOUSE_FENCING_TOKEN", lock.fencing_token().to_string())
+            .env("LOCKHOUSE_NAME_JSON", wire::name_to_json(lock.name()));
+        match lock.name().as_str().filter(|name| !name.contains('\0')) {
+            Some(name) => command.env("LOCKHOUSE_NAME", name),
+            None => command.env_remove("LOCKHOUSE_NAME"),
+        };
+        command.spawn().map_err(|error| {
+            let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
+            Failure::new(code, format_args!("cannot run {}: {error}", program.display()))
+        })
+    }
+}
+
+/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost.
+async fn attend(child: &mut Child, lock: &LockGuard, signals: &mut Signals) -> io::Result<ExitStatus> {
+    let mut told = false;
+    loop {
+        tokio::select! {
+            biased;
+            status = child.wait() => return status,
+            loss = lock.lost(), if !told => {
+                told = true;
+                signals::send(Signal::TERM, child);
+                let name = lock.name().display();
+                complain(format_args!("lost the lock {name:?} ({loss}); the command got SIGTERM"));
+            }
+            signal = signals.next() => signals::pass_on(signal, child),
+        }
+    }
+}
+
+fn not_granted(error: RequestError) -> Failure {
+    let code = match error {
+        RequestError::Unavailable(_) | RequestError::TimedOut | RequestError::Closed => NOT_GRANTED,
+        RequestError::NotSupported(_) | RequestError::Quota(_) => USAGE,
+        _ => FAILURE,
+    };
+    Failure::new(code, error)
+}
+
+fn signalled(signal: Signal) -> ExitCode {
+    exit_number(SIGNALLED + signal.as_raw())
+}
+
+/// As a shell tells it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let number = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
+    number.map_or(ExitCode::from(FAILURE), exit_number)
+}
+
+fn exit_number(number: i32) -> ExitCode {
+    u8::try_from(number).map_or(ExitCode::from(FAILURE), ExitCode::from)
+}
+
+fn default_label() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "shell".into());
+    let system = rustix::system::uname();
+    format!("{user}@{}:{}", system.nodename().to_string_lossy(), std::process::id())
+}

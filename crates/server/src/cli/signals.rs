@@ -1,0 +1,63 @@
+//! Signals that a command passes on.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
+use tokio::process::Child;
+use tokio::signal::unix::{self, SignalKind};
+
+/// The signals that end or tell a program something, unless whoever started us ignores them.
+pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    pub(super) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let passed = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+        let heeded = passed.into_iter().filter(|signal| ignored & 1 << (signal.as_raw() - 1) == 0);
+        let listen = |signal: Signal| Ok((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+        heeded.map(listen).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next signal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            let mut come = self
+                .0
+                .iter_mut()
+                .filter_map(|(signal, listener)| listener.poll_recv(context).is_ready().then_some(*signal));
+            come.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// Passes a signal on, unless the child has got it already: what is typed goes to all that run in the foreground of the terminal.
+pub(super) fn pass_on(signal: Signal, child: &Child) {
+    let is_typed = matches!(signal, Signal::INT | Signal::QUIT);
+    let is_foreground = tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground == getpgrp());
+    if !(is_typed && is_foreground) {
+        send(signal, child);
+    }
+}
+
+/// Sends a signal. A child that has ended and was waited for gets none.
+pub(super) fn send(signal: Signal, child: &Child) {
+    if let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+        // It may have ended just now.
+        _ = kill_process(pid, signal);
+    }
+}
+
+/// The signals that are ignored, such as SIGHUP below nohup, as a mask; none where the system does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,37 @@
+//! Which server, which bucket.
+
+use clap::Args;
+use lockhouse::remote::{ConnectError, Connection, connect};
+
+use super::{Failure, UNREACHABLE, USAGE};
+
+/// What every command needs that talks to a server.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// The server
+    #[arg(long, value_name = "URL", env = "LOCKHOUSE_URL", default_value = "http://127.0.0.1:7420")]
+    pub(super) url: String,
+
+    /// The bucket, instead of the one that the URL names or "default"
+    #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
+    pub(super) bucket: Option<String>,
+}
+
+impl Target {
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
+        if let Some(bucket) = &self.bucket {
+            connect = connect.bucket(bucket);
+        }
+        connect.await.map_err(|error| match error {
+            ConnectError::Url { .. } | ConnectError::Scope { .. } | ConnectError::Label { .. } => {
+                Failure::new(USAGE, error)
+            }
+            _ => {
+                let advice =
+                    "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
+                Failure::new(UNREACHABLE, format_args!("{error} ({advice})"))
+            }
+        })
+    }
+}

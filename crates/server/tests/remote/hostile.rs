@@ -1,0 +1,146 @@
+//! Servers that break the protocol: the client ends the session, and nothing hangs.
+
+use futures_util::{SinkExt, StreamExt};
+use lockhouse::remote::{ConnectError, connect};
+use lockhouse::{Loss, RequestError};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
+
+async fn accept(listener: &TcpListener) -> WebSocketStream<TcpStream> {
+    #[expect(clippy::result_large_err, reason = "the signature is the library's")]
+    let select = |_: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
+        response.headers_mut().insert("sec-websocket-protocol", "lockhouse.v1".parse().unwrap());
+        Ok(response)
+    };
+    let (stream, _) = listener.accept().await.unwrap();
+    tokio_tungstenite::accept_hdr_async(stream, select).await.unwrap()
+}
+
+async fn next_text(socket: &mut WebSocketStream<TcpStream>) -> Option<String> {
+    while let Some(Ok(message)) = socket.next().await {
+        if let Message::Text(text) = message {
+            return Some(text.to_string());
+        }
+    }
+    None
+}
+
+/// What becomes of a held lock and a pending request when a server that has granted request 1 goes on with this message.
+async fn after(message: Message) -> (Loss, RequestError) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let mut socket = accept(&listener).await;
+        next_text(&mut socket).await.unwrap();
+        socket.send(Message::text(WELCOME)).await.unwrap();
+        let granted = r#"{"type":"granted","seq":1,"id":1,"token":1}"#;
+        while let Some(text) = next_text(&mut socket).await {
+            if text.contains(r#""id":1,"#) {
+                socket.send(Message::text(granted)).await.unwrap();
+            }
+            if text.contains(r#""id":2,"#) {
+                socket.send(message.clone()).await.unwrap();
+            }
+        }
+        // The client ends the session, and begins another.
+        let mut socket = accept(&listener).await;
+        next_text(&mut socket).await.unwrap()
+    });
+    let connection = connect(url).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let held = agent.locks().request("n").await.unwrap();
+    let error = agent.locks().request("m").await.unwrap_err();
+    let hello = server.await.unwrap();
+    assert!(!hello.contains("resume"), "{hello}");
+    (held.lost().await, error)
+}
+
+#[tokio::test]
+async fn what_a_server_must_not_send_ends_the_session() {
+    let cases = [
+        ("not JSON", "the message is no JSON object"),
+        (r#"{"type":"surprise","seq":2}"#, "type is surprise"),
+        (r#"{"type":"granted","seq":2,"id":2}"#, "token is absent"),
+        (r#"{"type":"granted","seq":3,"id":2,"token":2}"#, "seq is 3, but 2 was due"),
+        (r#"{"type":"granted","seq":2,"id":1,"token":2}"#, "it granted request 1 twice"),
+        (r#"{"type":"granted","seq":2,"id":99,"token":2}"#, "it granted request 99, which was never made"),
+        (r#"{"type":"ack","ack":99}"#, "it acknowledged frame 99, which was never sent"),
+        (WELCOME, "a second welcome"),
+    ];
+    for (text, why) in cases {
+        let (loss, error) = after(Message::text(text)).await;
+        assert_eq!(loss, Loss::SessionEnded, "{text}");
+        let RequestError::Protocol(message) = &error else { panic!("{text}: {error}") };
+        assert!(message.starts_with(why), "{text}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_is_no_text_ends_the_session() {
+    let (loss, error) = after(Message::binary(vec![1, 2, 3])).await;
+    assert_eq!(loss, Loss::SessionEnded);
+    assert!(matches!(error, RequestError::Protocol(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_blames_a_frame_of_ours_is_not_sent_it_again() {
+    let fatal = r#"{"type":"fatal","code":"bad_frame","message":"seq must be a number"}"#;
+    let (loss, error) = after(Message::text(fatal)).await;
+    assert_eq!((loss, error), (Loss::SessionEnded, RequestError::Refused("seq must be a number".to_owned())));
+}
+
+#[tokio::test]
+async fn an_error_ends_its_request_only() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut socket = accept(&listener).await;
+        next_text(&mut socket).await.unwrap();
+        socket.send(Message::text(WELCOME)).await.unwrap();
+        let codes = ["unknown_agent", "closing", "quota_exceeded", "of_the_future"];
+        for (seq, code) in (1..).zip(codes) {
+            while !next_text(&mut socket).await.unwrap().contains(&format!(r#""id":{seq},"#)) {}
+            let parts = r#""field":"bucket","value":"9 names","rule":"at most 8","message":"too much""#;
+            let error = format!(r#"{{"type":"error","seq":{seq},"id":{seq},"code":"{code}",{parts}}}"#);
+            socket.send(Message::text(error)).await.unwrap();
+        }
+        while next_text(&mut socket).await.is_some() {}
+    });
+    let connection = connect(url).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        told.push(agent.locks().request("n").await.unwrap_err().to_string());
+    }
+    assert_eq!(
+        told,
+        [
+            "the agent has ended",
+            "the bucket is closed",
+            "bucket: 9 names, but at most 8",
+            "refused by the server: too much"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_lockhouse_server_is_no_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let greeted = tokio::spawn(async move {
+        let mut socket = accept(&listener).await;
+        next_text(&mut socket).await.unwrap();
+        socket.send(Message::text(r#"{"type":"ack","ack":0}"#)).await.unwrap();
+        next_text(&mut socket).await;
+        // From now on nobody listens.
+    });
+    let error = connect(&url).await.unwrap_err();
+    assert!(matches!(error, ConnectError::NotLockhouse { .. }), "{error}");
+    greeted.await.unwrap();
+    let error = connect(&url).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+}

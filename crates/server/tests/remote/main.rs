@@ -1,0 +1,21 @@
+//! The remote client of the library against the real server.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../../lockhouse/tests/behaviour/mod.rs"]
+mod behaviour;
+mod cancel;
+mod faults;
+mod hostile;
+#[path = "../process/mod.rs"]
+mod process;
+mod proxy;
+mod world;
+
+mod with_a_connection_each {
+    crate::behaviour::behaviours!(crate::world::ConnectionEach);
+}
+
+mod over_one_connection {
+    crate::behaviour::behaviours!(crate::world::OneConnection);
+}

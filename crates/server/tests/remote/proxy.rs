@@ -1,0 +1,152 @@
+//! A proxy that breaks connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// Forwards to a server, until told otherwise.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    cut: parking_lot::Mutex<CancellationToken>,
+    refusing: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Proxy {
+    /// Breaks the first connection once that many WebSocket frames have passed that way: the last of them goes through in full or, if
+    /// `torn`, in half.
+    pub(crate) async fn cutting_after(server: SocketAddr, way: Way, frames: usize, torn: bool) -> Arc<Self> {
+        Self::start(server, Some((way, frames, torn))).await
+    }
+
+    /// Breaks connections only on demand.
+    pub(crate) async fn new(server: SocketAddr) -> Arc<Self> {
+        Self::start(server, None).await
+    }
+
+    async fn start(server: SocketAddr, plan: Option<(Way, usize, bool)>) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Arc::new(Self {
+            address: listener.local_addr().unwrap(),
+            connections: Arc::default(),
+            cut: parking_lot::Mutex::default(),
+            refusing: Arc::default(),
+        });
+        tokio::spawn(proxy.clone().run(listener, server, plan));
+        proxy
+    }
+
+    /// Breaks every present connection.
+    pub(crate) fn cut(&self) {
+        std::mem::take(&mut *self.cut.lock()).cancel();
+    }
+
+    /// Breaks every connection, and every later one at once, until [`mend`](Self::mend).
+    pub(crate) fn part(&self) {
+        self.refusing.store(true, Ordering::SeqCst);
+        self.cut();
+    }
+
+    pub(crate) fn mend(&self) {
+        self.refusing.store(false, Ordering::SeqCst);
+    }
+
+    /// How many connections were let through.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    async fn run(
+        self: Arc<Self>,
+        listener: TcpListener,
+        server: SocketAddr,
+        mut plan: Option<(Way, usize, bool)>,
+    ) {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            if self.refusing.load(Ordering::SeqCst) {
+                continue;
+            }
+            self.connections.fetch_add(1, Ordering::SeqCst);
+            let mut server = TcpStream::connect(server).await.unwrap();
+            let cut = self.cut.lock().clone();
+            let plan = plan.take();
+            tokio::spawn(async move {
+                let forward = async {
+                    match plan {
+                        None => drop(copy_bidirectional(&mut client, &mut server).await),
+                        Some(plan) => forward_until(client, server, plan).await,
+                    }
+                };
+                tokio::select! {
+                    () = forward => {}
+                    () = cut.cancelled() => {}
+                }
+            });
+        }
+    }
+}
+
+async fn forward_until(client: TcpStream, server: TcpStream, (way, frames, torn): (Way, usize, bool)) {
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let (up, down) =
+        if way == Way::ToServer { (Some((frames, torn)), None) } else { (None, Some((frames, torn))) };
+    tokio::select! {
+        () = pump(from_client, to_server, up) => {}
+        () = pump(from_server, to_client, down) => {}
+    }
+}
+
+/// Forwards the head of HTTP and then frame by frame; returns at the end, or after so many frames.
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, limit: Option<(usize, bool)>) {
+    let mut buffered = Vec::new();
+    let mut frames = None;
+    loop {
+        let mut chunk = [0; 4096];
+        let Ok(read @ 1..) = from.read(&mut chunk).await else { return };
+        buffered.extend_from_slice(&chunk[..read]);
+        loop {
+            let length = match frames {
+                None => head_length(&buffered),
+                Some(_) => frame_length(&buffered),
+            };
+            let Some(length) = length.filter(|length| *length <= buffered.len()) else { break };
+            let unit: Vec<u8> = buffered.drain(..length).collect();
+            frames = Some(frames.map_or(0, |frames| frames + 1));
+            let is_last = limit.is_some_and(|(limit, _)| frames == Some(limit));
+            let torn = is_last && limit.is_some_and(|(_, torn)| torn);
+            let unit = if torn { &unit[..length / 2] } else { &unit };
+            if to.write_all(unit).await.is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+fn head_length(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// The length of the frame that these bytes begin with (RFC 6455, section 5.2).
+fn frame_length(bytes: &[u8]) -> Option<usize> {
+    let second = *bytes.get(1)?;
+    let mask = if second & 0x80 == 0 { 0 } else { 4 };
+    Some(match second & 0x7F {
+        126 => 4 + mask + usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?)),
+        127 => 10 + mask + u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?) as usize,
+        short => 2 + mask + usize::from(short),
+    })
+}
