@@ -17,6 +17,13 @@ pub(crate) struct TestRun {
     pub(crate) passed: bool,
 }
 
+impl TestRun {
+    /// Whether this stands for a whole file, of which no single test is known.
+    pub(crate) fn is_file(&self) -> bool {
+        Path::new(&self.name).is_absolute()
+    }
+}
+
 /// One run of one ring.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RingResult {
@@ -86,6 +93,16 @@ fn read_case(
     TestRun { suite: known.unwrap_or_else(|| default.to_owned()), name: path.join(" > "), passed }
 }
 
+/// Reads JUnit XML of `node --test`. Node reports a file that ran no test, or died before it could, as one test that bears the
+/// file's path; it never counts as passed.
+pub(crate) fn read_node_junit(xml: &str) -> Result<Vec<TestRun>> {
+    let mut tests = read_junit(xml, |_| None, "js")?;
+    for test in tests.iter_mut().filter(|test| test.is_file()) {
+        test.passed = false;
+    }
+    Ok(tests)
+}
+
 /// Reads what the built-in test harness prints, for doctests and for machines without nextest. `suite_of` knows the suite
 /// of a test binary by its crate name.
 pub(crate) fn read_harness(
@@ -150,6 +167,12 @@ mod tests {
         let expected =
             [run("js", "top", true), run("js", "window > WL-001 x", true), run("js", "window > y", false)];
         assert_eq!(tests, expected);
+    }
+
+    #[test]
+    fn a_file_that_ran_no_test_has_not_passed() {
+        let tests = read_node_junit(r#"<testsuites><testcase name="/a/b.test.mjs"/></testsuites>"#).unwrap();
+        assert_eq!(tests, [run("js", "/a/b.test.mjs", false)]);
     }
 
     #[test]

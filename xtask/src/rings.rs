@@ -177,7 +177,7 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
         .args(test_files(&client.join("test"))?);
     let end = run.logged(node.env("LOCKHOUSE_BIN", binary).current_dir(client))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
-    checked(results::read_junit(&xml, |_| None, "js")?, end)
+    checked(results::read_node_junit(&xml)?, end)
 }
 
 /// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers included.

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::copy::Copy;
+use crate::results;
 use crate::rings::BUILD;
 use crate::shell::{self, End};
 
@@ -37,11 +38,18 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// A ring as a patch names it: what to build first, what to run then, and which exit code is its verdict.
+/// A ring as a patch names it: what to build first, what to run then, and how it tells its verdict.
 struct Plan {
     builds: Vec<Command>,
     run: Command,
-    verdict: i32,
+    verdict: Verdict,
+}
+
+enum Verdict {
+    /// This exit code means that it failed, 0 that it passed.
+    ExitCode(i32),
+    /// A file in which `node --test` leaves what each test said.
+    Report(PathBuf),
 }
 
 /// Builds what the ring runs and runs it.
@@ -62,10 +70,26 @@ pub(crate) fn judge(copy: &Copy, ring: &str) -> Result<Judgement> {
     fs::remove_file(&log)?;
     let end = shell::run_logged(in_copy(&mut plan.run, copy), &log, LIMIT)?;
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-    Ok(match end {
-        End::Exit(0) => Judgement::Passed,
-        End::Exit(code) if code == plan.verdict => Judgement::Failed(first_complaint(&said)),
-        _ => Judgement::Broken(format!("{} ended with {end}, see {}", shell::line(&plan.run), log.display())),
+    let broken =
+        || Judgement::Broken(format!("{} ended with {end}, see {}", shell::line(&plan.run), log.display()));
+    Ok(match (end, &plan.verdict) {
+        (End::Exit(0 | 1), Verdict::Report(report)) => judge_report(report)?.unwrap_or_else(broken),
+        (End::Exit(0), _) => Judgement::Passed,
+        (End::Exit(code), Verdict::ExitCode(verdict)) if code == *verdict => {
+            Judgement::Failed(first_complaint(&said))
+        }
+        _ => broken(),
+    })
+}
+
+/// None if no test ran, or a file died before its tests could.
+fn judge_report(report: &Path) -> Result<Option<Judgement>> {
+    let tests = results::read_node_junit(&fs::read_to_string(report)?)?;
+    let failed = tests.iter().find(|test| !test.passed && !test.is_file());
+    Ok(match failed {
+        Some(test) => Some(Judgement::Failed(test.name.clone())),
+        None if tests.is_empty() || tests.iter().any(results::TestRun::is_file) => None,
+        None => Some(Judgement::Passed),
     })
 }
 
@@ -97,7 +121,7 @@ fn tests_of(package: &str, filter: &str) -> Plan {
         (cargo(&["test", "--tests"]), 101)
     };
     run.args(what).args(filter.split_whitespace());
-    Plan { builds: vec![build], run, verdict }
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(verdict) }
 }
 
 /// The server is built as the whole project is, so that its many dependencies need not be built for it alone.
@@ -108,7 +132,7 @@ fn server(filter: &str) -> Plan {
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
     let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
     run.args(BUILD).args(["-E", &format!("package(lockhouse-server) & {tests}")]);
-    Plan { builds: vec![whole_build()], run, verdict: 100 }
+    Plan { builds: vec![whole_build()], run, verdict: Verdict::ExitCode(100) }
 }
 
 fn whole_build() -> Command {
@@ -121,7 +145,7 @@ fn proof(command: &[&str], extra: &str) -> Plan {
     let build = cargo(&["build", "--release", "--package", "xtask"]);
     let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
     run.args(command).args(extra.split_whitespace());
-    Plan { builds: vec![build], run, verdict: 1 }
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
 }
 
 /// A test file of the client, against the server of the copy and the client built in the copy; what follows the file sets
@@ -132,11 +156,16 @@ fn javascript(copy: &Copy, words: &str) -> Plan {
     let mut run = Command::new("node");
     let (variables, files): (Vec<&str>, Vec<&str>) =
         words.split_whitespace().partition(|word| word.contains('='));
-    run.arg("--test").args(files.iter().map(|file| Path::new("clients/js/test").join(file)));
+    run.arg("--test");
     run.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
     run.env("LOCKHOUSE_BIN", copy.target.join("release/lockhouse"));
+    let report = copy.target.join("mutant.xml");
+    let _ = fs::remove_file(&report);
+    run.args(["--test-reporter=spec", "--test-reporter-destination=stdout", "--test-reporter=junit"]);
+    run.arg(format!("--test-reporter-destination={}", report.display()));
+    run.args(files.iter().map(|file| Path::new("clients/js/test").join(file)));
     // The server embeds the client, so the client is built first.
-    Plan { builds: vec![client, whole_build()], run, verdict: 1 }
+    Plan { builds: vec![client, whole_build()], run, verdict: Verdict::Report(report) }
 }
 
 fn cargo(args: &[&str]) -> Command {
