@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
 import { setTimeout as elapse } from 'node:timers/promises';
+import { openTab } from '../support/agents.mjs';
+import { launchMortalChromium } from '../support/chromium.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
 
 const LEASE_MS = 2000;
@@ -51,6 +53,21 @@ if (!native) {
       const start = Date.now();
       holder.exit().catch(() => {});
       await holder.ended;
+      await grantedByLease(t, waiter, start);
+    });
+
+    test('WL-039 the tab of a killed browser keeps its lock until its lease ends', async (t) => {
+      const { process, name, keep } = bench(t, lab);
+      const { browser, kill } = await launchMortalChromium();
+      keep(browser, kill);
+      const tab = await openTab(await browser.newContext(), lab.env);
+      const waiter = await process();
+      await tab.ask('held', name);
+      await tab.wait('held', 'granted');
+      await waiter.ask('waiting', name);
+      assert.deepEqual(await waiter.modes(name), { held: ['exclusive'], pending: ['exclusive'] });
+      const start = Date.now();
+      await kill();
       await grantedByLease(t, waiter, start);
     });
 

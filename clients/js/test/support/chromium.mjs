@@ -11,12 +11,19 @@ const ARGS = [
   '--disable-sync',
 ];
 
+const options = ({ args = [], ignore = [] } = {}) => ({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  chromiumSandbox: false,
+  args: [...ARGS, ...args],
+  ignoreDefaultArgs: ignore,
+});
+
 /** Launches Chromium; `args` are added to the usual ones, `ignore` names defaults of Playwright to leave out. */
-export function launchChromium({ args = [], ignore = [] } = {}) {
-  return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    chromiumSandbox: false,
-    args: [...ARGS, ...args],
-    ignoreDefaultArgs: ignore,
-  });
+export const launchChromium = (wanted) => chromium.launch(options(wanted));
+
+/** Launches a Chromium that can be killed like any process: `{ browser, kill }`. */
+export async function launchMortalChromium() {
+  const server = await chromium.launchServer(options());
+  const browser = await chromium.connect(server.wsEndpoint());
+  return { browser, kill: () => server.kill() };
 }

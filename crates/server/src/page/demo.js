@@ -4,6 +4,7 @@
 const REFRESH_MS = 500;
 
 const $ = (id) => document.getElementById(id);
+let refreshing = false;
 const me = `tab ${Math.random().toString(36).slice(2, 6)}`;
 const client = lockhouse.connect(location.origin + location.search, { clientId: me, onstate: showState });
 
@@ -57,8 +58,6 @@ async function ask(name, how) {
   setTimeout(() => card.remove(), 5000);
   refresh();
 }
-
-let refreshing = false;
 
 async function refresh() {
   if (refreshing || client.state !== 'open') return;
