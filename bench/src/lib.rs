@@ -7,3 +7,4 @@ pub mod cpu;
 pub mod inproc;
 pub mod report;
 pub mod rounds;
+pub mod server;

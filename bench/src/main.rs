@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use lockhouse_bench::{inproc, report};
+use lockhouse_bench::{inproc, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
 #[derive(Debug, Parser)]
@@ -29,6 +29,8 @@ struct Args {
 enum Suite {
     /// The library beside keyed locks of other crates.
     Inproc,
+    /// The server beside lock services, and the JavaScript client beside the browser's own locks.
+    Server,
 }
 
 fn main() -> Result<()> {
@@ -41,6 +43,9 @@ fn main() -> Result<()> {
     let mut figures = Vec::new();
     if wanted(Suite::Inproc) {
         figures.extend(inproc::run(args.rounds, &args.only)?);
+    }
+    if wanted(Suite::Server) {
+        figures.extend(server::run(args.rounds, &args.only)?);
     }
     report::print(&figures);
     if let Some(file) = &args.json {

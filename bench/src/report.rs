@@ -64,6 +64,11 @@ impl Figure {
         }
     }
 
+    /// What was done.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The same with what the rounds gave: the values are medians, the ratio is that of the medians.
     #[must_use]
     pub fn with_samples(mut self, ours: Vec<f64>, peer: Vec<f64>) -> Self {

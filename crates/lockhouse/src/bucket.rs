@@ -139,9 +139,7 @@ impl Shared {
         waker: &Waker,
     ) -> Result<Outcome, Refusal> {
         self.with(|state| {
-            let now = state.stamp(self.house.clock.now());
-            let outcome = state.manager.request_a_lock(now, request);
-            state.deliver_effects();
+            let outcome = state.request(self.house.clock.now(), request);
             if let Ok(Outcome::Queued(request)) = outcome {
                 let displaced = state.waiters.wait(request, waker);
                 debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
@@ -154,9 +152,7 @@ impl Shared {
     #[inline]
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
         self.with(|state| {
-            let now = state.stamp(self.house.clock.now());
-            let held = state.manager.release_the_lock(now, request);
-            state.deliver_effects();
+            let held = state.release(self.house.clock.now(), request);
             let loss = (!held).then(|| state.waiters.loss_of(request));
             state.waiters.guard_dropped(request);
             loss
@@ -280,6 +276,26 @@ impl State {
         let outcome = self.manager.handle(now, command);
         self.deliver_effects();
         outcome
+    }
+
+    /// As [`handle`](Self::handle), for the commands of which there are most.
+    #[inline]
+    fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
+        let now = self.stamp(now);
+        self.touched = true;
+        let outcome = self.manager.request_a_lock(now, request);
+        self.deliver_effects();
+        outcome
+    }
+
+    /// As [`handle`](Self::handle); whether the lock was held.
+    #[inline]
+    fn release(&mut self, now: Instant, request: RequestId) -> bool {
+        let now = self.stamp(now);
+        self.touched = true;
+        let held = self.manager.release_the_lock(now, request);
+        self.deliver_effects();
+        held
     }
 
     pub(crate) fn standing(&self, request: RequestId) -> Standing {

@@ -1,0 +1,67 @@
+// Measures navigator.locks of Chromium and the client of this project in one page, in turn.
+//
+//   node locks.mjs URL-OF-THE-SERVER ROUNDS
+//
+// The last line on stdout is JSON: for each job the pairs per second of each round, ours and the browser's.
+
+import { readFile } from 'node:fs/promises';
+import { launchChromium } from '../../clients/js/test/support/chromium.mjs';
+
+const [, , url, rounds] = process.argv;
+const SLICE_MS = 1000;
+const WARM_UP_MS = 200;
+
+const JOBS = {
+  // One after another, always the same name.
+  'js-seq': { inFlight: 1, distinct: false },
+  // A thousand at any moment, each with a name of its own.
+  'js-1000': { inFlight: 1000, distinct: true },
+  // A thousand at any moment, all for one name.
+  'js-1000-one': { inFlight: 1000, distinct: false },
+};
+
+/** Runs in the page: pairs per second of `inFlight` loops, each of which takes and leaves a lock again and again. */
+async function measure({ whose, inFlight, distinct, sliceMs, warmUpMs }) {
+  const locks = whose === 'ours' ? globalThis.ourLocks : navigator.locks;
+  let pairs = 0;
+  let stopped = false;
+  const loop = async (n) => {
+    const name = `bench/${distinct ? n : 0}`;
+    while (!stopped) {
+      await locks.request(name, () => {});
+      pairs += 1;
+    }
+  };
+  const loops = Array.from({ length: inFlight }, (_, n) => loop(n));
+  await new Promise((resolve) => setTimeout(resolve, warmUpMs));
+  const [start, before] = [performance.now(), pairs];
+  await new Promise((resolve) => setTimeout(resolve, sliceMs));
+  const rate = ((pairs - before) * 1000) / (performance.now() - start);
+  stopped = true;
+  await Promise.all(loops);
+  return rate;
+}
+
+const browser = await launchChromium();
+try {
+  const page = await browser.newPage();
+  // A page of the server's own origin; this one runs no script.
+  await page.goto(new URL('/healthz', url).href);
+  await page.evaluate(await readFile(new URL('../../clients/js/dist/lockhouse.global.js', import.meta.url), 'utf8'));
+  await page.evaluate((server) => {
+    globalThis.ourLocks = globalThis.lockhouse.connect(server).locks;
+  }, url);
+  const samples = {};
+  for (const [id, job] of Object.entries(JOBS)) {
+    samples[id] = { ours: [], peer: [] };
+    for (let round = 0; round < Number(rounds); round += 1) {
+      for (const whose of round % 2 === 0 ? ['ours', 'peer'] : ['peer', 'ours']) {
+        const args = { whose, ...job, sliceMs: SLICE_MS, warmUpMs: WARM_UP_MS };
+        samples[id][whose].push(await page.evaluate(measure, args));
+      }
+    }
+  }
+  console.log(JSON.stringify(samples));
+} finally {
+  await browser.close();
+}

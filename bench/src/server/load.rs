@@ -1,0 +1,245 @@
+//! The load generator: one for all. Only the [`Codec`] differs.
+//!
+//! It runs on one thread, one task for each connection: read what is there, let every client that was answered take its next
+//! step, write all that in one go.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+use tokio::time::{sleep, timeout};
+
+use super::codec::{Codec, Event};
+use super::process::Server;
+use crate::cpu;
+use crate::rounds::{Aside, Sample};
+
+/// Who does what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// TCP connections.
+    pub(crate) connections: usize,
+    /// Clients on each connection.
+    pub(crate) clients_each: usize,
+    /// Whether all want the same name, or each its own.
+    pub(crate) one_name: bool,
+    /// Whether a client waits for the answer to its unlock before it asks again.
+    pub(crate) unlock_answered: bool,
+    /// How a client that was refused asks again.
+    pub(crate) retry: Retry,
+}
+
+/// How a client of a server without a queue asks again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retry {
+    /// At once.
+    AtOnce,
+    /// After a pause between nothing and 1 ms, then 2 ms, 4 ms, … up to 32 ms.
+    BackOff,
+}
+
+impl Plan {
+    /// 64 connections, a name each, every answer awaited.
+    pub(crate) const SEPARATE: Self = Self {
+        connections: 64,
+        clients_each: 1,
+        one_name: false,
+        unlock_answered: true,
+        retry: Retry::AtOnce,
+    };
+}
+
+/// Before anything is counted.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// What is counted.
+const MEASURED: Duration = Duration::from_millis(1000);
+/// How long clients may take to part.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long a server may take to be ready after it listens.
+const READY: Duration = Duration::from_secs(5);
+
+/// What the tasks of a slice share.
+struct Shared {
+    plan: Plan,
+    /// Pairs done, by client.
+    pairs: Vec<Cell<u64>>,
+    stop: Cell<bool>,
+    failure: RefCell<Option<anyhow::Error>>,
+}
+
+/// One slice: pairs per second, CPU time of both sides, and how evenly the pairs fell to the clients.
+pub(crate) fn slice<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, measure::<C>(server, plan))
+}
+
+async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
+    let clients = plan.connections * plan.clients_each;
+    let pairs = (0..clients).map(|_| Cell::new(0)).collect();
+    let shared = Rc::new(Shared { plan, pairs, stop: Cell::new(false), failure: RefCell::new(None) });
+    let mut tasks = Vec::new();
+    for (connection, names) in names(plan).into_iter().enumerate() {
+        let (stream, codec) = connect_patiently::<C>(server.address, &names).await?;
+        let task = Connection { first: connection * plan.clients_each, shared: shared.clone(), codec };
+        tasks.push(tokio::task::spawn_local(task.run(stream)));
+    }
+    sleep(WARM_UP).await;
+    let counts = || shared.pairs.iter().map(Cell::get).collect::<Vec<_>>();
+    let (start, before) = (Instant::now(), counts());
+    let (server_cpu, client_cpu) = (server.cpu_ns()?, cpu::thread_ns());
+    sleep(MEASURED).await;
+    let (wall, after) = (start.elapsed(), counts());
+    let (server_cpu, client_cpu) = (server.cpu_ns()? - server_cpu, cpu::thread_ns() - client_cpu);
+    shared.stop.set(true);
+    for task in tasks {
+        let abort = task.abort_handle();
+        if timeout(FAREWELL, task).await.is_err() {
+            abort.abort();
+        }
+    }
+    if let Some(failure) = shared.failure.take() {
+        return Err(failure);
+    }
+    let done: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let sum = done.iter().sum::<u64>() as f64;
+    ensure!(sum > 0.0, "not one pair was done");
+    let aside = |suffix, unit, value| Aside { suffix, unit, value };
+    let sample = Sample::of(sum / wall.as_secs_f64())
+        .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
+        .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
+    Ok(if plan.one_name {
+        sample.with(aside("unfairness", "max/min pairs per client", spread(&done)))
+    } else {
+        sample
+    })
+}
+
+/// The names of the clients of each connection, new ones for each slice.
+fn names(plan: Plan) -> Vec<Rc<[String]>> {
+    static SLICE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let slice = SLICE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = |client: usize| format!("record/{slice:03}/{:04}", if plan.one_name { 0 } else { client });
+    let of = |connection: usize| {
+        (0..plan.clients_each).map(|n| name(connection * plan.clients_each + n)).collect()
+    };
+    (0..plan.connections).map(of).collect()
+}
+
+/// A server that has only just begun to listen may not be ready yet.
+async fn connect_patiently<C: Codec>(address: SocketAddr, names: &Rc<[String]>) -> Result<(TcpStream, C)> {
+    let start = Instant::now();
+    loop {
+        match connect(address, names.clone()).await {
+            Err(_) if start.elapsed() < READY => sleep(Duration::from_millis(50)).await,
+            connected => return connected,
+        }
+    }
+}
+
+async fn connect<C: Codec>(address: SocketAddr, names: Rc<[String]>) -> Result<(TcpStream, C)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let codec = C::open(&mut stream, names).await?;
+    Ok((stream, codec))
+}
+
+/// The most pairs of a client by the fewest; a client that had none counts as if it had half of one.
+fn spread(done: &[u64]) -> f64 {
+    let most = done.iter().max().map_or(0.0, |most| *most as f64);
+    let fewest = done.iter().min().map_or(0.0, |fewest| *fewest as f64);
+    most / fewest.max(0.5)
+}
+
+/// One connection and its clients.
+struct Connection<C> {
+    /// The number of its first client.
+    first: usize,
+    shared: Rc<Shared>,
+    codec: C,
+}
+
+impl<C: Codec> Connection<C> {
+    async fn run(mut self, stream: TcpStream) {
+        if let Err(error) = self.talk(stream).await
+            && !self.shared.stop.get()
+        {
+            self.shared.failure.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    async fn talk(&mut self, mut stream: TcpStream) -> Result<()> {
+        let (mut input, mut out) = (Vec::with_capacity(1 << 16), Vec::with_capacity(1 << 16));
+        (0..self.shared.plan.clients_each).for_each(|client| self.codec.lock(client, &mut out));
+        let mut refusals = 0;
+        loop {
+            stream.write_all(&out).await?;
+            out.clear();
+            if stream.read_buf(&mut input).await? == 0 {
+                anyhow::bail!("the server hung up");
+            }
+            let mut used = 0;
+            let mut refused = None;
+            while let Some(decoded) = self.codec.decode(&input[used..], &mut out).context("answer")? {
+                used += decoded.length;
+                match decoded.event {
+                    Some(Event::Refused(client)) => refused = Some(client),
+                    Some(event) => self.step(event, &mut out),
+                    None => {}
+                }
+            }
+            input.drain(..used);
+            if self.shared.stop.get() {
+                self.codec.close(&mut out);
+                stream.write_all(&out).await?;
+                return Ok(stream.shutdown().await?);
+            }
+            refusals = if refused.is_some() { refusals + 1 } else { 0 };
+            if let Some(client) = refused {
+                self.pause(refusals).await;
+                self.codec.lock(client, &mut out);
+            }
+        }
+    }
+
+    /// The client's next step after an answer.
+    fn step(&mut self, event: Event, out: &mut Vec<u8>) {
+        match event {
+            Event::Granted(client) if self.shared.plan.unlock_answered => {
+                self.codec.unlock(client, true, out);
+            }
+            Event::Granted(client) => {
+                self.codec.unlock(client, false, out);
+                self.done(client);
+                self.codec.lock(client, out);
+            }
+            Event::Unlocked(client) => {
+                self.done(client);
+                self.codec.lock(client, out);
+            }
+            Event::Refused(_) => unreachable!("refusals are dealt with by the caller"),
+        }
+    }
+
+    fn done(&self, client: usize) {
+        let pairs = &self.shared.pairs[self.first + client];
+        pairs.set(pairs.get() + 1);
+    }
+
+    async fn pause(&self, refusals: u32) {
+        match self.shared.plan.retry {
+            Retry::AtOnce => tokio::task::yield_now().await,
+            Retry::BackOff => {
+                let longest_us = 1000_u64 << (refusals - 1).min(5);
+                // Scattered well enough by the clock: its last digits differ from client to client.
+                let nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
+                sleep(Duration::from_micros(u64::from(nanos / 7) % longest_us)).await;
+            }
+        }
+    }
+}

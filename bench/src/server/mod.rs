@@ -1,0 +1,231 @@
+//! The suite `server`: the server beside lock services over loopback, and the JavaScript client beside the browser's own locks.
+
+mod browser;
+mod codec;
+mod load;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use self::codec::Codec;
+use self::codec::etcd::Etcd;
+use self::codec::lockhouse::Lockhouse;
+use self::codec::postgres::Postgres;
+use self::codec::redis::Redis;
+use self::load::{Plan, Retry, slice};
+use self::process::{Recipe, Server, program, show};
+use crate::report::{Better, Figure};
+use crate::rounds::{Bench, Contender};
+
+/// Runs the benches whose ids begin with `only`.
+pub fn run(rounds: u32, only: &str) -> Result<Vec<Figure>> {
+    let wanted = |id: &str| id.starts_with(only);
+    let program = build()?;
+    let mut figures = Vec::new();
+    if ["js-seq", "js-1000", "js-1000-one"].into_iter().any(wanted) {
+        let ours = lockhouse(program.clone(), None)?;
+        figures.extend(browser::run(&ours, rounds)?.into_iter().filter(|figure| wanted(figure.id())));
+    }
+    if ["ws-64", "ws-64-oneway", "ws-mux", "server-handoff"].into_iter().any(wanted) {
+        let servers = Servers::start(program, pin()?)?;
+        for bench in servers.benches().into_iter().filter(|bench| wanted(bench.id)) {
+            figures.extend(bench.run(rounds)?);
+        }
+    }
+    Ok(figures)
+}
+
+/// Everything that is measured by the load generator.
+struct Servers {
+    ours: Server,
+    redis: Server,
+    postgres: Server,
+    etcd: Server,
+}
+
+impl Servers {
+    fn start(ours: PathBuf, cpu: usize) -> Result<Self> {
+        Ok(Self {
+            ours: lockhouse(ours, Some(cpu))?,
+            redis: redis(cpu)?,
+            postgres: postgres(cpu)?,
+            etcd: etcd(cpu)?,
+        })
+    }
+
+    fn benches(&self) -> [Bench<'_>; 4] {
+        let Self { ours, redis, postgres, etcd } = self;
+        let bench = |id, contenders| Bench { id, unit: "pairs/s", better: Better::Higher, contenders };
+        let separate = Plan::SEPARATE;
+        let oneway = Plan { unlock_answered: false, ..separate };
+        let one_connection = Plan { connections: 1, clients_each: 64, ..separate };
+        let one_name = Plan { one_name: true, ..separate };
+        let back_off = Plan { retry: Retry::BackOff, ..one_name };
+        [
+            bench(
+                "ws-64",
+                vec![
+                    contender::<Lockhouse>("lockhouse", ours, separate),
+                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(1.4),
+                    contender::<Postgres>("PostgreSQL advisory locks", postgres, separate),
+                    contender::<Etcd>("etcd v3lock", etcd, separate),
+                ],
+            ),
+            bench(
+                "ws-64-oneway",
+                vec![
+                    contender::<Lockhouse>("lockhouse", ours, oneway),
+                    contender::<Redis>("Redis 7, 64 connections", redis, separate).target(2.5),
+                    contender::<Redis>("Redis 7, 64 connections, unlock not awaited", redis, oneway),
+                ],
+            ),
+            bench(
+                "ws-mux",
+                vec![
+                    contender::<Lockhouse>("lockhouse", ours, one_connection),
+                    contender::<Redis>("Redis 7, one connection", redis, one_connection).target(1.5),
+                ],
+            ),
+            bench(
+                "server-handoff",
+                vec![
+                    contender::<Lockhouse>("lockhouse", ours, one_name),
+                    contender::<Postgres>("PostgreSQL advisory locks", postgres, one_name).target(3.0),
+                    contender::<Redis>("Redis 7, polling with back-off", redis, back_off).target(30.0),
+                    contender::<Etcd>("etcd v3lock", etcd, one_name).target(60.0),
+                    contender::<Redis>("Redis 7, polling at once", redis, one_name),
+                ],
+            ),
+        ]
+    }
+}
+
+fn contender<'a, C: Codec>(name: &'static str, server: &'a Server, plan: Plan) -> Contender<'a> {
+    Contender::new(name, move || slice::<C>(server, plan))
+}
+
+/// The real program, built with the optimisation that the library is measured with.
+fn build() -> Result<PathBuf> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/server");
+    let mut build = Command::new("cargo");
+    build
+        .args(["build", "--release", "-p", "lockhouse-server", "--bin", "lockhouse", "--target-dir"])
+        .arg(&target);
+    build
+        .current_dir(root())
+        .envs([("CARGO_PROFILE_RELEASE_LTO", "fat"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")]);
+    show(&build);
+    process::run(&mut build)?;
+    Ok(target.join("release/lockhouse"))
+}
+
+fn lockhouse(program: PathBuf, cpu: Option<usize>) -> Result<Server> {
+    Server::start(&Recipe {
+        name: "lockhouse",
+        program,
+        args: &["serve", "--listen", "127.0.0.1:{port}", "--drain", "0s"],
+        user: None,
+        prepare: None,
+        cpu,
+        stop_signal: Signal::TERM,
+    })
+}
+
+fn redis(cpu: usize) -> Result<Server> {
+    Server::start(&Recipe {
+        name: "redis",
+        program: program("redis-server", &[], "redis-server")?,
+        args: &[
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            "{folder}",
+        ],
+        user: None,
+        prepare: None,
+        cpu: Some(cpu),
+        stop_signal: Signal::TERM,
+    })
+}
+
+fn postgres(cpu: usize) -> Result<Server> {
+    let folders = ["/usr/lib/postgresql/15/bin"];
+    let postgres = program("postgres", &folders, "postgresql-15")?;
+    let initdb = program("initdb", &folders, "postgresql-15")?;
+    Server::start(&Recipe {
+        name: "postgres",
+        program: postgres,
+        args: &[
+            "-D",
+            "{folder}/data",
+            "-p",
+            "{port}",
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "max_connections=100",
+            "-c",
+            "unix_socket_directories=",
+        ],
+        // It refuses to run as root.
+        user: rustix::process::getuid().is_root().then_some("postgres"),
+        prepare: Some((initdb, &["-D", "{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"])),
+        cpu: Some(cpu),
+        stop_signal: Signal::INT,
+    })
+}
+
+fn etcd(cpu: usize) -> Result<Server> {
+    Server::start(&Recipe {
+        name: "etcd",
+        program: program("etcd", &[], "etcd-server")?,
+        args: &[
+            "--data-dir",
+            "{folder}/data",
+            "--log-level",
+            "error",
+            "--listen-client-urls",
+            "http://127.0.0.1:{port}",
+            "--advertise-client-urls",
+            "http://127.0.0.1:{port}",
+            "--listen-peer-urls",
+            "http://127.0.0.1:{other-port}",
+            "--initial-advertise-peer-urls",
+            "http://127.0.0.1:{other-port}",
+            "--initial-cluster",
+            "default=http://127.0.0.1:{other-port}",
+        ],
+        user: None,
+        prepare: None,
+        cpu: Some(cpu),
+        stop_signal: Signal::TERM,
+    })
+}
+
+/// Where the project is.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Puts this thread, which is the load generator, on one CPU, on which the servers will stay too: a wake-up across CPUs costs more
+/// than the work, and where the scheduler puts whom would be what is measured.
+fn pin() -> Result<usize> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let cpu =
+        (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).context("no CPU")?;
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(cpu);
+    rustix::thread::sched_setaffinity(None, &one)?;
+    eprintln!("load generator and servers run on CPU {cpu}");
+    Ok(cpu)
+}
