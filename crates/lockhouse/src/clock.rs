@@ -15,6 +15,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// The most that one tick adds, in milliseconds.
 const LONGEST_STEP_MS: u64 = 500;
 
+/// How far calendar and system clock may drift apart before that shows in what people are told.
+const CALENDAR_TOLERANCE_MS: u64 = 500;
+
 /// Time of one house, in milliseconds since its beginning.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -24,8 +27,10 @@ pub(crate) struct Clock {
     tick_ms: AtomicU64,
     /// System time at the last tick, to measure the next step by.
     system_ms: AtomicU64,
-    /// How far this clock lags behind the system's, through stalls.
+    /// How far this clock lags behind the system's, through stalls; valid while not ticking.
     lag_ms: AtomicU64,
+    /// When the system's clock was 0, in milliseconds since 1970.
+    origin_ms: AtomicU64,
 }
 
 /// Where time comes from.
@@ -54,6 +59,7 @@ impl Clock {
             tick_ms: AtomicU64::new(0),
             system_ms: AtomicU64::new(0),
             lag_ms: AtomicU64::new(0),
+            origin_ms: AtomicU64::new(0),
         }
     }
 
@@ -67,15 +73,16 @@ impl Clock {
         }
     }
 
-    /// When that was, or will be, by the calendar.
+    /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
+    /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`].
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
-        let (now, at) = (self.now().as_millis(), at.as_millis());
-        let wall = SystemTime::now();
-        if at <= now {
-            wall - Duration::from_millis(now - at)
-        } else {
-            wall + Duration::from_millis(at - now)
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let origin = (since_1970.as_millis() as u64).saturating_sub(self.system());
+        if origin.abs_diff(self.origin_ms.load(Ordering::Acquire)) > CALENDAR_TOLERANCE_MS {
+            self.origin_ms.store(origin, Ordering::Release);
         }
+        let ms = self.origin_ms.load(Ordering::Acquire) + self.lag() + at.as_millis();
+        SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
     }
 
     /// Ticking begins: time stands still between ticks from now on.
@@ -85,10 +92,10 @@ impl Clock {
         self.ticking.store(true, Ordering::Release);
     }
 
-    /// Ticking ends: time runs freely from the last tick on.
+    /// Ticking ends, with a last step: time runs freely from there on.
     pub(crate) fn stop_ticking(&self) {
-        let lag = self.system().saturating_sub(self.tick_ms.load(Ordering::Acquire));
-        self.lag_ms.store(lag, Ordering::Release);
+        self.tick();
+        self.lag_ms.store(self.lag(), Ordering::Release);
         self.ticking.store(false, Ordering::Release);
     }
 
@@ -97,6 +104,13 @@ impl Clock {
         let system = self.system();
         let step = system.saturating_sub(self.system_ms.swap(system, Ordering::AcqRel));
         self.tick_ms.fetch_add(step.min(LONGEST_STEP_MS), Ordering::AcqRel);
+    }
+
+    fn lag(&self) -> u64 {
+        if !self.ticking.load(Ordering::Acquire) {
+            return self.lag_ms.load(Ordering::Acquire);
+        }
+        self.system_ms.load(Ordering::Acquire).saturating_sub(self.tick_ms.load(Ordering::Acquire))
     }
 
     fn free_running(&self) -> u64 {
@@ -116,5 +130,26 @@ impl Clock {
         if let System::Manual(ms) = &self.system {
             ms.fetch_add(by_ms, Ordering::AcqRel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_told_as_the_same_time_whenever_one_asks() {
+        let clock = Clock::manual();
+        let at = clock.now();
+        let told = clock.wall(at);
+        clock.advance(120);
+        clock.start_ticking();
+        clock.advance(130);
+        clock.tick();
+        clock.advance(60);
+        assert_eq!(clock.wall(at), told);
+        clock.stop_ticking();
+        assert_eq!(clock.wall(at), told);
+        assert_eq!(clock.wall(clock.now()), told + Duration::from_millis(310));
     }
 }
