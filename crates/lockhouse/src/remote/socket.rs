@@ -82,7 +82,8 @@ where
         }
         let frame = CloseFrame { code: code.into(), reason: Utf8Bytes::default() };
         socket.send(Message::Close(Some(frame))).await?;
-        while socket.next().await.transpose()?.is_some() {}
+        // The answer, behind what the server had sent before.
+        while !matches!(socket.next().await.transpose()?, Some(Message::Close(_)) | None) {}
         Ok::<(), Error>(())
     };
     // The other side may have gone: the socket is dropped in any case.

@@ -32,21 +32,36 @@ impl ServerProcess {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    #[allow(dead_code, reason = "not every test that has a server needs more than its URL")]
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        format!("127.0.0.1:{}", self.port).parse().unwrap()
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
+    /// SIGSTOP; returns when no thread runs any more.
+    #[allow(dead_code, reason = "not every test that has a server stops it")]
+    pub(crate) fn stop(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+        let threads = || std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        while !threads().all(is_stopped) {
+            std::thread::yield_now();
+        }
+    }
+
     /// SIGKILL, and another server at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
         *self = Self::listen(&self.port, self.lease);
-    }
-
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
     }
 }
 

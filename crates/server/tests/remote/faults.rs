@@ -146,33 +146,34 @@ async fn a_client_that_is_cut_off_knows_of_its_loss_before_the_next_is_granted_a
 #[tokio::test]
 async fn after_kill_9_of_the_server_holders_are_told_and_the_pending_are_asked_anew_in_order() {
     let mut server = ServerProcess::start("10s");
-    let connection = connect(server.url()).await.unwrap();
+    let proxy = Proxy::new(server.address()).await;
+    let connection = connect(format!("http://{}", proxy.address)).await.unwrap();
     let agents = [(); 4].map(|()| connection.agent("a").unwrap());
     let held = agents[0].locks().request("n").await.unwrap();
-    let mut other = agents[0].locks().request("m").await.unwrap();
+    let other = agents[0].locks().request("m").await.unwrap();
     let pending = agents.each_ref().map(|agent| agent.locks().request("n"));
-    let pending = pending.map(|request| async { request.await.unwrap().fencing_token() });
-    let [first, second, third, fourth] = pending;
-    let steal = agents[0].locks().request("m").steal();
+    let [first, second, third, fourth] =
+        pending.map(|request| async { request.await.unwrap().fencing_token() });
     let kill = async {
         connection.query(None).await.unwrap();
-        // The steal reaches its socket, but nobody there answers it.
-        server.signal(rustix::process::Signal::STOP);
-        let steal = async { steal.await.unwrap_err() };
+        server.stop();
+        let sent = *proxy.to_server.borrow();
+        let steal = async { agents[0].locks().request("m").steal().await.unwrap_err() };
         let restart = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            // The steal reaches the server's socket, but nobody there reads it.
+            proxy.to_server.subscribe().wait_for(|now| *now > sent).await.unwrap();
             server.restart();
         };
-        let (stolen, ()) = tokio::join!(steal, restart);
+        let (stolen, ()) = tokio::join!(biased; steal, restart);
         assert_eq!(stolen, RequestError::OutcomeUnknown);
     };
     let order = async { tokio::join!(biased; first, second, third, fourth) };
     let ((first, second, third, fourth), ()) = tokio::join!(biased; order, kill);
     assert!(first < second && second < third && third < fourth);
     assert_eq!((held.lost().await, other.lost().await), (Loss::SessionEnded, Loss::SessionEnded));
-    assert_eq!(other.loss(), Some(Loss::SessionEnded));
-    other = agents[1].locks().request("m").await.unwrap();
-    assert_eq!(other.release().await, Ok(()));
+    assert_eq!(other.release().await, Err(Loss::SessionEnded));
+    let again = agents[1].locks().request("m").await.unwrap();
+    assert_eq!(again.release().await, Ok(()));
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Which way frames go.
@@ -20,6 +21,8 @@ pub(crate) enum Way {
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    /// The frames that went to the server, over all connections.
+    pub(crate) to_server: watch::Sender<usize>,
     cut: parking_lot::Mutex<CancellationToken>,
     refusing: Arc<std::sync::atomic::AtomicBool>,
 }
@@ -41,6 +44,7 @@ impl Proxy {
         let proxy = Arc::new(Self {
             address: listener.local_addr().unwrap(),
             connections: Arc::default(),
+            to_server: watch::Sender::new(0),
             cut: parking_lot::Mutex::default(),
             refusing: Arc::default(),
         });
@@ -75,21 +79,16 @@ impl Proxy {
         mut plan: Option<(Way, usize, bool)>,
     ) {
         loop {
-            let (mut client, _) = listener.accept().await.unwrap();
+            let (client, _) = listener.accept().await.unwrap();
             if self.refusing.load(Ordering::SeqCst) {
                 continue;
             }
             self.connections.fetch_add(1, Ordering::SeqCst);
-            let mut server = TcpStream::connect(server).await.unwrap();
+            // While the server is away, connections break at once.
+            let Ok(server) = TcpStream::connect(server).await else { continue };
             let cut = self.cut.lock().clone();
-            let plan = plan.take();
+            let forward = forward(client, server, plan.take(), self.to_server.clone());
             tokio::spawn(async move {
-                let forward = async {
-                    match plan {
-                        None => drop(copy_bidirectional(&mut client, &mut server).await),
-                        Some(plan) => forward_until(client, server, plan).await,
-                    }
-                };
                 tokio::select! {
                     () = forward => {}
                     () = cut.cancelled() => {}
@@ -99,19 +98,28 @@ impl Proxy {
     }
 }
 
-async fn forward_until(client: TcpStream, server: TcpStream, (way, frames, torn): (Way, usize, bool)) {
+async fn forward(
+    client: TcpStream,
+    server: TcpStream,
+    plan: Option<(Way, usize, bool)>,
+    to_server_count: watch::Sender<usize>,
+) {
+    let limit = |of| plan.filter(|(way, ..)| *way == of).map(|(_, frames, torn)| (frames, torn));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let (up, down) =
-        if way == Way::ToServer { (Some((frames, torn)), None) } else { (None, Some((frames, torn))) };
     tokio::select! {
-        () = pump(from_client, to_server, up) => {}
-        () = pump(from_server, to_client, down) => {}
+        () = pump(from_client, to_server, limit(Way::ToServer), Some(to_server_count)) => {}
+        () = pump(from_server, to_client, limit(Way::ToClient), None) => {}
     }
 }
 
 /// Forwards the head of HTTP and then frame by frame; returns at the end, or after so many frames.
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, limit: Option<(usize, bool)>) {
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    limit: Option<(usize, bool)>,
+    count: Option<watch::Sender<usize>>,
+) {
     let mut buffered = Vec::new();
     let mut frames = None;
     loop {
@@ -131,6 +139,9 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, limit: Option<(us
             let unit = if torn { &unit[..length / 2] } else { &unit };
             if to.write_all(unit).await.is_err() || is_last {
                 return;
+            }
+            if let Some(count) = count.as_ref().filter(|_| frames != Some(0)) {
+                count.send_modify(|count| *count += 1);
             }
         }
     }

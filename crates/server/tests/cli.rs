@@ -1,0 +1,446 @@
+//! The command line as real processes against a real server.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod process;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use process::ServerProcess;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `lockhouse` with these arguments, without anything of the environment that would change what it does.
+fn lockhouse(server: &ServerProcess, arguments: &[&str]) -> Command {
+    let mut command = bare(arguments);
+    command.env("LOCKHOUSE_URL", server.url());
+    command
+}
+
+fn bare(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env_remove("LOCKHOUSE_URL").env_remove("LOCKHOUSE_BUCKET");
+    command
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A command that holds `name` and has said so.
+fn holder(server: &ServerProcess, name: &str, script: &str) -> Child {
+    let script = format!("echo held; {script}");
+    let mut child = lockhouse(server, &["run", name, "--client-id", "holder", "--", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    read_line(&mut child, "held");
+    child
+}
+
+/// Reads the next line byte by byte, so that nothing behind it is lost.
+fn read_line(child: &mut Child, expected: &str) {
+    let out = child.stdout.as_mut().unwrap();
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while byte != *b"\n" {
+        assert_eq!(out.read(&mut byte).unwrap(), 1, "ended after {:?}", String::from_utf8_lossy(&line));
+        line.push(byte[0]);
+    }
+    assert_eq!(String::from_utf8(line).unwrap().trim_end(), expected);
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn list(server: &ServerProcess) -> serde_json::Value {
+    let output = lockhouse(server, &["ls", "--json"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(stdout(&output).matches('\n').count(), 1, "one line");
+    serde_json::from_str(stdout(&output)).unwrap()
+}
+
+/// Looks until that many requests wait.
+fn until_pending(server: &ServerProcess, count: usize) {
+    let begin = Instant::now();
+    let pending = |list: &serde_json::Value| {
+        list.as_array().unwrap().iter().filter(|entry| entry["state"] == "pending").count()
+    };
+    while pending(&list(server)) != count {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{count} never waited");
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    let server = ServerProcess::start("10s");
+    let run =
+        |script: &str| code(&lockhouse(&server, &["run", "n", "--", "sh", "-c", script]).output().unwrap());
+    assert_eq!(run("exit 0"), 0);
+    assert_eq!(run("exit 3"), 3);
+    assert_eq!(run("kill -9 $$"), 128 + 9);
+    let output = lockhouse(&server, &["run", "n", "--", "no-such-program"]).output().unwrap();
+    assert_eq!(code(&output), 127);
+    assert!(stderr(&output).starts_with("lockhouse: cannot run no-such-program: "), "{output:?}");
+    let output = lockhouse(&server, &["run", "n", "--", "/"]).output().unwrap();
+    assert_eq!(code(&output), 126);
+    assert_eq!(list(&server), serde_json::json!([]), "nothing is left behind");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_rule() {
+    let refused = |arguments: &[&str], rule: &str| {
+        let output = bare(arguments).output().unwrap();
+        assert_eq!(code(&output), 2, "{arguments:?}: {output:?}");
+        assert!(stderr(&output).contains(rule), "{arguments:?}: {}", stderr(&output));
+    };
+    refused(&["run", "-x", "--", "true"], "names that begin with \"-\" are reserved");
+    refused(&["run", "--shared", "-x", "--", "true"], "names that begin with \"-\" are reserved");
+    refused(&["run", "--name-json", "\"-x\"", "--", "true"], "a name that does not begin with \"-\"");
+    refused(&["run", "--name-json", "x", "--", "true"], "must be a JSON string");
+    refused(&["run", "n", "--steal", "--shared", "--", "true"], "cannot be used with");
+    refused(&["run", "n", "--steal", "--if-available", "--", "true"], "cannot be used with");
+    refused(&["run", "n", "--timeout", "5", "--", "true"], "a duration is written like");
+    refused(&["run", "n"], "<CMD>...");
+    refused(&["ls", "--url", "https://example.com"], "TLS is not supported yet");
+    refused(&["ls", "--url", "localhost:7420"], "begins with http://");
+    refused(&["ls", "--bucket", &"b".repeat(257)], "at most 256 bytes");
+}
+
+#[test]
+fn a_name_that_is_too_long_is_refused_with_the_rule() {
+    let server = ServerProcess::start("10s");
+    let output = lockhouse(&server, &["run", &"n".repeat(4097), "--", "true"]).output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert_eq!(stderr(&output), "lockhouse: name: 4097 units, but at most 4096 units are allowed\n");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_told_in_one_line_that_says_what_to_do() {
+    let mut server = ServerProcess::start("10s");
+    server.kill();
+    for arguments in [&["ls"][..], &["run", "n", "--", "true"]] {
+        let output = lockhouse(&server, arguments).output().unwrap();
+        assert_eq!(code(&output), 69, "{output:?}");
+        let line = stderr(&output);
+        assert!(line.starts_with(&format!("lockhouse: cannot reach {}: ", server.url())), "{line}");
+        assert!(line.ends_with(
+            "(start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL)\n"
+        ));
+        assert_eq!(line.matches('\n').count(), 1);
+    }
+}
+
+#[test]
+fn fifty_at_once_count_to_exactly_fifty() {
+    let server = ServerProcess::start("10s");
+    let folder = std::env::temp_dir().join(format!("lockhouse-count-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("f"), "0\n").unwrap();
+    let script = "n=$(cat f); sleep .01; echo $((n+1))>f";
+    let children: Vec<Child> = (0..50)
+        .map(|_| {
+            let mut command = lockhouse(&server, &["run", "c", "--", "sh", "-c", script]);
+            command.current_dir(&folder).spawn().unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((code(&output), stderr(&output)), (0, ""));
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("f")).unwrap().trim(), "50");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_not_granted_exits_with_75() {
+    let server = ServerProcess::start("10s");
+    let mut held = holder(&server, "n", "read _");
+    let output = lockhouse(&server, &["run", "n", "--if-available", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (75, ""));
+    assert_eq!(stderr(&output), "lockhouse: not available: held by \"holder\", 0 waiting\n");
+    let output =
+        lockhouse(&server, &["run", "n", "--timeout", "50ms", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (75, ""));
+    assert_eq!(stderr(&output), "lockhouse: timed out before the lock was granted\n");
+    drop(held.stdin.take());
+    held.wait().unwrap();
+    let output = lockhouse(&server, &["run", "n", "--if-available", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "ran\n"));
+}
+
+#[test]
+fn shared_holders_run_together_and_an_exclusive_one_waits_for_them() {
+    let server = ServerProcess::start("10s");
+    let shared = |script: &str| {
+        let mut child = lockhouse(&server, &["run", "n", "--shared", "--", "sh", "-c", script])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        read_line(&mut child, "held");
+        child
+    };
+    let (first, second) = (shared("echo held; read _"), shared("echo held; read _"));
+    let mut writer = lockhouse(&server, &["run", "n", "--", "echo", "wrote"]).spawn().unwrap();
+    until_pending(&server, 1);
+    assert!(writer.try_wait().unwrap().is_none());
+    for mut reader in [first, second] {
+        drop(reader.stdin.take());
+        reader.wait().unwrap();
+    }
+    let output = writer.wait_with_output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "wrote\n"));
+}
+
+#[test]
+fn the_command_finds_name_token_and_server_in_its_environment() {
+    let server = ServerProcess::start("10s");
+    let script = "echo $LOCKHOUSE_NAME $LOCKHOUSE_NAME_JSON $LOCKHOUSE_BUCKET $LOCKHOUSE_URL; echo $LOCKHOUSE_FENCING_TOKEN";
+    let run = || {
+        let output =
+            lockhouse(&server, &["run", "n", "--bucket", "b c", "--", "sh", "-c", script]).output().unwrap();
+        let text = stdout(&output).to_owned();
+        let (names, token) = text.trim_end().split_once('\n').unwrap();
+        assert_eq!(names, format!("n \"n\" b c {}", server.url()));
+        token.parse::<u64>().unwrap()
+    };
+    let first = run();
+    assert!(run() > first);
+}
+
+#[test]
+fn names_that_arguments_cannot_hold_are_given_as_json() {
+    let server = ServerProcess::start("10s");
+    let script = "echo ${LOCKHOUSE_NAME-none} $LOCKHOUSE_NAME_JSON; lockhouse ls --json";
+    let output = lockhouse(&server, &["run", "--name-json", r#""\ud800\u0000""#, "--", "sh", "-c", script])
+        .env("PATH", path_with_lockhouse())
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(text.starts_with("none \"\\ud800\\u0000\"\n[{"), "{output:?}");
+    assert!(text.contains(r#""name":"\ud800\u0000","#), "{text}");
+}
+
+fn path_with_lockhouse() -> String {
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_lockhouse")).parent().unwrap();
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn signals_are_passed_on_to_the_command() {
+    let server = ServerProcess::start("10s");
+    for (sent, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::USR1, 10)] {
+        let script =
+            format!("trap 'echo got {number}; exit 7' {number}; echo ready; while :; do sleep .02; done");
+        let mut child = holder(&server, "n", &script);
+        read_line(&mut child, "ready");
+        signal(&child, sent);
+        read_line(&mut child, &format!("got {number}"));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    }
+    let child = holder(&server, "n", "exec sleep 60");
+    signal(&child, Signal::TERM);
+    assert_eq!(code(&child.wait_with_output().unwrap()), 128 + 15);
+    assert_eq!(list(&server), serde_json::json!([]));
+}
+
+#[test]
+fn a_signal_ends_the_wait_and_leaves_the_queue() {
+    let server = ServerProcess::start("10s");
+    let mut held = holder(&server, "n", "read _");
+    let waiter = lockhouse(&server, &["run", "n", "--", "echo", "ran"]).spawn().unwrap();
+    until_pending(&server, 1);
+    signal(&waiter, Signal::INT);
+    let output = waiter.wait_with_output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (128 + 2, ""));
+    until_pending(&server, 0);
+    drop(held.stdin.take());
+    held.wait().unwrap();
+}
+
+#[test]
+fn a_waiter_that_is_killed_outright_lets_the_next_in() {
+    let server = ServerProcess::start("1s");
+    let mut held = holder(&server, "n", "read _");
+    let mut killed = lockhouse(&server, &["run", "n", "--", "true"]).spawn().unwrap();
+    until_pending(&server, 1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    drop(held.stdin.take());
+    held.wait().unwrap();
+    let output = lockhouse(&server, &["run", "n", "--", "echo", "ran"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "ran\n"));
+}
+
+/// A holder whose command says that it got SIGTERM.
+fn victim(server: &ServerProcess) -> Child {
+    let mut child =
+        holder(server, "n", "trap 'echo told; exit 0' 15; echo ready; while :; do sleep .02; done");
+    read_line(&mut child, "ready");
+    child
+}
+
+fn is_told_and_exits_with_76(mut child: Child, why: &str) {
+    read_line(&mut child, "told");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 76);
+    let line = format!("lockhouse: lost the lock \"n\" ({why}); the command got SIGTERM\n");
+    assert_eq!(stderr(&output), line);
+}
+
+#[test]
+fn a_steal_tells_the_command_and_exits_with_76() {
+    let server = ServerProcess::start("10s");
+    let victim = victim(&server);
+    let output = lockhouse(&server, &["run", "n", "--steal", "--", "echo", "mine"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
+    is_told_and_exits_with_76(victim, "stolen by another request");
+}
+
+#[test]
+fn a_server_that_was_killed_and_started_anew_knows_no_locks_and_the_command_is_told() {
+    let mut server = ServerProcess::start("10s");
+    let victim = victim(&server);
+    server.restart();
+    is_told_and_exits_with_76(victim, "the server knows nothing of its session any more");
+}
+
+#[test]
+fn a_server_that_stays_away_is_a_loss_when_the_lease_ends() {
+    let mut server = ServerProcess::start("1s");
+    let victim = victim(&server);
+    server.kill();
+    is_told_and_exits_with_76(victim, "expired");
+}
+
+#[test]
+fn a_client_that_was_stopped_for_longer_than_its_lease_tells_the_command() {
+    let server = ServerProcess::start("1s");
+    let victim = victim(&server);
+    signal(&victim, Signal::STOP);
+    let output = lockhouse(&server, &["run", "n", "--", "echo", "mine"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
+    signal(&victim, Signal::CONT);
+    is_told_and_exits_with_76(victim, "expired");
+}
+
+#[test]
+fn a_waiter_outlives_a_restart_of_the_server() {
+    let mut server = ServerProcess::start("10s");
+    let victim = victim(&server);
+    let waiter = lockhouse(&server, &["run", "n", "--", "echo", "ran"]).spawn().unwrap();
+    until_pending(&server, 1);
+    server.restart();
+    let output = waiter.wait_with_output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "ran\n"));
+    is_told_and_exits_with_76(victim, "the server knows nothing of its session any more");
+}
+
+#[test]
+fn ls_json_is_one_array_with_exactly_these_keys_in_this_order() {
+    let server = ServerProcess::start("10s");
+    let mut held = holder(&server, "n", "read _");
+    let mut waiter =
+        lockhouse(&server, &["run", "n", "--shared", "--client-id", "waiter", "--", "true"]).spawn().unwrap();
+    until_pending(&server, 1);
+    let output = lockhouse(&server, &["ls", "--json"]).output().unwrap();
+    let text = stdout(&output);
+    let instant = |key: &str, text: &str| {
+        let at = text.find(&format!("\"{key}\":\"")).unwrap() + key.len() + 4;
+        let instant = &text[at..at + 24];
+        humantime::parse_rfc3339(instant).unwrap();
+        instant.to_owned()
+    };
+    let (first, second) = text.trim_end().split_once("},").unwrap();
+    assert_eq!(
+        first,
+        format!(
+            r#"[{{"bucket":"default","name":"n","mode":"exclusive","kind":"web","state":"held","clientId":"holder","owner":null,"since":"{}","expiresAt":null,"place":null,"fencingToken":1"#,
+            instant("since", first)
+        )
+    );
+    assert_eq!(
+        second,
+        format!(
+            r#"{{"bucket":"default","name":"n","mode":"shared","kind":"web","state":"pending","clientId":"waiter","owner":null,"since":"{}","expiresAt":null,"place":1,"fencingToken":null}}]"#,
+            instant("since", second)
+        )
+    );
+    let output = lockhouse(&server, &["ls"]).output().unwrap();
+    let lines: Vec<Vec<&str>> = stdout(&output)
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
+        .collect();
+    assert_eq!(lines[0], ["NAME", "MODE", "STATE", "CLIENT", "AGE", "TOKEN"]);
+    assert_eq!(lines[1][..4], ["n", "exclusive", "held", "holder"]);
+    assert_eq!(lines[2][..4], ["n", "shared", "waits #1", "waiter"]);
+    let columns =
+        |line: &str| line.find("holder").or_else(|| line.find("waiter")).or_else(|| line.find("CLIENT"));
+    let at: Vec<_> = stdout(&output).lines().map(columns).collect();
+    assert!(at.windows(2).all(|pair| pair[0] == pair[1]), "aligned:\n{}", stdout(&output));
+    let output = lockhouse(&server, &["ls", "--bucket", "other"]).output().unwrap();
+    assert_eq!(stdout(&output), "nothing is held and nobody waits in bucket \"other\"\n");
+    drop(held.stdin.take());
+    held.wait().unwrap();
+    waiter.wait().unwrap();
+}
+
+#[test]
+fn ls_watch_tells_each_change_as_one_object_a_line() {
+    let server = ServerProcess::start("10s");
+    let mut held = holder(&server, "n", "read _");
+    let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || {
+        let object: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(object.as_object().unwrap().len(), 11, "{object}");
+        (object["state"].as_str().unwrap().to_owned(), object["clientId"].as_str().unwrap().to_owned())
+    };
+    let told = |state: &str, client: &str| (state.to_owned(), client.to_owned());
+    assert_eq!(next(), told("held", "holder"));
+    let mut waiter = lockhouse(&server, &["run", "n", "--client-id", "waiter", "--", "sh", "-c", "read _"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(next(), told("pending", "waiter"));
+    drop(held.stdin.take());
+    assert_eq!([next(), next()], [told("ended", "holder"), told("held", "waiter")]);
+    drop(waiter.stdin.take());
+    assert_eq!(next(), told("ended", "waiter"));
+    signal(&watch, Signal::TERM);
+    assert_eq!(watch.wait().unwrap().signal(), Some(15));
+    held.wait().unwrap();
+    waiter.wait().unwrap();
+}
+
+#[test]
+fn help_has_examples_for_every_command_and_completions_come_for_every_shell() {
+    for command in ["serve", "run", "ls", "completions"] {
+        let output = bare(&[command, "--help"]).output().unwrap();
+        let text = stdout(&output);
+        assert!(text.contains(&format!("Examples:\n  lockhouse {command}")), "{command}: {text}");
+    }
+    for (shell, sign) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef lockhouse"),
+        ("fish", "complete -c lockhouse"),
+        ("elvish", "edit:"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let output = bare(&["completions", shell]).output().unwrap();
+        assert_eq!(code(&output), 0);
+        assert!(stdout(&output).contains(sign), "{shell}");
+    }
+}
