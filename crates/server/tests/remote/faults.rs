@@ -145,7 +145,7 @@ async fn a_client_that_is_cut_off_knows_of_its_loss_before_the_next_is_granted_a
 
 #[tokio::test]
 async fn after_kill_9_of_the_server_holders_are_told_and_the_pending_are_asked_anew_in_order() {
-    let mut server = ServerProcess::start("10s");
+    let mut server = ServerProcess::start("10m");
     let proxy = Proxy::new(server.address()).await;
     let connection = connect(format!("http://{}", proxy.address)).await.unwrap();
     let agents = [(); 4].map(|()| connection.agent("a").unwrap());
