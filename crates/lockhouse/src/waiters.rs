@@ -44,6 +44,8 @@ impl std::fmt::Display for Loss {
     }
 }
 
+impl std::error::Error for Loss {}
+
 /// The waiting of one bucket. A cell belongs to the request that is in its slot; when the request ends, the cell is idle again.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
