@@ -23,6 +23,9 @@ pub(super) const KINDS: [(Acquire, bool); 6] = [
     (Acquire::Wait(Mode::Exclusive), true),
 ];
 
+/// Its place among the kinds.
+pub(super) const SHARED_IF_AVAILABLE: usize = 3;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Request {

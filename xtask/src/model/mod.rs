@@ -192,9 +192,7 @@ fn step(path: &Path, depth: usize, requests: u32, action: Action, visited: &Visi
     world.act(action)?;
     world.check()?;
     let new = visited.insert(world.key());
-    if new {
-        world.check_stale_commands()?;
-    }
+    world.try_out()?;
     Ok(new)
 }
 
