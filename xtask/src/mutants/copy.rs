@@ -10,7 +10,7 @@ use crate::tree;
 
 pub(crate) struct Copy {
     /// The project itself; only read.
-    root: PathBuf,
+    pub(crate) root: PathBuf,
     pub(crate) tree: PathBuf,
     pub(crate) target: PathBuf,
 }
