@@ -59,7 +59,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// What is counted.
 const MEASURED: Duration = Duration::from_millis(1000);
 /// How long clients may take to part.
-const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How long a server may take to be ready after it listens.
 const READY: Duration = Duration::from_secs(5);
@@ -67,8 +67,9 @@ const READY: Duration = Duration::from_secs(5);
 /// What the tasks of a slice share.
 struct Shared {
     plan: Plan,
-    /// Pairs done, by client.
+    /// Pairs done, by client; if all want the same name, only those after another client's.
     pairs: Vec<Cell<u64>>,
+    last_holder: Cell<usize>,
     stop: Cell<bool>,
     failure: RefCell<Option<anyhow::Error>>,
 }
@@ -82,7 +83,13 @@ pub(crate) fn slice<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
 async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let clients = plan.connections * plan.clients_each;
     let pairs = (0..clients).map(|_| Cell::new(0)).collect();
-    let shared = Rc::new(Shared { plan, pairs, stop: Cell::new(false), failure: RefCell::new(None) });
+    let shared = Rc::new(Shared {
+        plan,
+        pairs,
+        last_holder: Cell::new(usize::MAX),
+        stop: Cell::new(false),
+        failure: RefCell::new(None),
+    });
     let mut tasks = Vec::new();
     for (connection, names) in names(plan).into_iter().enumerate() {
         let (stream, codec) = connect_patiently::<C>(server.address, &names).await?;
@@ -97,11 +104,15 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let (wall, after) = (start.elapsed(), counts());
     let (server_cpu, client_cpu) = (server.cpu_ns()? - server_cpu, cpu::thread_ns() - client_cpu);
     shared.stop.set(true);
-    for task in tasks {
-        let abort = task.abort_handle();
-        if timeout(FAREWELL, task).await.is_err() {
-            abort.abort();
+    let aborts: Vec<_> = tasks.iter().map(tokio::task::JoinHandle::abort_handle).collect();
+    let all = async {
+        for task in tasks {
+            // A task that fails leaves its error behind.
+            _ = task.await;
         }
+    };
+    if timeout(FAREWELL, all).await.is_err() {
+        aborts.iter().for_each(tokio::task::AbortHandle::abort);
     }
     if let Some(failure) = shared.failure.take() {
         return Err(failure);
@@ -114,7 +125,7 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
         .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
     Ok(if plan.one_name {
-        sample.with(aside("unfairness", "max/min pairs per client", spread(&done)))
+        sample.with(aside("unfairness", "max/min per client", spread(&done)))
     } else {
         sample
     })
@@ -227,8 +238,13 @@ impl<C: Codec> Connection<C> {
     }
 
     fn done(&self, client: usize) {
-        let pairs = &self.shared.pairs[self.first + client];
-        pairs.set(pairs.get() + 1);
+        let client = self.first + client;
+        let last = self.shared.last_holder.replace(client);
+        // Who takes the lock again that he has just left, past all who wait, has handed nothing on.
+        if last != client || !self.shared.plan.one_name {
+            let pairs = &self.shared.pairs[client];
+            pairs.set(pairs.get() + 1);
+        }
     }
 
     async fn pause(&self, refusals: u32) {

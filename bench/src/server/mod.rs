@@ -59,7 +59,10 @@ impl Servers {
 
     fn benches(&self) -> [Bench<'_>; 4] {
         let Self { ours, redis, postgres, etcd } = self;
-        let bench = |id, contenders| Bench { id, unit: "pairs/s", better: Better::Higher, contenders };
+        let bench = |id, contenders| {
+            let unit = if id == "server-handoff" { "hand-offs/s" } else { "pairs/s" };
+            Bench { id, unit, better: Better::Higher, contenders }
+        };
         let separate = Plan::SEPARATE;
         let oneway = Plan { unlock_answered: false, ..separate };
         let one_connection = Plan { connections: 1, clients_each: 64, ..separate };
