@@ -52,7 +52,7 @@ pub use request::{Acquiring, Request};
 pub use snapshot::{Holder, LockInfo, Snapshot};
 pub use waiters::Loss;
 
-// The example of the README is compiled and run with the others.
-#[cfg(doctest)]
+// The examples of the README are compiled with the others; one of them needs the feature.
+#[cfg(all(doctest, feature = "remote"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
