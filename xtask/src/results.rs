@@ -70,8 +70,17 @@ pub(crate) fn read_junit(
     default: &str,
 ) -> Result<Vec<TestRun>> {
     let document = roxmltree::Document::parse(xml).context("not JUnit XML")?;
-    let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    let cases =
+        document.descendants().filter(|node| node.has_tag_name("testcase") && !was_not_asked_for(*node));
     Ok(cases.map(|case| read_case(case, &suite_of, default)).collect())
+}
+
+/// Node lists what its `--test-name-pattern` left out as skipped.
+fn was_not_asked_for(case: roxmltree::Node<'_, '_>) -> bool {
+    let skipped = case.children().find(|child| child.has_tag_name("skipped"));
+    skipped
+        .and_then(|skipped| skipped.attribute("message"))
+        .is_some_and(|why| why.contains("does not match pattern"))
 }
 
 fn read_case(
@@ -162,7 +171,8 @@ mod tests {
     #[test]
     fn junit_of_node_is_read_with_the_path_of_each_test() {
         let xml = r#"<testsuites><testcase name="top"/><testsuite name="window">
-            <testcase name="WL-001 x"/><testcase name="y"><skipped/></testcase></testsuite></testsuites>"#;
+            <testcase name="WL-001 x"/><testcase name="y"><skipped/></testcase>
+            <testcase name="z"><skipped message="test name does not match pattern"/></testcase></testsuite></testsuites>"#;
         let tests = read_junit(xml, |_| None, "js").unwrap();
         let expected =
             [run("js", "top", true), run("js", "window > WL-001 x", true), run("js", "window > y", false)];

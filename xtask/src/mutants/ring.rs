@@ -151,14 +151,15 @@ fn proof(command: &[&str], extra: &str) -> Plan {
 
 /// A test file of the client, with the client built in the copy, against the server as the project itself builds it: a bug of
 /// the client needs no other, and a server takes minutes to build. What follows the file sets variables that the tests
-/// read, such as `REALMS=window`.
+/// read, such as `REALMS=window`, or is an option of Node.
 fn javascript(copy: &Copy, words: &str) -> Plan {
     let mut client = Command::new("npm");
     client.args(["run", "build", "--prefix", "clients/js"]);
     let mut run = Command::new("node");
-    let (variables, files): (Vec<&str>, Vec<&str>) =
-        words.split_whitespace().partition(|word| word.contains('='));
-    run.arg("--test");
+    let (options, words): (Vec<&str>, Vec<&str>) =
+        words.split_whitespace().partition(|word| word.starts_with("--"));
+    let (variables, files): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.contains('='));
+    run.arg("--test").args(options);
     run.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
     run.env("LOCKHOUSE_BIN", tree::target(&copy.root).join("release/lockhouse"));
     let report = copy.target.join("mutant.xml");
