@@ -40,6 +40,6 @@ pub use command::{
 };
 pub use id::{AgentId, FencingToken, Instant, RequestId};
 pub use limits::Limits;
-pub use manager::{LockManager, Standing, Tenure};
+pub use manager::{LockManager, Standing};
 pub use name::{InvalidName, Name, NameBuf};
 pub use snapshot::{Entry, Snapshot, State};

@@ -7,6 +7,7 @@ use lockhouse_core::{AgentId, Command, NewAgent, Outcome};
 use crate::bucket::Shared;
 use crate::error::Quota;
 use crate::locks::{Backend, LockManager};
+use crate::wire::CLIENT_ID_BYTES;
 
 /// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its requests end, its
 /// locks are released. <https://w3c.github.io/web-locks/#agent-integration>
@@ -24,6 +25,9 @@ pub(crate) struct LocalAgent {
 
 impl Agent {
     pub(crate) fn join(bucket: Arc<Shared>, client_id: &str) -> Result<Self, Quota> {
+        if client_id.len() > CLIENT_ID_BYTES {
+            return Err(Quota::bytes("client_id", client_id.len(), CLIENT_ID_BYTES));
+        }
         let id = match bucket.handle(Command::Join(NewAgent::new(client_id))) {
             Outcome::Joined(id) => id,
             Outcome::Refused(refusal) => {

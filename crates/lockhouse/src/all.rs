@@ -64,7 +64,8 @@ impl RequestAll {
 
     async fn acquire(self) -> Result<Vec<LockGuard>, RequestError> {
         let names = in_order(self.names?);
-        let deadline = self.timeout.map(|timeout| tokio::time::Instant::now() + timeout);
+        // One beyond all time is none.
+        let deadline = self.timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
         let mut guards = Vec::with_capacity(names.len());
         for (name, mode) in &names {
             let mut request = self.locks.request(name).mode(*mode);

@@ -16,7 +16,7 @@ use lockhouse_core::{
     Standing,
 };
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::agent::Agent;
 use crate::error::Quota;
@@ -50,6 +50,8 @@ pub(crate) struct State {
     touched: bool,
     /// Who is to be woken once the mutex is free.
     wakers: Vec<Waker>,
+    /// Whose listeners are to be told then.
+    heard: Vec<Arc<Notify>>,
 }
 
 impl Bucket {
@@ -57,7 +59,7 @@ impl Bucket {
     ///
     /// # Errors
     ///
-    /// [`Quota`] if the bucket has as many agents as its limits allow.
+    /// [`Quota`] if the bucket has as many agents as its limits allow, or the label has more than 256 bytes.
     pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
         Agent::join(self.0.clone(), client_id)
     }
@@ -121,6 +123,7 @@ impl Shared {
             changed: None,
             touched: false,
             wakers: Vec::new(),
+            heard: Vec::new(),
         };
         Self { key, house, state: Mutex::new(state) }
     }
@@ -164,13 +167,15 @@ impl Shared {
         let waker = self.with(|state| {
             let now = self.house.clock.now();
             state.waiters.guard_dropped(request);
-            match state.manager.standing(request) {
+            let command = match state.manager.standing(request) {
                 // Its cell may be another's by now.
                 Standing::Ended => return None,
-                Standing::Pending => state.handle(now, Command::Abort { request }),
-                Standing::Held(_) => state.handle(now, Command::Release { request }),
+                Standing::Pending => Command::Abort { request },
+                Standing::Held(_) => Command::Release { request },
             };
-            state.waiters.forget(request)
+            let waker = state.waiters.forget(request);
+            state.handle(now, command);
+            waker
         });
         drop(waker);
     }
@@ -193,6 +198,9 @@ impl Shared {
 
     /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told.
     pub(crate) fn submit(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, command: Command<'_>) {
+        if may_bring_a_deadline(&command) {
+            self.remember_runtime();
+        }
         self.with(|state| {
             let outcome = state.handle(self.house.clock.now(), command);
             match outcome {
@@ -212,31 +220,44 @@ impl Shared {
     /// Ends an agent of this process, whose futures and guards then hear of it.
     pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
         self.with(|state| {
-            let State { manager, waiters, wakers, .. } = state;
-            manager.requests_of(agent).for_each(|request| wakers.extend(waiters.terminated(request)));
+            let State { manager, waiters, wakers, heard, .. } = state;
+            for request in manager.requests_of(agent) {
+                heard.extend(waiters.not_listened_to(request));
+                wakers.extend(waiters.forget(request));
+            }
             state.handle(self.house.clock.now(), Command::End { agent });
         });
     }
 
-    /// Runs under the mutex, then wakes whom it has left to be woken.
+    /// Runs under the mutex. Whom that wakes is woken after it, as a waker may come back for the mutex.
     #[inline]
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
         let has_first_deadline = !state.ticked && state.manager.next_timeout().is_some();
         state.ticked |= has_first_deadline;
-        if std::mem::take(&mut state.touched)
-            && let Some(changed) = &state.changed
-        {
+        let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };
+        let wakers = std::mem::take(&mut state.wakers);
+        let heard = std::mem::take(&mut state.heard);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        heard.iter().for_each(|heard| heard.notify_waiters());
+        if let Some(changed) = changed {
             changed.send_replace(());
         }
-        let wakers = std::mem::take(&mut state.wakers);
-        drop(state);
         if has_first_deadline {
-            self.house.watch_deadlines(Arc::downgrade(self));
+            self.house.watch_deadlines(self);
         }
-        wakers.into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// Lets the ticker run in this runtime, should a deadline come of what is asked for here.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub(crate) fn remember_runtime(&self) {
+        self.house.remember_runtime();
     }
 
     /// A tick of the lease clock; false if no deadline is left.
@@ -341,7 +362,9 @@ impl State {
             Effect::Granted { grant: Grant { request, token }, .. } => {
                 self.wakers.extend(self.waiters.granted(request, token));
             }
-            Effect::Lost { request, reason, .. } => self.waiters.lost(request, Loss::from(reason)),
+            Effect::Lost { request, reason, .. } => {
+                self.heard.extend(self.waiters.lost(request, Loss::from(reason)));
+            }
             // Agents of this process have no lease.
             Effect::AgentEnded { .. } => {}
         }
@@ -356,5 +379,13 @@ impl State {
             self.inboxes.resize(slot + 1, None);
         }
         self.inboxes[slot] = inbox;
+    }
+}
+
+fn may_bring_a_deadline(command: &Command<'_>) -> bool {
+    match command {
+        Command::Join(agent) => agent.lease_ms.is_some(),
+        Command::Request(request) => request.max_hold_ms.is_some(),
+        _ => false,
     }
 }

@@ -1,5 +1,7 @@
 //! Why a request failed: small closed enums that name the field, the value and the rule.
 
+use std::time::Duration;
+
 use lockhouse_core::{InvalidName, Mode, Refusal};
 
 use crate::snapshot::Holder;
@@ -111,15 +113,23 @@ impl Quota {
         Self { field: field.to_owned(), value: value.into(), rule: rule.into() }
     }
 
+    /// So many bytes where fewer are allowed.
+    pub(crate) fn bytes(field: &str, bytes: usize, limit: usize) -> Self {
+        Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
+    }
+
+    /// A longest hold that is none.
+    pub(crate) fn max_hold(max_hold: Duration) -> Self {
+        Self::new("max_hold", format!("{max_hold:?}"), "from 1 ms to 2^53 - 1 ms are allowed")
+    }
+
     /// The bound that a refusal of the core is about, if it is about one.
     pub(crate) fn of(refusal: &Refusal) -> Option<Self> {
         Some(match *refusal {
             Refusal::NameTooLong { units, limit } => {
                 Self::new("name", format!("{units} units"), format!("at most {limit} units are allowed"))
             }
-            Refusal::MetadataTooLong { bytes, limit } => {
-                Self::new("metadata", format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
-            }
+            Refusal::MetadataTooLong { bytes, limit } => Self::bytes("metadata", bytes, limit),
             Refusal::TooManyRequests { limit } => {
                 Self::new("agent", format!("{limit} requests and locks"), "it cannot have one more")
             }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use lockhouse_core::{Instant, Limits};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use crate::bucket::{Bucket, Shared};
 use crate::clock::{Clock, TICK};
@@ -60,6 +61,8 @@ struct Registry {
 struct Ticking {
     buckets: Vec<Weak<Shared>>,
     running: bool,
+    /// The latest runtime in which a lease or a longest hold was asked for.
+    runtime: Option<Handle>,
 }
 
 impl Default for House {
@@ -128,14 +131,27 @@ impl Inner {
         registry.buckets.remove(key);
     }
 
-    /// A bucket has got its first deadline.
+    /// Keeps the present runtime for the ticker: it may have to start where there is none, as in the drop of a guard.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub(crate) fn watch_deadlines(self: &Arc<Self>, bucket: Weak<Shared>) {
+    pub(crate) fn remember_runtime(&self) {
+        let present = Handle::current();
+        let displaced = self.ticking.lock().runtime.replace(present);
+        drop(displaced);
+    }
+
+    /// A bucket has got its first deadline.
+    pub(crate) fn watch_deadlines(self: &Arc<Self>, bucket: &Arc<Shared>) {
         let mut ticking = self.ticking.lock();
-        ticking.buckets.push(bucket);
+        let Some(runtime) = Handle::try_current().ok().or_else(|| ticking.runtime.clone()) else {
+            drop(ticking);
+            // Only a runtime's own drop of its tasks comes here; whoever uses the bucket next tries again.
+            bucket.ticker_is_gone();
+            return;
+        };
+        ticking.buckets.push(Arc::downgrade(bucket));
         let is_first = !std::mem::replace(&mut ticking.running, true);
         if is_first {
             self.clock.start_ticking();
@@ -143,7 +159,7 @@ impl Inner {
         drop(ticking);
         if is_first {
             // A runtime that is shutting down drops the task within this call, and with it takes the mutexes.
-            tokio::spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
+            runtime.spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
         }
     }
 

@@ -71,11 +71,15 @@ impl<'a> LocalRequest<'a> {
             metadata: self.options.as_ref().and_then(|options| options.metadata.as_deref()),
             max_hold_ms: self.options.as_ref().and_then(|options| options.max_hold).map(whole_millis),
         };
+        if request.max_hold_ms.is_some() {
+            agent.bucket.remember_runtime();
+        }
         match agent.bucket.request(&request, context.waker()) {
             Ok(Outcome::Granted(grant)) => Ok(Some(grant)),
             Ok(Outcome::Queued(request)) => {
-                let limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
-                self.waiting = Some(Waiting { request, limits });
+                // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
+                let waiting = self.waiting.insert(Waiting { request, limits: None });
+                waiting.limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
                 Ok(None)
             }
             Err(refusal) => Err(agent.refused(refusal)),

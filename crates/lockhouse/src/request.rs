@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockhouse_core::{Acquire, Mode, Name};
+use lockhouse_core::{Acquire, FencingToken, Mode, Name};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::error::{NotSupported, RequestError};
+use crate::error::{NotSupported, Quota, RequestError};
 use crate::guard::LockGuard;
-use crate::local::LocalRequest;
+use crate::local::{LocalRequest, whole_millis};
 use crate::locks::{Backend, LockManager, NameArg};
 #[cfg(feature = "remote")]
 use crate::remote::RemoteRequest;
@@ -87,8 +87,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lose the lock so long after its grant, in whole milliseconds, if it is still held then. Needs a tokio runtime with time
-    /// enabled.
+    /// Lose the lock so long after its grant, in whole milliseconds and at least one, if it is still held then.
+    ///
+    /// Needs a tokio runtime with time enabled, which watches the time. Should that runtime end before the lock does, whoever uses
+    /// the bucket next in another one takes over.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options().max_hold = Some(max_hold);
         self
@@ -133,7 +135,12 @@ impl<'a> Request<'a> {
                 return Err(RequestError::Aborted);
             }
         }
-        Ok((name, acquire))
+        match self.options.as_ref().and_then(|options| options.max_hold) {
+            Some(max_hold) if !(1..FencingToken::LIMIT).contains(&whole_millis(max_hold)) => {
+                Err(RequestError::Quota(Quota::max_hold(max_hold)))
+            }
+            _ => Ok((name, acquire)),
+        }
     }
 }
 

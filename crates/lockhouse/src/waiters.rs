@@ -124,24 +124,19 @@ impl Waiters {
         }
     }
 
-    /// The lock was lost.
-    pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) {
+    /// The lock was lost. Whoever listens is to be told once the mutex is free.
+    pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) -> Option<Arc<Notify>> {
         let lost = self.losses.entry(request.serial()).or_default();
         lost.reason = Some(reason);
-        if let Some(heard) = lost.heard.take() {
-            heard.notify_waiters();
-        }
         if let Some(Cell::Granted(token)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
             lost.undelivered = Some(token);
         }
+        lost.heard.take()
     }
 
-    /// The agent of the request, or lock, is about to end.
-    pub(crate) fn terminated(&mut self, request: RequestId) -> Option<Waker> {
-        if let Some(heard) = self.losses.remove(&request.serial()).and_then(|lost| lost.heard) {
-            heard.notify_waiters();
-        }
-        self.forget(request)
+    /// The agent of the lock is about to end. Whoever listens is to be told once the mutex is free.
+    pub(crate) fn not_listened_to(&mut self, request: RequestId) -> Option<Arc<Notify>> {
+        self.losses.remove(&request.serial()).and_then(|lost| lost.heard)
     }
 
     /// Nobody waits for this request any more, which has ended just now: before another can be in its slot.

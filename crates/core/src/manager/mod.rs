@@ -10,8 +10,6 @@ mod table;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-pub use table::Tenure;
-
 use arena::KEPT;
 use deadlines::Deadlines;
 use list::ByName;

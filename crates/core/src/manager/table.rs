@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 
 /// What ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tenure {
+pub(super) enum Tenure {
     /// The end of the agent in this slot (or of its task, by release).
     Agent(u32),
 }
