@@ -101,8 +101,8 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "core" => tests_of("lockhouse-core", filter),
         "library" => tests_of("lockhouse", filter),
         "server" => server(filter),
-        "oracle" => proof(&["oracle", "--commands", "100000", "--seed", "7"], filter),
-        "model" => proof(&["model", "--depth", "5"], filter),
+        "oracle" => proof("oracle", if filter.is_empty() { "--commands 100000 --seed 7" } else { filter }),
+        "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
             "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js FILE"
@@ -142,10 +142,10 @@ fn whole_build() -> Command {
     build
 }
 
-fn proof(command: &[&str], extra: &str) -> Plan {
+fn proof(command: &str, args: &str) -> Plan {
     let build = cargo(&["build", "--release", "--package", "xtask"]);
     let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
-    run.args(command).args(extra.split_whitespace());
+    run.arg(command).args(args.split_whitespace());
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
 }
 

@@ -1,0 +1,27 @@
+//! A planted bug that does not fit the code any more is found here, and not only when it is planted.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn every_planted_bug_still_applies() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut stale = Vec::new();
+    let mut patches = 0;
+    for entry in fs::read_dir(root.join("tests/mutants")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            patches += 1;
+            let check =
+                Command::new("git").args(["apply", "--check"]).arg(&path).current_dir(root).output().unwrap();
+            if !check.status.success() {
+                stale.push(format!("{}: {}", path.display(), String::from_utf8_lossy(&check.stderr).trim()));
+            }
+        }
+    }
+    assert!(patches >= 25, "only {patches} planted bugs");
+    assert!(stale.is_empty(), "make these patches anew (tests/mutants/README.md):\n{}", stale.join("\n"));
+}
