@@ -62,7 +62,7 @@ const MEASURED: Duration = Duration::from_millis(1000);
 /// What is counted at most, if some client has had nothing yet.
 const LONGEST: Duration = Duration::from_millis(2500);
 /// How long clients may take to part.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// How long a server may take to be ready after it listens.
 const READY: Duration = Duration::from_secs(5);
@@ -96,7 +96,8 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let mut tasks = Vec::new();
     for (connection, names) in names(plan).into_iter().enumerate() {
         let (stream, codec) = connect_patiently::<C>(server.address, &names).await?;
-        let task = Connection { first: connection * plan.clients_each, shared: shared.clone(), codec };
+        let task =
+            Connection { first: connection * plan.clients_each, shared: shared.clone(), codec, parted: 0 };
         tasks.push(tokio::task::spawn_local(task.run(stream)));
     }
     sleep(WARM_UP).await;
@@ -187,6 +188,8 @@ struct Connection<C> {
     first: usize,
     shared: Rc<Shared>,
     codec: C,
+    /// How many of its clients are done for good.
+    parted: usize,
 }
 
 impl<C: Codec> Connection<C> {
@@ -219,15 +222,17 @@ impl<C: Codec> Connection<C> {
                 }
             }
             input.drain(..used);
-            if self.shared.stop.get() {
+            refusals = if refused.is_some() { refusals + 1 } else { 0 };
+            if let Some(client) = refused {
+                if !self.shared.stop.get() {
+                    self.pause(refusals).await;
+                }
+                self.lock_again(client, &mut out);
+            }
+            if self.parted == self.shared.plan.clients_each {
                 self.codec.close(&mut out);
                 stream.write_all(&out).await?;
                 return Ok(stream.shutdown().await?);
-            }
-            refusals = if refused.is_some() { refusals + 1 } else { 0 };
-            if let Some(client) = refused {
-                self.pause(refusals).await;
-                self.codec.lock(client, &mut out);
             }
         }
     }
@@ -241,13 +246,22 @@ impl<C: Codec> Connection<C> {
             Event::Granted(client) => {
                 self.codec.unlock(client, false, out);
                 self.done(client);
-                self.codec.lock(client, out);
+                self.lock_again(client, out);
             }
             Event::Unlocked(client) => {
                 self.done(client);
-                self.codec.lock(client, out);
+                self.lock_again(client, out);
             }
             Event::Refused(_) => unreachable!("refusals are dealt with by the caller"),
+        }
+    }
+
+    /// The next pair, unless it is time to part: then the client ends without a lock.
+    fn lock_again(&mut self, client: usize, out: &mut Vec<u8>) {
+        if self.shared.stop.get() {
+            self.parted += 1;
+        } else {
+            self.codec.lock(client, out);
         }
     }
 
