@@ -27,6 +27,8 @@ pub struct Aside {
     pub suffix: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
+    /// Which way is up.
+    pub better: Better,
     /// The value.
     pub value: f64,
 }
@@ -66,7 +68,7 @@ impl Sample {
     /// The same with CPU time per pair beside it.
     #[must_use]
     pub fn with_cpu(self, ns_per_pair: f64) -> Self {
-        self.with(Aside { suffix: "cpu", unit: "CPU ns/pair", value: ns_per_pair })
+        self.with(Aside { suffix: "cpu", unit: "CPU ns/pair", better: Better::Lower, value: ns_per_pair })
     }
 
     /// The same with an aside.
@@ -112,7 +114,7 @@ impl Bench<'_> {
         figures
     }
 
-    /// Asides are compared as far as both sides have them; less is better in all of them.
+    /// Asides are compared as far as both sides have them.
     fn asides(&self, peer: &'static str, ours: &[Sample], theirs: &[Sample]) -> Vec<Figure> {
         let Some(first) = ours.first() else { return Vec::new() };
         let figure = |aside: &Aside| {
@@ -120,7 +122,7 @@ impl Bench<'_> {
                 |of: &[Sample]| of.iter().filter_map(|sample| value_of(sample, aside.suffix)).collect();
             let (ours, theirs): (Vec<f64>, Vec<f64>) = (values(ours), values(theirs));
             let id = format!("{}-{}", self.id, aside.suffix);
-            let figure = Figure::new(id, peer, aside.unit, Better::Lower, None);
+            let figure = Figure::new(id, peer, aside.unit, aside.better, None);
             (!theirs.is_empty()).then(|| figure.with_samples(ours, theirs))
         };
         first.asides.iter().filter_map(figure).collect()

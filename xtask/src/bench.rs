@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// How often ours and each peer are measured in turn
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
+    /// Only the rows whose id begins so
+    #[arg(long, value_name = "ID")]
+    only: Option<String>,
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -26,6 +29,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     command.args(&args.suite);
     if let Some(rounds) = args.rounds {
         command.arg("--rounds").arg(rounds.to_string());
+    }
+    if let Some(only) = &args.only {
+        command.arg("--only").arg(only);
     }
     if let Some(json) = &args.json {
         command.arg("--json").arg(json);

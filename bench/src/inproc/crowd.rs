@@ -73,7 +73,12 @@ fn cancelled<L: Locks>() -> Result<Sample> {
     drop((holder, waiters));
     let sample = Sample::of(ns as f64 / LEAVING as f64);
     Ok(match left_behind::<L>()? {
-        Some(names) => sample.with(Aside { suffix: "left-behind", unit: "names", value: names as f64 }),
+        Some(names) => sample.with(Aside {
+            suffix: "left-behind",
+            unit: "names",
+            better: Better::Lower,
+            value: names as f64,
+        }),
         None => sample,
     })
 }

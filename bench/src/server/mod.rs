@@ -60,7 +60,7 @@ impl Servers {
     fn benches(&self) -> [Bench<'_>; 4] {
         let Self { ours, redis, postgres, etcd } = self;
         let bench = |id, contenders| {
-            let unit = if id == "server-handoff" { "hand-offs/s" } else { "pairs/s" };
+            let unit = if id == "server-handoff" { "hand-offs/s" } else { "pairs/CPU s" };
             Bench { id, unit, better: Better::Higher, contenders }
         };
         let separate = Plan::SEPARATE;

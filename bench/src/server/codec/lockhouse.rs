@@ -1,12 +1,11 @@
 //! Ours: WebSocket text frames of `protocol/PROTOCOL.md`, sent and read without a library, as the peers' protocols are.
 
-use std::io::Write as _;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::net::TcpStream;
 
-use super::{Codec, Decoded, Event, exchange, find, leading_number};
+use super::{Codec, Decoded, Event, exchange, find, leading_number, put};
 
 /// A session with one agent.
 pub(crate) struct Lockhouse {
@@ -58,16 +57,22 @@ impl Codec for Lockhouse {
         self.last_id += 1;
         let id = self.last_id << CLIENT_BITS | client as u64;
         self.ids[client] = id;
-        self.begin("request");
-        // Writing to a Vec cannot fail.
-        _ = write!(self.text, r#","id":{id},"agent":1,"name":"{}"}}"#, self.names[client]);
+        self.begin(br#"{"type":"request","seq":"#);
+        let mut buffer = itoa::Buffer::new();
+        let id = buffer.format(id).as_bytes();
+        put(
+            &mut self.text,
+            &[br#","id":"#, id, br#","agent":1,"name":""#, self.names[client].as_bytes(), b"\"}"],
+        );
         frame(&self.text, out);
     }
 
     fn unlock(&mut self, client: usize, answered: bool, out: &mut Vec<u8>) {
-        self.begin("release");
-        let reply = if answered { r#","reply":true"# } else { "" };
-        _ = write!(self.text, r#","id":{}{reply}}}"#, self.ids[client]);
+        self.begin(br#"{"type":"release","seq":"#);
+        let mut buffer = itoa::Buffer::new();
+        let id = buffer.format(self.ids[client]).as_bytes();
+        let end: &[u8] = if answered { br#","reply":true}"# } else { b"}" };
+        put(&mut self.text, &[br#","id":"#, id, end]);
         frame(&self.text, out);
     }
 
@@ -103,13 +108,14 @@ impl Codec for Lockhouse {
 }
 
 impl Lockhouse {
-    fn begin(&mut self, kind: &str) {
+    fn begin(&mut self, head: &[u8]) {
         self.sent += 1;
         self.text.clear();
-        _ = write!(self.text, r#"{{"type":"{kind}","seq":{}"#, self.sent);
+        let mut buffer = itoa::Buffer::new();
+        put(&mut self.text, &[head, buffer.format(self.sent).as_bytes()]);
         if self.received - self.acknowledged >= ACK_AFTER {
             self.acknowledged = self.received;
-            _ = write!(self.text, r#","ack":{}"#, self.received);
+            put(&mut self.text, &[br#","ack":"#, buffer.format(self.received).as_bytes()]);
         }
     }
 }

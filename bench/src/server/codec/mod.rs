@@ -76,7 +76,12 @@ async fn exchange(
 
 /// Where `needle` begins.
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    memchr::memmem::find(haystack, needle)
+}
+
+/// Appends the parts, one after another.
+fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
 /// The number that begins here.

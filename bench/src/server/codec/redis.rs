@@ -7,15 +7,17 @@ use std::rc::Rc;
 use anyhow::{Result, bail, ensure};
 use tokio::net::TcpStream;
 
-use super::{Codec, Decoded, Event, exchange, find};
+use super::{Codec, Decoded, Event, exchange, find, put};
 
 const UNLOCK: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 /// One connection. Answers come in the order of the commands.
 pub(crate) struct Redis {
-    names: Rc<[String]>,
-    unlock: String,
+    /// As they stand in a command.
+    names: Vec<Vec<u8>>,
+    /// The beginning of the command that unlocks.
+    unlock: Vec<u8>,
     tokens: Vec<u64>,
     last_token: u64,
     /// What the answers to come are about: a client, and whether it asked for its lock.
@@ -39,32 +41,32 @@ impl Codec for Redis {
         let answer = String::from_utf8(exchange(stream, &load, both_lines).await?)?;
         let sha = answer.lines().nth(1).unwrap_or_default().to_owned();
         ensure!(sha.len() == 40, "SCRIPT LOAD said {answer:?}");
+        let unlock = format!("*5\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n$1\r\n1\r\n").into_bytes();
         let tokens = vec![0; names.len()];
-        Ok(Self { names, unlock: sha, tokens, last_token: 0, awaited: VecDeque::new() })
+        let names = names.iter().map(|name| format!("${}\r\n{name}\r\n", name.len()).into_bytes()).collect();
+        Ok(Self { names, unlock, tokens, last_token: 0, awaited: VecDeque::new() })
     }
 
     fn lock(&mut self, client: usize, out: &mut Vec<u8>) {
         self.last_token += 1;
         self.tokens[client] = self.last_token;
-        let name = &self.names[client];
-        _ = write!(
+        let token = hex(self.last_token);
+        put(
             out,
-            "*6\r\n$3\r\nSET\r\n${}\r\n{name}\r\n$16\r\n{:016x}\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n30000\r\n",
-            name.len(),
-            self.last_token
+            &[
+                b"*6\r\n$3\r\nSET\r\n",
+                &self.names[client],
+                b"$16\r\n",
+                &token,
+                b"\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n30000\r\n",
+            ],
         );
         self.awaited.push_back((client, Asked::Lock));
     }
 
     fn unlock(&mut self, client: usize, answered: bool, out: &mut Vec<u8>) {
-        let name = &self.names[client];
-        _ = write!(
-            out,
-            "*5\r\n$7\r\nEVALSHA\r\n$40\r\n{}\r\n$1\r\n1\r\n${}\r\n{name}\r\n$16\r\n{:016x}\r\n",
-            self.unlock,
-            name.len(),
-            self.tokens[client]
-        );
+        let token = hex(self.tokens[client]);
+        put(out, &[&self.unlock, &self.names[client], b"$16\r\n", &token, b"\r\n"]);
         self.awaited.push_back((client, if answered { Asked::Unlock } else { Asked::UnlockUnheard }));
     }
 
@@ -85,4 +87,9 @@ impl Codec for Redis {
 fn command(words: &[&str], out: &mut Vec<u8>) {
     _ = write!(out, "*{}\r\n", words.len());
     words.iter().for_each(|word| _ = write!(out, "${}\r\n{word}\r\n", word.len()));
+}
+
+/// Sixteen digits, so that all tokens are of one length.
+fn hex(token: u64) -> [u8; 16] {
+    std::array::from_fn(|digit| b"0123456789abcdef"[(token >> (60 - 4 * digit) & 15) as usize])
 }
