@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::results::{self, RingResult, TestRun, suite_of_package};
-use crate::{dist, shell, tree};
+use crate::{dist, shell, tree, verify};
 
 /// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
 pub(crate) struct Ring {
@@ -24,6 +24,7 @@ pub(crate) struct Ring {
 /// Every ring that `cargo xtask test` runs, in this order. The Rust ring builds whatever the later ones run.
 pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "dist", shows: "the committed client build is fresh", limit_s: 300, work: dist::ring },
+    Ring { name: "lint", shows: "format, lints and documentation", limit_s: 900, work: lint },
     Ring { name: "rust", shows: "unit, scenario, library and server tests", limit_s: 1800, work: rust },
     Ring { name: "doc", shows: "examples in the documentation", limit_s: 900, work: doctests },
     Ring {
@@ -126,6 +127,16 @@ const LOG_LINES_SHOWN: usize = 400;
 
 /// One profile and one set of features for everything that is built, so that CI builds once.
 pub(crate) const BUILD: [&str; 3] = ["--release", "--workspace", "--all-features"];
+
+fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let mut gates = verify::lints();
+    gates.push(("client", verify::client_check()));
+    let judged = gates.into_iter().map(|(name, mut gate)| {
+        let passed = run.logged(&mut gate)?.is_success();
+        Ok(TestRun { suite: "lint".to_owned(), name: name.to_owned(), passed })
+    });
+    judged.collect()
+}
 
 /// Builds the tests and, as integration tests need it, the server's binary; where nothing has changed this takes no time.
 fn build(run: &Run<'_>) -> Result<PathBuf> {

@@ -6,22 +6,12 @@ use crate::{Verdict, dist, shell, tree};
 
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
-    let lint_all =
-        ["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
-    let document =
-        ["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"];
+    let mut gates: Vec<Command> = lints().into_iter().map(|(_, gate)| gate).collect();
     let quick_tests =
         ["test", "--quiet", "--release", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask"];
-    let mut gates = vec![
-        cargo(&["fmt", "--all", "--check"]),
-        cargo(&lint_all),
-        with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings"),
-        with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"),
-    ];
+    gates.push(with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"));
     if root.join(dist::CLIENT).join("node_modules").is_dir() {
-        let mut check = Command::new("npm");
-        check.args(["run", "--silent", "check", "--prefix", dist::CLIENT]);
-        gates.push(check);
+        gates.push(client_check());
     } else {
         println!("{}: not checked, as its packages are not installed (npm ci)", dist::CLIENT);
     }
@@ -43,6 +33,43 @@ pub(crate) fn run() -> Verdict {
         }
     );
     Ok(broken.is_empty())
+}
+
+/// Format, lints and documentation of the Rust side, by name.
+pub(crate) fn lints() -> Vec<(&'static str, Command)> {
+    let format = ["fmt", "--all", "--check"];
+    let lint = [
+        "clippy",
+        "--quiet",
+        "--release",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let document = [
+        "doc",
+        "--quiet",
+        "--release",
+        "--workspace",
+        "--all-features",
+        "--no-deps",
+        "--document-private-items",
+    ];
+    vec![
+        ("format", cargo(&format)),
+        ("lints", cargo(&lint)),
+        ("documentation", with_env(cargo(&document), "RUSTDOCFLAGS", "-D warnings")),
+    ]
+}
+
+/// Format, lints and types of the JavaScript client.
+pub(crate) fn client_check() -> Command {
+    let mut check = Command::new("npm");
+    check.args(["run", "--silent", "check", "--prefix", dist::CLIENT]);
+    check
 }
 
 fn cargo(args: &[&str]) -> Command {
