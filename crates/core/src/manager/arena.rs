@@ -22,7 +22,7 @@ impl<T> Arena<T> {
 
     #[inline]
     pub(super) fn insert(&mut self, value: T) -> u32 {
-        // The bounds of the manager keep every slot number far below 2^32.
+        // Four billion entries would take more than 200 GB.
         self.slots.insert(value) as u32
     }
 

@@ -73,7 +73,12 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// From now on gives only tokens above `mark`: for a bucket that existed before.
+    ///
+    /// # Panics
+    ///
+    /// If `mark` is not below 2^53 - 1: no token would be left.
     pub fn continue_tokens_above(&mut self, mark: u64) {
+        assert!(mark < FencingToken::LIMIT - 1, "no token is left above {mark}");
         self.last_token = self.last_token.max(mark);
     }
 

@@ -1,4 +1,4 @@
-//! Guards, wakers and timers where there is no runtime, or another one than at first.
+//! What lies around the locks: runtimes, wakers, timers, watchers.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -86,4 +86,24 @@ fn a_label_of_more_than_256_bytes_is_refused() {
     bucket.agent(&"é".repeat(128)).unwrap();
     let refused = bucket.agent(&"é".repeat(129)).unwrap_err();
     assert_eq!(refused.to_string(), "client_id: 258 bytes, but at most 256 bytes are allowed");
+}
+
+#[tokio::test]
+async fn a_bucket_is_marked_as_changed_by_what_changes_it_and_by_nothing_else() {
+    let bucket = House::new().bucket("default");
+    let a = bucket.agent("a").unwrap();
+    let mut changed = bucket.changed();
+    let mut is_marked = move || {
+        let marked = changed.has_changed().unwrap();
+        changed.borrow_and_update();
+        marked
+    };
+    let held = a.locks().request("n").await.unwrap();
+    assert!(is_marked());
+    a.locks().query().await.unwrap();
+    assert!(!is_marked());
+    drop(held);
+    assert!(is_marked());
+    drop(a);
+    assert!(is_marked());
 }
