@@ -55,7 +55,13 @@ impl Serve {
     pub(super) fn run(self) -> ExitCode {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
         let color = io::stderr().is_terminal();
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(color).with_writer(io::stderr).init();
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(color)
+            // Where stderr is gone, a log line about that would panic, and nothing would be drained.
+            .log_internal_errors(false)
+            .with_writer(io::stderr)
+            .init();
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {

@@ -59,6 +59,32 @@ async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
     }
 }
 
+#[tokio::test]
+async fn a_server_whose_stderr_is_gone_still_drains() {
+    let arguments = ["serve", "--listen", "127.0.0.1:0"];
+    let (mut child, address) = start(lockhouse(&arguments).env("RUST_LOG", "lockhouse_server=debug"));
+    drop(child.stderr.take());
+    let mut client = Client::hello(address, "").await;
+    client.join(1).await;
+    client.request(1, 1, "n").await;
+    client.granted(1).await;
+    signal(&child, "-TERM");
+    assert_eq!(client.next().await, json!({"type": "closing", "reason": "shutdown"}));
+    client.release(1).await;
+    assert_eq!(client.closed().await, 1012);
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn logs_have_no_colours_where_stderr_is_no_terminal() {
+    let arguments = ["serve", "--listen", "127.0.0.1:0"];
+    let (child, _) = start(lockhouse(&arguments).env("RUST_LOG", "debug").env("CLICOLOR_FORCE", "1"));
+    signal(&child, "-TERM");
+    let logs = child.wait_with_output().unwrap().stderr;
+    assert!(!logs.is_empty() && !logs.contains(&0x1B), "{}", String::from_utf8_lossy(&logs));
+}
+
 #[test]
 fn the_environment_names_the_address_and_the_option_goes_before_it() {
     let (mut child, address) = start(lockhouse(&["serve"]).env("LOCKHOUSE_LISTEN", "127.0.0.2:0"));
