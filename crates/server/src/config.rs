@@ -103,8 +103,11 @@ pub(crate) const RESEND_FRAMES: usize = 16_384;
 /// Bytes of numbered frames that wait for their acknowledgement.
 pub(crate) const RESEND_BYTES: usize = 4 << 20;
 
-/// While more bytes than this wait to be written, nothing is read from the client.
+/// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
+
+/// Bytes of frames that are read meanwhile, in search of pongs, and carried out later.
+pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
 
 /// Notices of a bucket that wait for a session to take them.
 pub(crate) const INBOX_NOTICES: usize = 2 * RESEND_FRAMES;

@@ -1,5 +1,6 @@
 //! One WebSocket: reading and writing at once, and parting with last words.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use lockhouse::wire::{Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
+use lockhouse::wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -17,13 +18,16 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::outbound::Outbox;
-use crate::config::{FAREWELL_TIMEOUT, OUTBOX_HIGH_WATER_BYTES, WRITE_TIMEOUT};
+use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_TIMEOUT};
 
 /// An open WebSocket.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     unflushed: bool,
+    /// What was read while too much waited to be written, other than pongs.
+    held_back: VecDeque<Incoming>,
+    held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
@@ -79,7 +83,7 @@ impl Connection {
             .read_buffer_size(8 << 10)
             .write_buffer_size(32 << 10);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        Self { socket, unflushed: false, stalled: None }
+        Self { socket, unflushed: false, held_back: VecDeque::new(), held_back_bytes: 0, stalled: None }
     }
 
     /// Writes what is in the outbox, and waits for something to come.
@@ -93,14 +97,18 @@ impl Connection {
                 return Poll::Ready(failed);
             }
             // A client that takes nothing cannot make us keep ever more answers for it.
-            if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES { Poll::Pending } else { self.poll_read(context) }
+            if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
+                self.poll_pong(context)
+            } else {
+                self.poll_held_back_or_read(context)
+            }
         })
         .await
     }
 
     /// What has come already.
     pub(crate) async fn next_ready(&mut self) -> Option<Incoming> {
-        poll_fn(|context| match self.poll_read(context) {
+        poll_fn(|context| match self.poll_held_back_or_read(context) {
             Poll::Ready(incoming) => Poll::Ready(Some(incoming)),
             Poll::Pending => Poll::Ready(None),
         })
@@ -183,6 +191,31 @@ impl Connection {
         Poll::Ready(Ok(false))
     }
 
+    /// Looks ahead for a pong: it takes no answer, and the lease does not wait until the client has read all others.
+    fn poll_pong(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        while self.held_back_bytes < HELD_BACK_BYTES
+            && !self.held_back.back().is_some_and(Incoming::ends_the_connection)
+        {
+            let incoming = ready!(self.poll_read(context));
+            if incoming.is_pong() {
+                return Poll::Ready(incoming);
+            }
+            self.held_back_bytes += incoming.held_bytes();
+            self.held_back.push_back(incoming);
+        }
+        Poll::Pending
+    }
+
+    fn poll_held_back_or_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        match self.held_back.pop_front() {
+            Some(incoming) => {
+                self.held_back_bytes -= incoming.held_bytes();
+                Poll::Ready(incoming)
+            }
+            None => self.poll_read(context),
+        }
+    }
+
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         loop {
             let message = match ready!(self.socket.poll_next_unpin(context)) {
@@ -197,6 +230,28 @@ impl Connection {
                 // Pings of the WebSocket itself are answered by the library, and prove nothing.
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
             });
+        }
+    }
+}
+
+impl Incoming {
+    fn is_pong(&self) -> bool {
+        let Self::Text(text) = self else { return false };
+        matches!(
+            Envelope::<ClientFrame<'_>>::parse(text),
+            Ok(Envelope { frame: ClientFrame::Pong { .. }, .. })
+        )
+    }
+
+    fn ends_the_connection(&self) -> bool {
+        !matches!(self, Self::Text(_))
+    }
+
+    /// What it counts for while it is held back; a short frame has its costs, too.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len() + size_of::<Self>(),
+            _ => size_of::<Self>(),
         }
     }
 }

@@ -169,15 +169,17 @@ impl Session {
             if let Some(parting) = self.judge(verdict) {
                 return parting;
             }
+            // In this order, so that no crowd of frames keeps the heart from beating.
             let verdict = tokio::select! {
-                incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
-                () = self.port.ready() => Verdict::GoOn,
+                biased;
                 _ = heartbeat.tick() => self.beat(),
                 attach = self.registration.next() => match self.accept(attach) {
                     Some(next) => return Parting::Replaced(Box::new(next)),
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
+                incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
+                () = self.port.ready() => Verdict::GoOn,
                 () = self.watches.due() => self.look_again(),
             };
             if let Some(parting) = self.judge(verdict) {
@@ -244,7 +246,7 @@ impl Session {
             limits: WIRE_LIMITS,
         };
         let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
-        self.outbound.push_unnumbered(text);
+        self.outbound.push_first(text);
         self.told_received = self.received;
     }
 
@@ -255,14 +257,17 @@ impl Session {
         heartbeat
     }
 
-    /// Pings, unless the client has not even taken what was written before.
+    /// Pings, ahead of all that waits, unless the ping before has not even been written.
     fn beat(&mut self) -> Verdict {
-        if self.outbound.outbox.is_empty() {
-            self.pings += 1;
-            let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
-            self.outbound.push_unnumbered(Envelope { ack: self.received, frame }.to_text());
-            self.told_received = self.received;
+        if self.outbound.outbox.has_first() {
+            return Verdict::GoOn;
         }
+        // What it overtakes may bear an older acknowledgement, and none may come after a later one.
+        let ack = if self.outbound.outbox.is_empty() { self.received } else { 0 };
+        self.told_received = self.told_received.max(ack);
+        self.pings += 1;
+        let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
+        self.outbound.push_first(Envelope { ack, frame }.to_text());
         Verdict::GoOn
     }
 

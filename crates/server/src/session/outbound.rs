@@ -24,6 +24,8 @@ pub(super) struct Outbound {
 /// Frames on their way into a connection, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
+    /// What goes before all others: the `welcome`, and later a ping.
+    first: Option<Utf8Bytes>,
     frames: VecDeque<Utf8Bytes>,
     bytes: usize,
 }
@@ -55,6 +57,13 @@ impl Outbound {
     pub(super) fn push_unnumbered(&mut self, text: impl Into<Utf8Bytes>) {
         if self.attached {
             self.outbox.push(text.into());
+        }
+    }
+
+    /// As [`Outbound::push_unnumbered`], but before all that waits. At most one frame can wait so.
+    pub(super) fn push_first(&mut self, text: impl Into<Utf8Bytes>) {
+        if self.attached {
+            self.outbox.bytes += self.outbox.first.insert(text.into()).len();
         }
     }
 
@@ -113,13 +122,18 @@ impl Outbox {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Utf8Bytes> {
-        let text = self.frames.pop_front()?;
+        let text = self.first.take().or_else(|| self.frames.pop_front())?;
         self.bytes -= text.len();
         Some(text)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.first.is_none() && self.frames.is_empty()
+    }
+
+    /// Whether a frame waits that goes before all others.
+    pub(crate) fn has_first(&self) -> bool {
+        self.first.is_some()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -165,6 +179,19 @@ mod tests {
         assert_eq!(outbound.resume(1), Err(BadAck { low: 2, high: 3 }));
         assert_eq!(outbound.acknowledge(3), Ok(()));
         assert_eq!(outbound.unacknowledged_bytes, 0);
+    }
+
+    #[test]
+    fn what_goes_first_overtakes_what_waits() {
+        let mut outbound = Outbound::default();
+        outbound.push_first("nobody is there");
+        outbound.resume(0).unwrap();
+        outbound.push_unnumbered("a");
+        outbound.push_first("b");
+        assert!(outbound.outbox.has_first());
+        assert_eq!(outbound.outbox.bytes(), 2);
+        assert_eq!(texts(&mut outbound.outbox), ["b", "a"]);
+        assert!(outbound.outbox.is_empty() && !outbound.outbox.has_first());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
 
 use crate::support::{Client, TestServer, config};
 
@@ -160,12 +161,42 @@ async fn pings_count_up_and_tell_the_highest_answer() {
     let mut client = server.client().await;
     let mut answered = 0;
     for n in 1..=4 {
-        let message = futures_util::StreamExt::next(&mut client.socket).await.unwrap().unwrap();
-        let ping: serde_json::Value = serde_json::from_str(message.to_text().unwrap()).unwrap();
+        let message = client.socket.next().await.unwrap().unwrap();
+        let ping: Value = serde_json::from_str(message.to_text().unwrap()).unwrap();
         assert_eq!(ping, json!({"type": "ping", "n": n, "answered": answered}));
         if n != 2 {
             client.send(json!({"type": "pong", "n": n})).await;
             answered = n;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_client_that_answers_pings_keeps_its_locks() {
+    let server = TestServer::with(config(1_000)).await;
+    let mut busy = holder(&server).await;
+    // One snapshot has two megabytes, and all that is asked for at once more than fits between server and client.
+    for id in 2..500 {
+        busy.request(id, 1, &format!("{id}{}", "n".repeat(4000))).await;
+        busy.granted(id).await;
+    }
+    let begin = Instant::now();
+    for id in 500..506 {
+        busy.send(json!({"type": "query", "id": id})).await;
+    }
+    let mut id = 506;
+    while begin.elapsed() < Duration::from_secs(3) {
+        let message = busy.socket.next().await.unwrap().unwrap();
+        let text = message.to_text().unwrap();
+        if text.starts_with(r#"{"type":"ping""#) {
+            let ping: Value = serde_json::from_str(text).unwrap();
+            busy.send(json!({"type": "pong", "n": ping["n"]})).await;
+            continue;
+        }
+        assert!(text.starts_with(r#"{"type":"snapshot""#), "{text}");
+        if !text.ends_with(r#""more":true}"#) {
+            busy.send(json!({"type": "query", "id": id})).await;
+            id += 1;
         }
     }
 }
