@@ -88,8 +88,8 @@ pub(crate) const AGENTS_PER_SESSION: usize = 1024;
 /// Requests and locks of an agent at once.
 pub(crate) const REQUESTS_PER_AGENT: u32 = 100_000;
 
-/// Requests and locks of a session at once.
-pub(crate) const REQUESTS_PER_SESSION: usize = 500_000;
+/// Requests and locks of a session at once: those of one agent, as every one of them may be granted, and lost, in one moment.
+pub(crate) const REQUESTS_PER_SESSION: usize = REQUESTS_PER_AGENT as usize;
 
 /// Watches of a connection at once.
 pub(crate) const WATCHES_PER_SESSION: usize = 16;
@@ -97,11 +97,18 @@ pub(crate) const WATCHES_PER_SESSION: usize = 16;
 /// Changes within this time are told of by one snapshot of a watch.
 pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 
-/// Numbered frames that wait for their acknowledgement.
-pub(crate) const RESEND_FRAMES: usize = 16_384;
+/// What a session may be told at once without having asked: a grant and a loss of each request, and the end of each agent.
+const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
-/// Bytes of numbered frames that wait for their acknowledgement.
-pub(crate) const RESEND_BYTES: usize = 4 << 20;
+/// No such frame is longer.
+pub(crate) const UNASKED_FRAME_BYTES: usize = 104;
+
+/// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
+/// dropped, and this much more.
+pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 16_384;
+
+/// Bytes of numbered frames that wait for their acknowledgement, counted alike.
+pub(crate) const RESEND_BYTES: usize = UNASKED_FRAMES * UNASKED_FRAME_BYTES + (4 << 20);
 
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
@@ -109,8 +116,8 @@ pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
 /// Bytes of frames that are read meanwhile, in search of pongs, and carried out later.
 pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
 
-/// Notices of a bucket that wait for a session to take them.
-pub(crate) const INBOX_NOTICES: usize = 2 * RESEND_FRAMES;
+/// Notices of a bucket that wait for a session to take them. A session takes the answer to each question at once.
+pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 
 /// Messages that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;

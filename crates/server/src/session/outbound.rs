@@ -143,7 +143,11 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use lockhouse::core::FencingToken;
+    use lockhouse::wire::{EndedReason, LostReason};
+
     use super::*;
+    use crate::config::UNASKED_FRAME_BYTES;
 
     fn released(id: u64) -> Event<'static> {
         Event::Released { id, held: true }
@@ -192,6 +196,19 @@ mod tests {
         assert_eq!(outbound.outbox.bytes(), 2);
         assert_eq!(texts(&mut outbound.outbox), ["b", "a"]);
         assert!(outbound.outbox.is_empty() && !outbound.outbox.has_first());
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_short() {
+        const HIGHEST: u64 = (1 << 53) - 1;
+        for event in [
+            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST) },
+            Event::Lost { id: HIGHEST, reason: LostReason::Expired },
+            Event::Ended { agent: HIGHEST, reason: EndedReason::Expired },
+        ] {
+            let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
+            assert!(text.len() <= UNASKED_FRAME_BYTES, "{} bytes: {text}", text.len());
+        }
     }
 
     #[test]

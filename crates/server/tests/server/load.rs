@@ -2,35 +2,89 @@
 
 use std::time::Duration;
 
+use futures_util::SinkExt;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::{Client, TestServer, config};
 
 #[tokio::test]
 async fn a_client_that_acknowledges_nothing_is_dropped_at_the_bound() {
     let server = TestServer::start().await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    for id in 1..=8 {
+        // So that a refusal, which names the holders, is long.
+        let metadata = "m".repeat(1024);
+        holder.call(json!({"type": "request", "id": id, "agent": 1, "name": "n", "mode": "shared", "metadata": metadata})).await;
+        holder.granted(id).await;
+    }
     let mut client = server.client().await;
     client.join(1).await;
-    for id in 1..=16_385 {
-        client.call(json!({"type": "release", "id": id, "reply": true})).await;
-        if id % 1000 == 0 {
-            // Both sides may otherwise wait for each other to read.
-            while client.received + 1000 < id {
-                client.next().await;
-            }
-        }
-    }
-    loop {
+    let (mut bytes, mut id) = (0, 0);
+    let fatal = loop {
+        id += 1;
+        client.call(json!({"type": "request", "id": id, "agent": 1, "name": "n", "ifAvailable": true})).await;
         let frame = client.next().await;
         if frame["type"] == "fatal" {
-            assert_eq!(frame["code"], "slow_reader");
-            break;
+            break frame;
+        }
+        assert_eq!(frame["type"], "refused");
+        bytes += frame.to_string().len();
+    };
+    assert_eq!(fatal["code"], "slow_reader");
+    assert!((20 << 20..30 << 20).contains(&bytes), "{bytes} bytes");
+    assert_eq!(client.closed().await, 4429);
+    drop(holder.try_send(json!({"type": "bye"})).await);
+    server.is_empty_within(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_one_session_is_granted_at_once() {
+    const CROWD: u64 = 40_000;
+    let server = TestServer::start().await;
+    let (mut holder, mut crowd) = (server.client().await, server.client().await);
+    holder.join(1).await;
+    crowd.join(1).await;
+    holder.request(1, 1, "n").await;
+    holder.granted(1).await;
+    for id in 1..=CROWD {
+        let frame =
+            json!({"type": "request", "seq": id + 1, "id": id, "agent": 1, "name": "n", "mode": "shared"});
+        crowd.socket.feed(Message::text(frame.to_string())).await.unwrap();
+    }
+    // It is answered after all that came before it.
+    crowd.send(json!({"type": "query", "id": CROWD + 1, "name": "other"})).await;
+    assert_eq!(crowd.next().await["type"], "snapshot");
+    holder.release(1).await;
+    for id in 1..=CROWD {
+        crowd.granted(id).await;
+        if id % 64 == 0 {
+            crowd.send(json!({"type": "ack", "ack": id})).await;
         }
     }
-    assert_eq!(client.closed().await, 4429);
-    server.is_empty_within(Duration::from_secs(5)).await;
+    crowd.send(json!({"type": "query", "id": CROWD + 2, "name": "other"})).await;
+    assert_eq!(crowd.next().await["type"], "snapshot");
+}
+
+#[tokio::test]
+async fn a_session_has_as_many_requests_as_it_was_told() {
+    let server = TestServer::start().await;
+    let mut client = server.client().await;
+    let limit = client.welcome["limits"]["requestsPerAgent"].as_u64().unwrap();
+    client.join(1).await;
+    client.join(2).await;
+    client.request(1, 1, "n").await;
+    client.granted(1).await;
+    for id in 2..=limit + 1 {
+        let frame = json!({"type": "request", "seq": id + 2, "id": id, "agent": id % 2 + 1, "name": "n"});
+        client.socket.feed(Message::text(frame.to_string())).await.unwrap();
+    }
+    client.socket.flush().await.unwrap();
+    let error = client.next().await;
+    assert_eq!((&error["code"], &error["id"]), (&json!("quota_exceeded"), &json!(limit + 1)), "{error}");
 }
 
 #[tokio::test]
