@@ -193,10 +193,15 @@ impl Server {
         }
     }
 
-    async fn drain(&self) {
-        tracing::info!(drain = ?self.config.drain, "stopping: nothing is granted any more");
+    /// The step to [`Phase::Draining`]. A bucket that comes after it is closed by the session that it is made for.
+    pub(crate) fn stop_granting(&self) {
         self.phase.send_replace(Phase::Draining);
         self.house.buckets().iter().for_each(lockhouse::Bucket::close);
+    }
+
+    async fn drain(&self) {
+        tracing::info!(drain = ?self.config.drain, "stopping: nothing is granted any more");
+        self.stop_granting();
         let released = async {
             while self.house.buckets().iter().any(lockhouse::Bucket::has_held) {
                 sleep(DRAIN_CHECK).await;

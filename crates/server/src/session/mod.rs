@@ -45,9 +45,11 @@ const TRY_AGAIN_LATER: u16 = 1013;
 /// A session, owned by its task.
 pub(crate) struct Session {
     server: Arc<Server>,
+    /// Stands before the registration, and so is dropped first: once a resume finds that the session is gone, and is told so,
+    /// its agents have ended.
+    port: Port,
     registration: Registration,
     phase: watch::Receiver<Phase>,
-    port: Port,
     /// The agent whose lease is the session's.
     lease_agent: Option<AgentId>,
     table: Table,
@@ -96,25 +98,30 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
         }
     }
     let refuse = |code, reason| Farewell::new(Outbox::default(), code, reason);
-    if server.phase() != Phase::Running {
+    let phase = server.phases();
+    if *phase.borrow() != Phase::Running {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    match Session::begin(server, scope) {
+    match Session::begin(server, scope, phase) {
         Some(session) => session.run(connection).await,
         None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
     }
 }
 
 impl Session {
-    /// None if the server or the bucket is full.
-    fn begin(server: Arc<Server>, scope: BucketKey) -> Option<Self> {
+    /// None if the server or the bucket is full. What the phase becomes after `phase` was taken, the session will hear.
+    fn begin(server: Arc<Server>, scope: BucketKey, phase: watch::Receiver<Phase>) -> Option<Self> {
         let registration = server.sessions.register(scope.clone())?;
         let port = server.house.bucket(scope).port(INBOX_NOTICES);
+        // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
+        if *phase.borrow() != Phase::Running {
+            port.bucket().close();
+        }
         let mut session = Self {
-            phase: server.phases(),
             server,
-            registration,
             port,
+            registration,
+            phase,
             lease_agent: None,
             table: Table::default(),
             outbound: Outbound::default(),
@@ -211,7 +218,7 @@ impl Session {
     /// Takes over a connection that resumes this session, unless it cannot be.
     fn accept(&mut self, attach: Attach) -> Option<Connection> {
         let Verdict::GoOn = self.take_notices() else {
-            attach.give_back();
+            self.registration.give_back_at_the_end(attach);
             return None;
         };
         if let Err(bad) = self.outbound.resume(attach.received) {
@@ -331,5 +338,77 @@ impl Session {
             LastWords::AnswerClose => drop(self.server.tasks.spawn(connection.answer_close())),
             LastWords::Farewell(farewell) => drop(self.server.tasks.spawn(connection.part(farewell))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use lockhouse::core::{Acquire, Mode, Name, NewRequest};
+
+    use super::*;
+    use crate::Config;
+
+    fn scope() -> BucketKey {
+        BucketKey { bucket: "b".to_owned(), partition: String::new() }
+    }
+
+    fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
+        Session::begin(server.clone(), scope(), phase).unwrap()
+    }
+
+    fn request(session: &Session) {
+        let (agent, name) = (session.lease_agent.unwrap(), Name::new("n").unwrap());
+        session
+            .port
+            .submit(0, Command::Request(NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive))));
+    }
+
+    #[tokio::test]
+    async fn a_session_that_begins_while_the_server_begins_to_stop_is_granted_nothing_and_hears_of_it() {
+        let server = Server::new(Config::default());
+        let phase = server.phases();
+        // The step to draining, after the phase was looked at and before there is a bucket.
+        server.stop_granting();
+        let mut session = session(&server, phase);
+        request(&session);
+        assert!(!server.house().bucket(scope()).has_held());
+        session.outbound.resume(0).unwrap();
+        session.phase.changed().await.unwrap();
+        assert!(matches!(session.change_phase(), Verdict::GoOn));
+        assert_eq!(
+            session.outbound.outbox.pop().unwrap().as_str(),
+            r#"{"type":"closing","reason":"shutdown"}"#
+        );
+    }
+
+    /// Notes how many sessions there are when it is woken.
+    struct Count(Arc<Server>, AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.1.store(self.0.session_count(), Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_agents_of_a_session_end_before_a_resume_finds_it_gone() {
+        let server = Server::new(Config::default());
+        let holder = session(&server, server.phases());
+        let mut waiter = session(&server, server.phases());
+        request(&holder);
+        request(&waiter);
+        waiter.take_notices();
+        let count = Arc::new(Count(server.clone(), AtomicUsize::new(0)));
+        let mut ready = Box::pin(waiter.port.ready());
+        assert!(ready.as_mut().poll(&mut Context::from_waker(&count.clone().into())).is_pending());
+        // Its end grants the waiter the lock, at a moment at which it is still registered.
+        drop(holder);
+        assert_eq!(count.1.load(Ordering::SeqCst), 2);
+        assert_eq!(server.session_count(), 1);
     }
 }

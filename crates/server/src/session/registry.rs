@@ -40,7 +40,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     /// The session is over: the connection may begin another.
-    pub(super) fn give_back(self) {
+    fn give_back(self) {
         // The handshake that waits for it may be gone, and the connection with it.
         _ = self.back.send(self.connection);
     }
@@ -52,6 +52,8 @@ pub(super) struct Registration {
     pub(super) id: String,
     pub(super) secret: String,
     attach: mpsc::Receiver<Attach>,
+    /// What came too late.
+    late: Vec<Attach>,
 }
 
 impl Registry {
@@ -65,7 +67,7 @@ impl Registry {
             return None;
         }
         sessions.insert(id.clone(), entry);
-        Some(Registration { registry: self.clone(), id, secret, attach })
+        Some(Registration { registry: self.clone(), id, secret, attach, late: Vec::new() })
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
@@ -98,6 +100,12 @@ impl Registry {
 }
 
 impl Registration {
+    /// The session cannot take the connection over. It may begin another session, but only once this one has ended:
+    /// who is told that a session is gone must find nothing held by it.
+    pub(super) fn give_back_at_the_end(&mut self, attach: Attach) {
+        self.late.push(attach);
+    }
+
     /// The next connection that wants to go on with the session.
     ///
     /// # Cancel safety
@@ -116,6 +124,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         self.registry.0.lock().remove(&self.id);
         self.attach.close();
+        self.late.drain(..).for_each(Attach::give_back);
         while let Ok(attach) = self.attach.try_recv() {
             attach.give_back();
         }
