@@ -135,6 +135,15 @@
   function decorated(error, key, value) {
     return Object.defineProperty(error, key, { value, enumerable: true, configurable: true });
   }
+  function reportException(error) {
+    if (typeof globalThis.reportError === "function") {
+      globalThis.reportError(error);
+      return;
+    }
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
 
   // src/frames.ts
   var KNOWN_CODES = /* @__PURE__ */ new Set([
@@ -663,10 +672,10 @@
       clearTimeout(this.#watchTimer);
       this.#identity = void 0;
       this.#lease.end();
+      if (left && !socket) this.#sayGoodbye(left);
+      if (left && socket)
+        socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
       this.#setState("closed");
-      if (!left) return;
-      if (!socket) this.#sayGoodbye(left);
-      else socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
     }
     get state() {
       return this.#state;
@@ -815,10 +824,10 @@
     }
     #reconnect() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
-      if (this.#state === "open") this.#setState("lost");
       clearTimeout(this.#dialTimer);
       this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
       this.#watch();
+      this.#setState("lost");
     }
     /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
     #sayGoodbye(identity) {
@@ -856,8 +865,10 @@
       if (isSilent) this.#lose();
       else this.#watch();
     }
+    /** Comes last in whatever changes the state, since the user may do anything when told of it. */
     #setState(state) {
-      if (this.#state === state || this.#state === "connecting" && state === "lost") return;
+      if (this.#state === "closed" || this.#state === state) return;
+      if (this.#state === "connecting" && state === "lost") return;
       this.#state = state;
       this.#user.stateChanged(state);
     }
@@ -1533,7 +1544,8 @@
     #WebSocket;
     #agents = /* @__PURE__ */ new Map();
     #buckets = /* @__PURE__ */ new Map();
-    #unwatch;
+    #unwatch = () => {
+    };
     #state = "connecting";
     constructor(url, options) {
       const server = serverUrl(url);
@@ -1547,7 +1559,6 @@
       this.#clientId = toUSVString(options.clientId ?? ownContextId());
       this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
       this.locks = this.bucket(this.name).locks;
-      this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
       if (isStorageDenied() || !isSecure()) {
         this.#state = "closed";
         return;
@@ -1558,7 +1569,8 @@
         );
       }
       this.#agent(this.name);
-      queueMicrotask(() => this.#state === "connecting" && this.onstate?.("connecting"));
+      this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
+      queueMicrotask(() => this.#state === "connecting" && this.#tell("connecting"));
     }
     get state() {
       return this.#state;
@@ -1576,9 +1588,11 @@
       return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
     }
     close() {
+      if (this.#state === "closed") return;
       this.#unwatch();
-      this.#setState("closed");
-      for (const agent of [...this.#agents.values()]) agent.close();
+      this.#state = "closed";
+      for (const agent of this.#agents.values()) agent.close();
+      this.#tell("closed");
     }
     #admit() {
       checkEnvironment();
@@ -1600,7 +1614,15 @@
     #setState(state) {
       if (this.#state === "closed" || this.#state === state) return;
       this.#state = state;
-      this.onstate?.(state);
+      this.#tell(state);
+    }
+    /** Calls the user's listener, whose errors are its own: the session goes on. */
+    #tell(state) {
+      try {
+        this.onstate?.(state);
+      } catch (error) {
+        reportException(error);
+      }
     }
     #sleep() {
       for (const agent of this.#agents.values()) agent.session.sleep();

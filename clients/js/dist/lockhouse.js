@@ -113,6 +113,15 @@ function errorFor(code, message) {
 function decorated(error, key, value) {
   return Object.defineProperty(error, key, { value, enumerable: true, configurable: true });
 }
+function reportException(error) {
+  if (typeof globalThis.reportError === "function") {
+    globalThis.reportError(error);
+    return;
+  }
+  queueMicrotask(() => {
+    throw error;
+  });
+}
 
 // src/frames.ts
 var KNOWN_CODES = /* @__PURE__ */ new Set([
@@ -641,10 +650,10 @@ var Session = class {
     clearTimeout(this.#watchTimer);
     this.#identity = void 0;
     this.#lease.end();
+    if (left && !socket) this.#sayGoodbye(left);
+    if (left && socket)
+      socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
     this.#setState("closed");
-    if (!left) return;
-    if (!socket) this.#sayGoodbye(left);
-    else socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
   }
   get state() {
     return this.#state;
@@ -793,10 +802,10 @@ var Session = class {
   }
   #reconnect() {
     if (this.#state === "closed" || this.#asleep || this.#socket) return;
-    if (this.#state === "open") this.#setState("lost");
     clearTimeout(this.#dialTimer);
     this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
     this.#watch();
+    this.#setState("lost");
   }
   /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
   #sayGoodbye(identity) {
@@ -834,8 +843,10 @@ var Session = class {
     if (isSilent) this.#lose();
     else this.#watch();
   }
+  /** Comes last in whatever changes the state, since the user may do anything when told of it. */
   #setState(state) {
-    if (this.#state === state || this.#state === "connecting" && state === "lost") return;
+    if (this.#state === "closed" || this.#state === state) return;
+    if (this.#state === "connecting" && state === "lost") return;
     this.#state = state;
     this.#user.stateChanged(state);
   }
@@ -1511,7 +1522,8 @@ var LockhouseClient = class {
   #WebSocket;
   #agents = /* @__PURE__ */ new Map();
   #buckets = /* @__PURE__ */ new Map();
-  #unwatch;
+  #unwatch = () => {
+  };
   #state = "connecting";
   constructor(url, options) {
     const server = serverUrl(url);
@@ -1525,7 +1537,6 @@ var LockhouseClient = class {
     this.#clientId = toUSVString(options.clientId ?? ownContextId());
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.locks = this.bucket(this.name).locks;
-    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     if (isStorageDenied() || !isSecure()) {
       this.#state = "closed";
       return;
@@ -1536,7 +1547,8 @@ var LockhouseClient = class {
       );
     }
     this.#agent(this.name);
-    queueMicrotask(() => this.#state === "connecting" && this.onstate?.("connecting"));
+    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
+    queueMicrotask(() => this.#state === "connecting" && this.#tell("connecting"));
   }
   get state() {
     return this.#state;
@@ -1554,9 +1566,11 @@ var LockhouseClient = class {
     return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
   }
   close() {
+    if (this.#state === "closed") return;
     this.#unwatch();
-    this.#setState("closed");
-    for (const agent of [...this.#agents.values()]) agent.close();
+    this.#state = "closed";
+    for (const agent of this.#agents.values()) agent.close();
+    this.#tell("closed");
   }
   #admit() {
     checkEnvironment();
@@ -1578,7 +1592,15 @@ var LockhouseClient = class {
   #setState(state) {
     if (this.#state === "closed" || this.#state === state) return;
     this.#state = state;
-    this.onstate?.(state);
+    this.#tell(state);
+  }
+  /** Calls the user's listener, whose errors are its own: the session goes on. */
+  #tell(state) {
+    try {
+      this.onstate?.(state);
+    } catch (error) {
+      reportException(error);
+    }
   }
   #sleep() {
     for (const agent of this.#agents.values()) agent.session.sleep();

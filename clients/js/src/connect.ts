@@ -1,7 +1,7 @@
 import { Agent } from './agent.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
-import { domError } from './errors.js';
+import { domError, reportException } from './errors.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
 import { currentPartition } from './partition.js';
 import type { ConnectionState, WebSocketConstructor } from './types.js';
@@ -69,7 +69,7 @@ export class LockhouseClient implements Client {
   readonly #WebSocket: WebSocketConstructor | undefined;
   readonly #agents = new Map<string, Agent>();
   readonly #buckets = new Map<string, Bucket>();
-  readonly #unwatch: () => void;
+  #unwatch: () => void = () => {};
   #state: ConnectionState = 'connecting';
 
   constructor(url: string | URL, options: ConnectOptions) {
@@ -84,7 +84,6 @@ export class LockhouseClient implements Client {
     this.#clientId = toUSVString(options.clientId ?? ownContextId());
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.locks = this.bucket(this.name).locks;
-    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
       return;
@@ -95,8 +94,9 @@ export class LockhouseClient implements Client {
       );
     }
     this.#agent(this.name);
+    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     // Whoever sets onstate right after connect() is told of the beginning, too.
-    queueMicrotask(() => this.#state === 'connecting' && this.onstate?.('connecting'));
+    queueMicrotask(() => this.#state === 'connecting' && this.#tell('connecting'));
   }
 
   get state(): ConnectionState {
@@ -118,9 +118,11 @@ export class LockhouseClient implements Client {
   }
 
   close(): void {
+    if (this.#state === 'closed') return;
     this.#unwatch();
-    this.#setState('closed');
-    for (const agent of [...this.#agents.values()]) agent.close();
+    this.#state = 'closed';
+    for (const agent of this.#agents.values()) agent.close();
+    this.#tell('closed');
   }
 
   #admit(): void {
@@ -144,7 +146,16 @@ export class LockhouseClient implements Client {
   #setState(state: ConnectionState): void {
     if (this.#state === 'closed' || this.#state === state) return;
     this.#state = state;
-    this.onstate?.(state);
+    this.#tell(state);
+  }
+
+  /** Calls the user's listener, whose errors are its own: the session goes on. */
+  #tell(state: ConnectionState): void {
+    try {
+      this.onstate?.(state);
+    } catch (error) {
+      reportException(error);
+    }
   }
 
   #sleep(): void {

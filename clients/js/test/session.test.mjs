@@ -3,57 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { connect } from '../dist/lockhouse.js';
-import { scriptedPeer } from './support/peer.mjs';
-
-const turn = () => new Promise((resolve) => setImmediate(resolve));
-const forever = () => new Promise(() => {});
-const kinds = (frames) => frames.map(({ type, seq, id }) => [type, seq, id]);
-
-/** A client of a scripted server; closed when the test ends. */
-function start(t, options = {}) {
-  const peer = scriptedPeer();
-  const states = [];
-  const client = connect('http://peer.example/', {
-    clientId: 'me',
-    WebSocket: peer.WebSocket,
-    onstate: (state) => states.push(state),
-    ...options,
-  });
-  // A real socket keeps the process alive; the scripted one cannot.
-  const alive = setInterval(() => {}, 1_000);
-  t.after(() => {
-    clearInterval(alive);
-    client.close();
-  });
-  return { peer, client, states, locks: client.locks };
-}
-
-/** As `start`, with the welcome given and the join read. */
-async function open(t, fields) {
-  const started = start(t);
-  const server = await started.peer.connection();
-  server.welcome(fields);
-  await server.next('join');
-  return { ...started, server };
-}
-
-/** Requests a lock and has it granted; gives what the test needs to end it. */
-async function hold({ server, locks }, name, token, seq) {
-  let release;
-  let lock;
-  const released = locks.request(name, (given) => {
-    lock = given;
-    return new Promise((resolve) => {
-      release = resolve;
-    });
-  });
-  released.catch(() => {});
-  const { id } = await server.next('request');
-  server.send({ type: 'granted', seq, id, token });
-  await turn();
-  return { id, released, release, lock };
-}
+import { forever, hold, kinds, open, start, turn } from './support/session.mjs';
 
 describe('opening', () => {
   test('the address and the subprotocol are those of the protocol', async (t) => {
