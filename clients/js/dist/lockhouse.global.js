@@ -940,7 +940,10 @@
   var Agent = class {
     #clientId;
     #session;
+    /** What the present session has told, to be obeyed; forgotten with the session. */
     #tasks = new TaskQueue();
+    /** Steps that concern no session. */
+    #turns = new TaskQueue();
     #onstate;
     /** All that is open, by id and so in the order of asking. */
     #open = /* @__PURE__ */ new Map();
@@ -996,9 +999,11 @@
         this.#session.ask(queryBody(id));
       });
     }
-    /** Runs a step in a task of its own, in order with the callbacks. */
-    runLater(step) {
-      this.#tasks.later(step);
+    /** Resolves in a later task; rejects there if this agent has been closed meanwhile. */
+    nextTurn() {
+      return new Promise((resolve, reject) => {
+        this.#turns.later(() => this.#session.state === "closed" ? reject(clientClosed()) : resolve());
+      });
     }
     /** Ends this agent for good; everything open rejects with an AbortError. */
     close() {
@@ -1362,7 +1367,7 @@
         }
       });
     };
-    if (targets.length === 0) await new Promise((resolve) => agent.runLater(resolve));
+    if (targets.length === 0) await agent.nextTurn();
     const result = await step(0);
     return result === UNAVAILABLE ? callback(null) : result;
   }

@@ -53,7 +53,7 @@ export async function requestInOrder(
       },
     });
   };
-  if (targets.length === 0) await new Promise<void>((resolve) => agent.runLater(resolve));
+  if (targets.length === 0) await agent.nextTurn();
   const result = await step(0);
   return result === UNAVAILABLE ? callback(null) : result;
 }

@@ -85,3 +85,19 @@ describe('a listener of the state that closes the client', () => {
     assert.deepEqual(seen, ['closed', 1000, true]);
   });
 });
+
+describe('requestAll of nothing', () => {
+  test('rejects with AbortError if the client is closed before its turn', async (t) => {
+    const { client, locks } = await open(t);
+    const all = locks.requestAll([], () => assert.fail('called back'));
+    client.close();
+    await assert.rejects(all, { name: 'AbortError' });
+  });
+
+  test('calls back although the session is lost before its turn', async (t) => {
+    const { server, locks } = await open(t);
+    const all = locks.requestAll([], (given) => given);
+    server.cut(4408);
+    assert.deepEqual(await all, []);
+  });
+});
