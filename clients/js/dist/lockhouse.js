@@ -1490,6 +1490,8 @@ function ancestorsOf(frame) {
 // src/url.ts
 var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
 var DEFAULT_BUCKET = "default";
+var LONGEST_BYTES = 256;
+var SHOWN_UNITS = 64;
 function serverUrl(address) {
   const text2 = `${address}`;
   if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
@@ -1503,6 +1505,12 @@ function serverUrl(address) {
 }
 function bucketOf(url) {
   return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
+}
+function fitting(field, value) {
+  const bytes = utf8Length(value);
+  if (bytes <= LONGEST_BYTES) return value;
+  const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}\u2026`);
+  throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
 }
 function scoped(url, { bucket, partition }) {
   const result = new URL(url);
@@ -1532,14 +1540,15 @@ var LockhouseClient = class {
   #state = "connecting";
   constructor(url, options) {
     const server = serverUrl(url);
-    this.partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
+    const partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
+    this.partition = fitting("partition", toUSVString(partition));
     this.#url = scoped(
       server,
       options.bucket === void 0 ? { partition: this.partition } : { ...options, partition: this.partition }
     );
-    this.name = bucketOf(this.#url);
+    this.name = fitting("bucket", bucketOf(this.#url));
     this.onstate = options.onstate ?? null;
-    this.#clientId = toUSVString(options.clientId ?? ownContextId());
+    this.#clientId = fitting("clientId", toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.locks = this.bucket(this.name).locks;
     if (isStorageDenied() || !isSecure()) {
@@ -1566,8 +1575,9 @@ var LockhouseClient = class {
     this.#buckets.set(key, bucket);
     return bucket;
   }
-  /** Where the calls of a manager for this bucket go. */
+  /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
   source(bucket) {
+    fitting("bucket", bucket);
     return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
   }
   close() {

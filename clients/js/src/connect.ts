@@ -5,17 +5,17 @@ import { domError, reportException } from './errors.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
 import { currentPartition } from './partition.js';
 import type { ConnectionState, WebSocketConstructor } from './types.js';
-import { bucketOf, scoped, serverUrl } from './url.js';
+import { bucketOf, fitting, scoped, serverUrl } from './url.js';
 
 /** How to connect. */
 export interface ConnectOptions {
-  /** The storage bucket whose locks are meant. Default: the `bucket` of the URL's query, else `"default"`. */
+  /** The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's query, else `"default"`. */
   bucket?: string | undefined;
-  /** The name under which others see this context in snapshots. Default: one UUID per context. */
+  /** The name under which others see this context in snapshots, at most 256 bytes of UTF-8. Default: one UUID per context. */
   clientId?: string | undefined;
   /**
-   * Contexts of one bucket share locks only if their partitions are equal. Default: empty, but for a frame below another site one of
-   * its own. A worker cannot know: give it the `partition` of its page's client.
+   * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal. Default: empty, but for a
+   * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
    */
   partition?: string | undefined;
   /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
@@ -38,7 +38,10 @@ export interface Client extends Bucket {
   readonly state: ConnectionState;
   /** Called with each new {@link state}. */
   onstate: ((state: ConnectionState) => void) | null;
-  /** Another bucket of the same server; it has a connection of its own, made when it is first asked for. */
+  /**
+   * Another bucket of the same server; it has a connection of its own, made when it is first asked for. Throws a TypeError for a name of
+   * more than 256 bytes of UTF-8.
+   */
   bucket(name: string): Bucket;
   /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
   close(): void;
@@ -74,14 +77,15 @@ export class LockhouseClient implements Client {
 
   constructor(url: string | URL, options: ConnectOptions) {
     const server = serverUrl(url);
-    this.partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
+    const partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
+    this.partition = fitting('partition', toUSVString(partition));
     this.#url = scoped(
       server,
       options.bucket === undefined ? { partition: this.partition } : { ...options, partition: this.partition },
     );
-    this.name = bucketOf(this.#url);
+    this.name = fitting('bucket', bucketOf(this.#url));
     this.onstate = options.onstate ?? null;
-    this.#clientId = toUSVString(options.clientId ?? ownContextId());
+    this.#clientId = fitting('clientId', toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.locks = this.bucket(this.name).locks;
     if (isStorageDenied() || !isSecure()) {
@@ -112,8 +116,9 @@ export class LockhouseClient implements Client {
     return bucket;
   }
 
-  /** Where the calls of a manager for this bucket go. */
+  /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
   source(bucket: string): Source {
+    fitting('bucket', bucket);
     return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
   }
 
