@@ -1316,6 +1316,14 @@ function onPageShow() {
 
 // src/request-all.ts
 var UNAVAILABLE = /* @__PURE__ */ Symbol();
+function toTargets(value) {
+  const isIterable = typeof value === "object" && value !== null && Symbol.iterator in value;
+  if (isIterable) return value;
+  const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 64)) : String(value);
+  throw new TypeError(
+    `Failed to execute 'requestAll' on 'LockManager': parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`
+  );
+}
 function convertTargets(targets, defaultMode) {
   const modes = /* @__PURE__ */ new Map();
   for (const target of targets) {
@@ -1419,7 +1427,7 @@ var ExtendedLockManager = class extends LockManager {
   async requestAll(targets, ...rest) {
     const source = sourceOf2(this);
     const options = toLockOptions(rest.length > 1 ? rest[0] : void 0);
-    const sorted = convertTargets(targets, options.mode);
+    const sorted = convertTargets(toTargets(targets), options.mode);
     const callback = toCallback(rest.at(-1), rest.length + 1);
     source.admit();
     for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });

@@ -11,7 +11,7 @@ import {
   newLock,
 } from './lock.js';
 import { isReserved } from './names.js';
-import { convertTargets, type LockTarget, requestInOrder } from './request-all.js';
+import { convertTargets, type LockTargets, requestInOrder, toTargets } from './request-all.js';
 import type {
   HeldLockCallback,
   LockGrantedCallback,
@@ -133,19 +133,16 @@ export class ExtendedLockManager extends LockManager {
    * Requests several locks in one strict order, that of their names by code units, and runs the callback while all are held.
    * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
    */
+  requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
   requestAll<T>(
-    targets: Iterable<LockTarget>,
-    callback: (locks: HeldLock[]) => T | PromiseLike<T>,
-  ): Promise<Awaited<T>>;
-  requestAll<T>(
-    targets: Iterable<LockTarget>,
+    targets: LockTargets,
     options: RequestOptions,
     callback: (locks: HeldLock[] | null) => T | PromiseLike<T>,
   ): Promise<Awaited<T>>;
-  async requestAll(targets: Iterable<LockTarget>, ...rest: unknown[]): Promise<unknown> {
+  async requestAll(targets: LockTargets, ...rest: unknown[]): Promise<unknown> {
     const source = sourceOf(this);
     const options = toLockOptions(rest.length > 1 ? rest[0] : undefined);
-    const sorted = convertTargets(targets, options.mode);
+    const sorted = convertTargets(toTargets(targets), options.mode);
     const callback = toCallback<(locks: HeldLock[] | null) => unknown>(rest.at(-1), rest.length + 1);
     source.admit();
     for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });

@@ -8,12 +8,25 @@ import type { LockMode } from './types.js';
 /** One of several locks: its name, or its name and its own mode. */
 export type LockTarget = string | { readonly name: string; readonly mode?: LockMode | undefined };
 
+/** Several of them. A string is no such object. */
+export type LockTargets = Iterable<LockTarget> & object;
+
 export interface Target {
   readonly name: string;
   readonly mode: LockMode;
 }
 
 const UNAVAILABLE = Symbol();
+
+/** The conversion of the targets; a string would be an iterable of its letters, which nobody means. */
+export function toTargets(value: unknown): Iterable<LockTarget> {
+  const isIterable = typeof value === 'object' && value !== null && Symbol.iterator in value;
+  if (isIterable) return value as Iterable<LockTarget>;
+  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value);
+  throw new TypeError(
+    `Failed to execute 'requestAll' on 'LockManager': parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`,
+  );
+}
 
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
 export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[] {
