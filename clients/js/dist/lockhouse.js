@@ -1209,53 +1209,54 @@ function toDOMString(value) {
 function toUSVString(value) {
   return toDOMString(value).replace(/[\ud800-\udfff]/gu, "\uFFFD");
 }
-function toCallback(value, position) {
+function toCallback(value, position, method) {
   if (typeof value === "function") return value;
-  throw failure(`parameter ${position} is not of type 'Function'.`);
+  throw failure(method, `parameter ${position} is not of type 'Function'.`);
 }
-function toLockOptions(value) {
+function toLockOptions(value, method) {
   if (value === void 0 || value === null) return DEFAULTS;
   if (typeof value !== "object" && typeof value !== "function") {
-    throw failure("The provided value is not of type 'LockOptions'.");
+    throw failure(method, "The provided value is not of type 'LockOptions'.");
   }
   const options = value;
   return {
     ifAvailable: Boolean(options.ifAvailable),
-    mode: toLockMode(options.mode),
-    signal: toAbortSignal(options.signal),
+    mode: toLockMode(options.mode, method),
+    signal: toAbortSignal(options.signal, method),
     steal: Boolean(options.steal),
-    maxHold: "maxHold" in options ? toMilliseconds("maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
+    maxHold: "maxHold" in options ? toMilliseconds(method, "maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
     metadata: "metadata" in options ? toOptionalString(options.metadata) : void 0,
-    timeout: "timeout" in options ? toMilliseconds("timeout", options.timeout, 0, Number.POSITIVE_INFINITY) : void 0
+    timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
   };
 }
-function tooFewArguments(required, present) {
-  return failure(`${required} arguments required, but only ${present} present.`);
+function tooFewArguments(method, required, present) {
+  return failure(method, `${required} arguments required, but only ${present} present.`);
 }
-function toLockMode(value) {
+function toLockMode(value, method) {
   if (value === void 0) return "exclusive";
   const mode = toDOMString(value);
   if (mode === "exclusive" || mode === "shared") return mode;
-  throw badMember("mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
+  throw badMember(method, "mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
 }
-function toAbortSignal(value) {
+function toAbortSignal(value, method) {
   if (value === void 0) return void 0;
   try {
     isAborted.call(value);
     if (isProxy?.(value)) throw new TypeError("a proxy");
   } catch {
-    throw badMember("signal", "Failed to convert value to 'AbortSignal'.");
+    throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
   }
   return value;
 }
 var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
 var { process } = globalThis;
 var isProxy = process?.getBuiltinModule?.("node:util").types.isProxy;
-function toMilliseconds(member, value, least, most) {
+function toMilliseconds(method, member, value, least, most) {
   if (value === void 0) return void 0;
   const ms = Number(value);
   if (ms >= least && ms <= most) return Number.isFinite(ms) ? Math.ceil(ms) : ms;
   throw badMember(
+    method,
     member,
     `The provided value ${toDOMString(value)} is not a number of milliseconds of at least ${least}.`
   );
@@ -1263,11 +1264,14 @@ function toMilliseconds(member, value, least, most) {
 function toOptionalString(value) {
   return value === void 0 ? void 0 : toUSVString(value);
 }
-function badMember(member, message) {
-  return failure(`Failed to read the '${member}' property from 'LockOptions': ${message}`);
+function badMember(method, member, message) {
+  return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
 }
-function failure(message) {
-  return new TypeError(`Failed to execute 'request' on 'LockManager': ${message}`);
+function failure(method, message) {
+  return new TypeError(failureText(method, message));
+}
+function failureText(method, message) {
+  return `Failed to execute '${method}' on 'LockManager': ${message}`;
 }
 
 // src/environment.ts
@@ -1320,16 +1324,15 @@ function toTargets(value) {
   const isIterable = typeof value === "object" && value !== null && Symbol.iterator in value;
   if (isIterable) return value;
   const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 64)) : String(value);
-  throw new TypeError(
-    `Failed to execute 'requestAll' on 'LockManager': parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`
-  );
+  const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+  throw new TypeError(failureText("requestAll", message));
 }
 function convertTargets(targets, defaultMode) {
   const modes = /* @__PURE__ */ new Map();
   for (const target of targets) {
     const isRecord = typeof target === "object" && target !== null;
     const name = toDOMString(isRecord ? target.name : target);
-    const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode) : defaultMode;
+    const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode, "requestAll") : defaultMode;
     if (modes.get(name) !== "exclusive") modes.set(name, mode);
   }
   return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
@@ -1424,28 +1427,32 @@ var ExtendedLockManager = class extends LockManager {
       released.catch(reject);
     });
   }
-  async requestAll(targets, ...rest) {
+  async requestAll(...args) {
     const source = sourceOf2(this);
-    const options = toLockOptions(rest.length > 1 ? rest[0] : void 0);
-    const sorted = convertTargets(toTargets(targets), options.mode);
-    const callback = toCallback(rest.at(-1), rest.length + 1);
+    if (args.length < 2) throw tooFewArguments("requestAll", 2, args.length);
+    const options = toLockOptions(args.length > 2 ? args[1] : void 0, "requestAll");
+    const sorted = convertTargets(toTargets(args[0]), options.mode);
+    const position = Math.min(args.length, 3);
+    const callback = toCallback(args[position - 1], position, "requestAll");
     source.admit();
-    for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });
+    for (const { name, mode } of sorted) checkRequest(name, { ...options, mode }, "requestAll");
     return requestInOrder(source.agent(), sorted, options, callback);
   }
 };
 repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ["query", "request"]);
 function admitted(source, args, wrap) {
-  if (args.length < 2) throw tooFewArguments(2, args.length);
+  if (args.length < 2) throw tooFewArguments("request", 2, args.length);
   const name = toDOMString(args[0]);
-  const options = toLockOptions(args.length > 2 ? args[1] : void 0);
-  const callback = toCallback(args.length > 2 ? args[2] : args[1], Math.min(args.length, 3));
+  const options = toLockOptions(args.length > 2 ? args[1] : void 0, "request");
+  const position = Math.min(args.length, 3);
+  const callback = toCallback(args[position - 1], position, "request");
   source.admit();
-  checkRequest(name, options);
+  checkRequest(name, options, "request");
   const { mode, ifAvailable, steal, signal, metadata, maxHold, timeout } = options;
   return source.agent().request({ name, mode, ifAvailable, steal, signal, metadata, maxHold, timeout, callback, wrap });
 }
-function checkRequest(name, options) {
+function checkRequest(name, options, method) {
+  const notSupported = (message) => domError("NotSupportedError", failureText(method, message));
   const { ifAvailable, steal, mode, signal } = options;
   if (isReserved(name)) throw notSupported("Names cannot start with '-'.");
   if (steal && ifAvailable) throw notSupported("The 'steal' and 'ifAvailable' options cannot be used together.");
@@ -1453,9 +1460,6 @@ function checkRequest(name, options) {
   if (signal && steal) throw notSupported("The 'signal' and 'steal' options cannot be used together.");
   if (signal && ifAvailable) throw notSupported("The 'signal' and 'ifAvailable' options cannot be used together.");
   if (signal?.aborted) throw signal.reason;
-}
-function notSupported(message) {
-  return domError("NotSupportedError", `Failed to execute 'request' on 'LockManager': ${message}`);
 }
 
 // src/partition.ts

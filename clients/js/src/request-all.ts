@@ -1,5 +1,5 @@
 import type { Agent } from './agent.js';
-import { type ConvertedOptions, toDOMString, toLockMode } from './conversions.js';
+import { type ConvertedOptions, failureText, toDOMString, toLockMode } from './conversions.js';
 import { domError } from './errors.js';
 import { type HeldLock, newHeldLock } from './lock.js';
 import { compareNames } from './names.js';
@@ -23,9 +23,8 @@ export function toTargets(value: unknown): Iterable<LockTarget> {
   const isIterable = typeof value === 'object' && value !== null && Symbol.iterator in value;
   if (isIterable) return value as Iterable<LockTarget>;
   const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value);
-  throw new TypeError(
-    `Failed to execute 'requestAll' on 'LockManager': parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`,
-  );
+  const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+  throw new TypeError(failureText('requestAll', message));
 }
 
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
@@ -34,7 +33,7 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
   for (const target of targets) {
     const isRecord = typeof target === 'object' && target !== null;
     const name = toDOMString(isRecord ? target.name : target);
-    const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode) : defaultMode;
+    const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode, 'requestAll') : defaultMode;
     if (modes.get(name) !== 'exclusive') modes.set(name, mode);
   }
   return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
