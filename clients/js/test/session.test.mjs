@@ -556,12 +556,13 @@ describe('closing', () => {
   });
 
   test('a client that is closed in the listener of a loss stays closed', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
     const opened = await open(t);
     const { lock, released } = await hold(opened, 'a', 7, 1);
     lock.signal.addEventListener('abort', () => opened.client.close());
     opened.server.cut(4429);
     await assert.rejects(released, { name: 'AbortError' });
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    t.mock.timers.tick(3_600_000);
     assert.equal(opened.peer.connections.length, 1);
     assert.equal(opened.client.state, 'closed');
   });
