@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { forever, hold, kinds, open, start } from './support/session.mjs';
+import { forever, hold, kinds, open, start, turn } from './support/session.mjs';
 
 describe('resume', () => {
   test('after a cut the session is resumed, unacknowledged frames come again with their numbers, and nothing is lost', async (t) => {
@@ -51,7 +51,9 @@ describe('resume', () => {
     assert.equal(calls, 1);
   });
 
-  test('a fresh session in place of the old: locks are lost, pending requests are asked again in order, a steal is not', async (t) => {
+  test('a fresh session in place of the old: locks are lost, pending requests are asked again in order, a steal is not', {
+    timeout: 5_000,
+  }, async (t) => {
     const opened = await open(t);
     const { lock, released } = await hold(opened, 'held', 7, 1);
     const { locks } = opened;
@@ -158,6 +160,31 @@ describe('leases', () => {
     server.send({ type: 'granted', seq: 1, id, token: 9 });
     assert.equal(await pending, 'in the new session');
   });
+
+  for (const [title, answer] of Object.entries({
+    'a grant': { type: 'granted', seq: 2, id: 2, token: 2 },
+    'a refusal': { type: 'refused', seq: 2, id: 2, reason: 'unavailable' },
+  })) {
+    test(`${title} that came in time but whose task comes past the deadline is not called back`, async (t) => {
+      const { server, peer, locks } = await open(t);
+      const now = Date.now();
+      const first = locks.request('a', () => {
+        t.mock.method(Date, 'now', () => now + 9_001);
+      });
+      let calls = 0;
+      const second = locks.request('b', { ifAvailable: true }, () => ++calls);
+      server.send({ type: 'granted', seq: 1, id: 1, token: 1 }, answer);
+      await assert.rejects(first, { name: 'AbortError', reason: 'expired' });
+      await turn();
+      assert.equal(calls, 0);
+      const fresh = await peer.connection();
+      fresh.welcome({ session: 's2' });
+      await fresh.next('join');
+      const { id } = await fresh.next('request');
+      fresh.send({ type: 'granted', seq: 1, id, token: 3 });
+      assert.equal(await second, 1);
+    });
+  }
 
   test('the deadline counts from the latest answer that the server has confirmed', async (t) => {
     const opened = await open(t);
