@@ -23,14 +23,14 @@ describe('values of more than 256 bytes', () => {
   for (const [how, make] of Object.entries({ connect, install })) {
     for (const field of ['bucket', 'partition', 'clientId']) {
       test(`${how}() throws for the option ${field}, and connects nowhere`, () => {
-        assert.throws(() => make('http://peer.example/', { WebSocket, [field]: LONG }), tooLong(field));
+        assert.throws(() => make('http://peer.example/', { WebSocket, [field]: LONG }).close(), tooLong(field));
         assert.equal(connections.length, 0);
         assert.equal(globalThis.LockManager, undefined);
       });
     }
     for (const field of ['bucket', 'partition']) {
       test(`${how}() throws for the ${field} in the query of the URL`, () => {
-        assert.throws(() => make(query(field), { WebSocket }), tooLong(field));
+        assert.throws(() => make(query(field), { WebSocket }).close(), tooLong(field));
         assert.equal(connections.length, 0);
       });
     }
