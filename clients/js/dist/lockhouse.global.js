@@ -135,6 +135,15 @@
   function decorated(error, key, value) {
     return Object.defineProperty(error, key, { value, enumerable: true, configurable: true });
   }
+  function reportException(error) {
+    if (typeof globalThis.reportError === "function") {
+      globalThis.reportError(error);
+      return;
+    }
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
 
   // src/frames.ts
   var KNOWN_CODES = /* @__PURE__ */ new Set([
@@ -663,10 +672,10 @@
       clearTimeout(this.#watchTimer);
       this.#identity = void 0;
       this.#lease.end();
+      if (left && !socket) this.#sayGoodbye(left);
+      if (left && socket)
+        socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
       this.#setState("closed");
-      if (!left) return;
-      if (!socket) this.#sayGoodbye(left);
-      else socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
     }
     get state() {
       return this.#state;
@@ -815,10 +824,10 @@
     }
     #reconnect() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
-      if (this.#state === "open") this.#setState("lost");
       clearTimeout(this.#dialTimer);
       this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
       this.#watch();
+      this.#setState("lost");
     }
     /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
     #sayGoodbye(identity) {
@@ -856,8 +865,10 @@
       if (isSilent) this.#lose();
       else this.#watch();
     }
+    /** Comes last in whatever changes the state, since the user may do anything when told of it. */
     #setState(state) {
-      if (this.#state === state || this.#state === "connecting" && state === "lost") return;
+      if (this.#state === "closed" || this.#state === state) return;
+      if (this.#state === "connecting" && state === "lost") return;
       this.#state = state;
       this.#user.stateChanged(state);
     }
@@ -929,7 +940,10 @@
   var Agent = class {
     #clientId;
     #session;
+    /** What the present session has told, to be obeyed; forgotten with the session. */
     #tasks = new TaskQueue();
+    /** Steps that concern no session. */
+    #turns = new TaskQueue();
     #onstate;
     /** All that is open, by id and so in the order of asking. */
     #open = /* @__PURE__ */ new Map();
@@ -985,9 +999,11 @@
         this.#session.ask(queryBody(id));
       });
     }
-    /** Runs a step in a task of its own, in order with the callbacks. */
-    runLater(step) {
-      this.#tasks.later(step);
+    /** Resolves in a later task; rejects there if this agent has been closed meanwhile. */
+    nextTurn() {
+      return new Promise((resolve, reject) => {
+        this.#turns.later(() => this.#session.state === "closed" ? reject(clientClosed()) : resolve());
+      });
     }
     /** Ends this agent for good; everything open rejects with an AbortError. */
     close() {
@@ -1215,53 +1231,54 @@
   function toUSVString(value) {
     return toDOMString(value).replace(/[\ud800-\udfff]/gu, "\uFFFD");
   }
-  function toCallback(value, position) {
+  function toCallback(value, position, method) {
     if (typeof value === "function") return value;
-    throw failure(`parameter ${position} is not of type 'Function'.`);
+    throw failure(method, `parameter ${position} is not of type 'Function'.`);
   }
-  function toLockOptions(value) {
+  function toLockOptions(value, method) {
     if (value === void 0 || value === null) return DEFAULTS;
     if (typeof value !== "object" && typeof value !== "function") {
-      throw failure("The provided value is not of type 'LockOptions'.");
+      throw failure(method, "The provided value is not of type 'LockOptions'.");
     }
     const options = value;
     return {
       ifAvailable: Boolean(options.ifAvailable),
-      mode: toLockMode(options.mode),
-      signal: toAbortSignal(options.signal),
+      mode: toLockMode(options.mode, method),
+      signal: toAbortSignal(options.signal, method),
       steal: Boolean(options.steal),
-      maxHold: "maxHold" in options ? toMilliseconds("maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
+      maxHold: "maxHold" in options ? toMilliseconds(method, "maxHold", options.maxHold, 1, LONGEST_HOLD_MS) : void 0,
       metadata: "metadata" in options ? toOptionalString(options.metadata) : void 0,
-      timeout: "timeout" in options ? toMilliseconds("timeout", options.timeout, 0, Number.POSITIVE_INFINITY) : void 0
+      timeout: "timeout" in options ? toMilliseconds(method, "timeout", options.timeout, 0, Infinity) : void 0
     };
   }
-  function tooFewArguments(required, present) {
-    return failure(`${required} arguments required, but only ${present} present.`);
+  function tooFewArguments(method, required, present) {
+    return failure(method, `${required} arguments required, but only ${present} present.`);
   }
-  function toLockMode(value) {
+  function toLockMode(value, method) {
     if (value === void 0) return "exclusive";
     const mode = toDOMString(value);
     if (mode === "exclusive" || mode === "shared") return mode;
-    throw badMember("mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
+    throw badMember(method, "mode", `The provided value '${mode}' is not a valid enum value of type LockMode.`);
   }
-  function toAbortSignal(value) {
+  function toAbortSignal(value, method) {
     if (value === void 0) return void 0;
     try {
       isAborted.call(value);
       if (isProxy?.(value)) throw new TypeError("a proxy");
     } catch {
-      throw badMember("signal", "Failed to convert value to 'AbortSignal'.");
+      throw badMember(method, "signal", "Failed to convert value to 'AbortSignal'.");
     }
     return value;
   }
   var isAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get;
   var { process } = globalThis;
   var isProxy = process?.getBuiltinModule?.("node:util").types.isProxy;
-  function toMilliseconds(member, value, least, most) {
+  function toMilliseconds(method, member, value, least, most) {
     if (value === void 0) return void 0;
     const ms = Number(value);
     if (ms >= least && ms <= most) return Number.isFinite(ms) ? Math.ceil(ms) : ms;
     throw badMember(
+      method,
       member,
       `The provided value ${toDOMString(value)} is not a number of milliseconds of at least ${least}.`
     );
@@ -1269,11 +1286,14 @@
   function toOptionalString(value) {
     return value === void 0 ? void 0 : toUSVString(value);
   }
-  function badMember(member, message) {
-    return failure(`Failed to read the '${member}' property from 'LockOptions': ${message}`);
+  function badMember(method, member, message) {
+    return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
   }
-  function failure(message) {
-    return new TypeError(`Failed to execute 'request' on 'LockManager': ${message}`);
+  function failure(method, message) {
+    return new TypeError(failureText(method, message));
+  }
+  function failureText(method, message) {
+    return `Failed to execute '${method}' on 'LockManager': ${message}`;
   }
 
   // src/environment.ts
@@ -1322,12 +1342,19 @@
 
   // src/request-all.ts
   var UNAVAILABLE = /* @__PURE__ */ Symbol();
+  function toTargets(value) {
+    const isIterable = typeof value === "object" && value !== null && Symbol.iterator in value;
+    if (isIterable) return value;
+    const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 64)) : String(value);
+    const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+    throw new TypeError(failureText("requestAll", message));
+  }
   function convertTargets(targets, defaultMode) {
     const modes = /* @__PURE__ */ new Map();
     for (const target of targets) {
       const isRecord = typeof target === "object" && target !== null;
       const name = toDOMString(isRecord ? target.name : target);
-      const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode) : defaultMode;
+      const mode = isRecord && target.mode !== void 0 ? toLockMode(target.mode, "requestAll") : defaultMode;
       if (modes.get(name) !== "exclusive") modes.set(name, mode);
     }
     return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
@@ -1351,7 +1378,7 @@
         }
       });
     };
-    if (targets.length === 0) await new Promise((resolve) => agent.runLater(resolve));
+    if (targets.length === 0) await agent.nextTurn();
     const result = await step(0);
     return result === UNAVAILABLE ? callback(null) : result;
   }
@@ -1422,28 +1449,32 @@
         released.catch(reject);
       });
     }
-    async requestAll(targets, ...rest) {
+    async requestAll(...args) {
       const source = sourceOf2(this);
-      const options = toLockOptions(rest.length > 1 ? rest[0] : void 0);
-      const sorted = convertTargets(targets, options.mode);
-      const callback = toCallback(rest.at(-1), rest.length + 1);
+      if (args.length < 2) throw tooFewArguments("requestAll", 2, args.length);
+      const options = toLockOptions(args.length > 2 ? args[1] : void 0, "requestAll");
+      const sorted = convertTargets(toTargets(args[0]), options.mode);
+      const position = Math.min(args.length, 3);
+      const callback = toCallback(args[position - 1], position, "requestAll");
       source.admit();
-      for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });
+      for (const { name, mode } of sorted) checkRequest(name, { ...options, mode }, "requestAll");
       return requestInOrder(source.agent(), sorted, options, callback);
     }
   };
   repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ["query", "request"]);
   function admitted(source, args, wrap) {
-    if (args.length < 2) throw tooFewArguments(2, args.length);
+    if (args.length < 2) throw tooFewArguments("request", 2, args.length);
     const name = toDOMString(args[0]);
-    const options = toLockOptions(args.length > 2 ? args[1] : void 0);
-    const callback = toCallback(args.length > 2 ? args[2] : args[1], Math.min(args.length, 3));
+    const options = toLockOptions(args.length > 2 ? args[1] : void 0, "request");
+    const position = Math.min(args.length, 3);
+    const callback = toCallback(args[position - 1], position, "request");
     source.admit();
-    checkRequest(name, options);
+    checkRequest(name, options, "request");
     const { mode, ifAvailable, steal, signal, metadata, maxHold, timeout } = options;
     return source.agent().request({ name, mode, ifAvailable, steal, signal, metadata, maxHold, timeout, callback, wrap });
   }
-  function checkRequest(name, options) {
+  function checkRequest(name, options, method) {
+    const notSupported = (message) => domError("NotSupportedError", failureText(method, message));
     const { ifAvailable, steal, mode, signal } = options;
     if (isReserved(name)) throw notSupported("Names cannot start with '-'.");
     if (steal && ifAvailable) throw notSupported("The 'steal' and 'ifAvailable' options cannot be used together.");
@@ -1451,9 +1482,6 @@
     if (signal && steal) throw notSupported("The 'signal' and 'steal' options cannot be used together.");
     if (signal && ifAvailable) throw notSupported("The 'signal' and 'ifAvailable' options cannot be used together.");
     if (signal?.aborted) throw signal.reason;
-  }
-  function notSupported(message) {
-    return domError("NotSupportedError", `Failed to execute 'request' on 'LockManager': ${message}`);
   }
 
   // src/partition.ts
@@ -1496,6 +1524,8 @@
   // src/url.ts
   var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
   var DEFAULT_BUCKET = "default";
+  var LONGEST_BYTES = 256;
+  var SHOWN_UNITS = 64;
   function serverUrl(address) {
     const text2 = `${address}`;
     if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
@@ -1509,6 +1539,12 @@
   }
   function bucketOf(url) {
     return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
+  }
+  function fitting(field, value) {
+    const bytes = utf8Length(value);
+    if (bytes <= LONGEST_BYTES) return value;
+    const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}\u2026`);
+    throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
   }
   function scoped(url, { bucket, partition }) {
     const result = new URL(url);
@@ -1533,21 +1569,22 @@
     #WebSocket;
     #agents = /* @__PURE__ */ new Map();
     #buckets = /* @__PURE__ */ new Map();
-    #unwatch;
+    #unwatch = () => {
+    };
     #state = "connecting";
     constructor(url, options) {
       const server = serverUrl(url);
-      this.partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
+      const partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
+      this.partition = fitting("partition", toUSVString(partition));
       this.#url = scoped(
         server,
         options.bucket === void 0 ? { partition: this.partition } : { ...options, partition: this.partition }
       );
-      this.name = bucketOf(this.#url);
+      this.name = fitting("bucket", bucketOf(this.#url));
       this.onstate = options.onstate ?? null;
-      this.#clientId = toUSVString(options.clientId ?? ownContextId());
+      this.#clientId = fitting("clientId", toUSVString(options.clientId ?? ownContextId()));
       this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
       this.locks = this.bucket(this.name).locks;
-      this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
       if (isStorageDenied() || !isSecure()) {
         this.#state = "closed";
         return;
@@ -1558,7 +1595,8 @@
         );
       }
       this.#agent(this.name);
-      queueMicrotask(() => this.#state === "connecting" && this.onstate?.("connecting"));
+      this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
+      queueMicrotask(() => this.#state === "connecting" && this.#tell("connecting"));
     }
     get state() {
       return this.#state;
@@ -1571,14 +1609,17 @@
       this.#buckets.set(key, bucket);
       return bucket;
     }
-    /** Where the calls of a manager for this bucket go. */
+    /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket) {
+      fitting("bucket", bucket);
       return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
     }
     close() {
+      if (this.#state === "closed") return;
       this.#unwatch();
-      this.#setState("closed");
-      for (const agent of [...this.#agents.values()]) agent.close();
+      this.#state = "closed";
+      for (const agent of this.#agents.values()) agent.close();
+      this.#tell("closed");
     }
     #admit() {
       checkEnvironment();
@@ -1600,7 +1641,15 @@
     #setState(state) {
       if (this.#state === "closed" || this.#state === state) return;
       this.#state = state;
-      this.onstate?.(state);
+      this.#tell(state);
+    }
+    /** Calls the user's listener, whose errors are its own: the session goes on. */
+    #tell(state) {
+      try {
+        this.onstate?.(state);
+      } catch (error) {
+        reportException(error);
+      }
     }
     #sleep() {
       for (const agent of this.#agents.values()) agent.session.sleep();

@@ -57,7 +57,10 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 export class Agent {
   readonly #clientId: string;
   readonly #session: Session;
+  /** What the present session has told, to be obeyed; forgotten with the session. */
   readonly #tasks = new TaskQueue();
+  /** Steps that concern no session. */
+  readonly #turns = new TaskQueue();
   readonly #onstate: (state: ConnectionState) => void;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
@@ -118,9 +121,11 @@ export class Agent {
     });
   }
 
-  /** Runs a step in a task of its own, in order with the callbacks. */
-  runLater(step: () => void): void {
-    this.#tasks.later(step);
+  /** Resolves in a later task; rejects there if this agent has been closed meanwhile. */
+  nextTurn(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#turns.later(() => (this.#session.state === 'closed' ? reject(clientClosed()) : resolve()));
+    });
   }
 
   /** Ends this agent for good; everything open rejects with an AbortError. */

@@ -1,21 +1,21 @@
 import { Agent } from './agent.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
-import { domError } from './errors.js';
+import { domError, reportException } from './errors.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
 import { currentPartition } from './partition.js';
 import type { ConnectionState, WebSocketConstructor } from './types.js';
-import { bucketOf, scoped, serverUrl } from './url.js';
+import { bucketOf, fitting, scoped, serverUrl } from './url.js';
 
 /** How to connect. */
 export interface ConnectOptions {
-  /** The storage bucket whose locks are meant. Default: the `bucket` of the URL's query, else `"default"`. */
+  /** The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's query, else `"default"`. */
   bucket?: string | undefined;
-  /** The name under which others see this context in snapshots. Default: one UUID per context. */
+  /** The name under which others see this context in snapshots, at most 256 bytes of UTF-8. Default: one UUID per context. */
   clientId?: string | undefined;
   /**
-   * Contexts of one bucket share locks only if their partitions are equal. Default: empty, but for a frame below another site one of
-   * its own. A worker cannot know: give it the `partition` of its page's client.
+   * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal. Default: empty, but for a
+   * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
    */
   partition?: string | undefined;
   /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
@@ -38,7 +38,10 @@ export interface Client extends Bucket {
   readonly state: ConnectionState;
   /** Called with each new {@link state}. */
   onstate: ((state: ConnectionState) => void) | null;
-  /** Another bucket of the same server; it has a connection of its own, made when it is first asked for. */
+  /**
+   * Another bucket of the same server; it has a connection of its own, made when it is first asked for. Throws a TypeError for a name of
+   * more than 256 bytes of UTF-8.
+   */
   bucket(name: string): Bucket;
   /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
   close(): void;
@@ -69,22 +72,22 @@ export class LockhouseClient implements Client {
   readonly #WebSocket: WebSocketConstructor | undefined;
   readonly #agents = new Map<string, Agent>();
   readonly #buckets = new Map<string, Bucket>();
-  readonly #unwatch: () => void;
+  #unwatch: () => void = () => {};
   #state: ConnectionState = 'connecting';
 
   constructor(url: string | URL, options: ConnectOptions) {
     const server = serverUrl(url);
-    this.partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
+    const partition = options.partition ?? server.searchParams.get('partition') ?? currentPartition();
+    this.partition = fitting('partition', toUSVString(partition));
     this.#url = scoped(
       server,
       options.bucket === undefined ? { partition: this.partition } : { ...options, partition: this.partition },
     );
-    this.name = bucketOf(this.#url);
+    this.name = fitting('bucket', bucketOf(this.#url));
     this.onstate = options.onstate ?? null;
-    this.#clientId = toUSVString(options.clientId ?? ownContextId());
+    this.#clientId = fitting('clientId', toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
     this.locks = this.bucket(this.name).locks;
-    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
       return;
@@ -95,8 +98,9 @@ export class LockhouseClient implements Client {
       );
     }
     this.#agent(this.name);
+    this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     // Whoever sets onstate right after connect() is told of the beginning, too.
-    queueMicrotask(() => this.#state === 'connecting' && this.onstate?.('connecting'));
+    queueMicrotask(() => this.#state === 'connecting' && this.#tell('connecting'));
   }
 
   get state(): ConnectionState {
@@ -112,15 +116,18 @@ export class LockhouseClient implements Client {
     return bucket;
   }
 
-  /** Where the calls of a manager for this bucket go. */
+  /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
   source(bucket: string): Source {
+    fitting('bucket', bucket);
     return { admit: () => this.#admit(), agent: () => this.#agent(bucket) };
   }
 
   close(): void {
+    if (this.#state === 'closed') return;
     this.#unwatch();
-    this.#setState('closed');
-    for (const agent of [...this.#agents.values()]) agent.close();
+    this.#state = 'closed';
+    for (const agent of this.#agents.values()) agent.close();
+    this.#tell('closed');
   }
 
   #admit(): void {
@@ -144,7 +151,16 @@ export class LockhouseClient implements Client {
   #setState(state: ConnectionState): void {
     if (this.#state === 'closed' || this.#state === state) return;
     this.#state = state;
-    this.onstate?.(state);
+    this.#tell(state);
+  }
+
+  /** Calls the user's listener, whose errors are its own: the session goes on. */
+  #tell(state: ConnectionState): void {
+    try {
+      this.onstate?.(state);
+    } catch (error) {
+      reportException(error);
+    }
   }
 
   #sleep(): void {

@@ -13,6 +13,9 @@ export interface ConvertedOptions {
   readonly timeout: number | undefined;
 }
 
+/** The method whose arguments are converted; its errors name it. */
+export type Method = 'request' | 'requestAll';
+
 const DEFAULTS: ConvertedOptions = {
   ifAvailable: false,
   mode: 'exclusive',
@@ -37,50 +40,50 @@ export function toUSVString(value: unknown): string {
 }
 
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
-export function toCallback<F>(value: unknown, position: number): F {
+export function toCallback<F>(value: unknown, position: number, method: Method): F {
   if (typeof value === 'function') return value as F;
-  throw failure(`parameter ${position} is not of type 'Function'.`);
+  throw failure(method, `parameter ${position} is not of type 'Function'.`);
 }
 
 /** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
-export function toLockOptions(value: unknown): ConvertedOptions {
+export function toLockOptions(value: unknown, method: Method): ConvertedOptions {
   if (value === undefined || value === null) return DEFAULTS;
   if (typeof value !== 'object' && typeof value !== 'function') {
-    throw failure("The provided value is not of type 'LockOptions'.");
+    throw failure(method, "The provided value is not of type 'LockOptions'.");
   }
   const options = value as Record<string, unknown>;
   return {
     ifAvailable: Boolean(options.ifAvailable),
-    mode: toLockMode(options.mode),
-    signal: toAbortSignal(options.signal),
+    mode: toLockMode(options.mode, method),
+    signal: toAbortSignal(options.signal, method),
     steal: Boolean(options.steal),
-    maxHold: 'maxHold' in options ? toMilliseconds('maxHold', options.maxHold, 1, LONGEST_HOLD_MS) : undefined,
+    maxHold: 'maxHold' in options ? toMilliseconds(method, 'maxHold', options.maxHold, 1, LONGEST_HOLD_MS) : undefined,
     metadata: 'metadata' in options ? toOptionalString(options.metadata) : undefined,
-    timeout: 'timeout' in options ? toMilliseconds('timeout', options.timeout, 0, Number.POSITIVE_INFINITY) : undefined,
+    timeout: 'timeout' in options ? toMilliseconds(method, 'timeout', options.timeout, 0, Infinity) : undefined,
   };
 }
 
 /** The error of WebIDL for a call with too few arguments. */
-export function tooFewArguments(required: number, present: number): TypeError {
-  return failure(`${required} arguments required, but only ${present} present.`);
+export function tooFewArguments(method: Method, required: number, present: number): TypeError {
+  return failure(method, `${required} arguments required, but only ${present} present.`);
 }
 
 /** The enumeration LockMode; undefined is the default. */
-export function toLockMode(value: unknown): LockMode {
+export function toLockMode(value: unknown, method: Method): LockMode {
   if (value === undefined) return 'exclusive';
   const mode = toDOMString(value);
   if (mode === 'exclusive' || mode === 'shared') return mode;
-  throw badMember('mode', `The provided value '${mode}' is not a valid enum value of type LockMode.`);
+  throw badMember(method, 'mode', `The provided value '${mode}' is not a valid enum value of type LockMode.`);
 }
 
 /** The interface type AbortSignal, of any realm: its own getter tells it from look-alikes. */
-function toAbortSignal(value: unknown): AbortSignal | undefined {
+function toAbortSignal(value: unknown, method: Method): AbortSignal | undefined {
   if (value === undefined) return undefined;
   try {
     isAborted.call(value);
     if (isProxy?.(value)) throw new TypeError('a proxy');
   } catch {
-    throw badMember('signal', "Failed to convert value to 'AbortSignal'.");
+    throw badMember(method, 'signal', "Failed to convert value to 'AbortSignal'.");
   }
   return value as AbortSignal;
 }
@@ -94,11 +97,18 @@ const { process } = globalThis as {
 };
 const isProxy = process?.getBuiltinModule?.('node:util').types.isProxy;
 
-function toMilliseconds(member: string, value: unknown, least: number, most: number): number | undefined {
+function toMilliseconds(
+  method: Method,
+  member: string,
+  value: unknown,
+  least: number,
+  most: number,
+): number | undefined {
   if (value === undefined) return undefined;
   const ms = Number(value);
   if (ms >= least && ms <= most) return Number.isFinite(ms) ? Math.ceil(ms) : ms;
   throw badMember(
+    method,
     member,
     `The provided value ${toDOMString(value)} is not a number of milliseconds of at least ${least}.`,
   );
@@ -108,10 +118,15 @@ function toOptionalString(value: unknown): string | undefined {
   return value === undefined ? undefined : toUSVString(value);
 }
 
-function badMember(member: string, message: string): TypeError {
-  return failure(`Failed to read the '${member}' property from 'LockOptions': ${message}`);
+function badMember(method: Method, member: string, message: string): TypeError {
+  return failure(method, `Failed to read the '${member}' property from 'LockOptions': ${message}`);
 }
 
-function failure(message: string): TypeError {
-  return new TypeError(`Failed to execute 'request' on 'LockManager': ${message}`);
+function failure(method: Method, message: string): TypeError {
+  return new TypeError(failureText(method, message));
+}
+
+/** How the engines begin the message of an error that a method throws. */
+export function failureText(method: Method, message: string): string {
+  return `Failed to execute '${method}' on 'LockManager': ${message}`;
 }

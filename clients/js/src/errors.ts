@@ -64,3 +64,14 @@ function errorFor(code: string, message: string): Error {
 function decorated<E extends Error>(error: E, key: string, value: unknown): E {
   return Object.defineProperty(error, key, { value, enumerable: true, configurable: true });
 }
+
+/** Reports an error of a listener as the platform reports uncaught ones, without letting it reach our caller. */
+export function reportException(error: unknown): void {
+  if (typeof globalThis.reportError === 'function') {
+    globalThis.reportError(error);
+    return;
+  }
+  queueMicrotask(() => {
+    throw error;
+  });
+}

@@ -1,5 +1,13 @@
 import type { Agent, Ask } from './agent.js';
-import { type ConvertedOptions, toCallback, toDOMString, toLockOptions, tooFewArguments } from './conversions.js';
+import {
+  type ConvertedOptions,
+  failureText,
+  type Method,
+  toCallback,
+  toDOMString,
+  toLockOptions,
+  tooFewArguments,
+} from './conversions.js';
 import { domError } from './errors.js';
 import {
   type AcquiredLock,
@@ -11,7 +19,7 @@ import {
   newLock,
 } from './lock.js';
 import { isReserved } from './names.js';
-import { convertTargets, type LockTarget, requestInOrder } from './request-all.js';
+import { convertTargets, type LockTargets, requestInOrder, toTargets } from './request-all.js';
 import type {
   HeldLockCallback,
   LockGrantedCallback,
@@ -133,22 +141,21 @@ export class ExtendedLockManager extends LockManager {
    * Requests several locks in one strict order, that of their names by code units, and runs the callback while all are held.
    * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
    */
+  requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
   requestAll<T>(
-    targets: Iterable<LockTarget>,
-    callback: (locks: HeldLock[]) => T | PromiseLike<T>,
-  ): Promise<Awaited<T>>;
-  requestAll<T>(
-    targets: Iterable<LockTarget>,
+    targets: LockTargets,
     options: RequestOptions,
     callback: (locks: HeldLock[] | null) => T | PromiseLike<T>,
   ): Promise<Awaited<T>>;
-  async requestAll(targets: Iterable<LockTarget>, ...rest: unknown[]): Promise<unknown> {
+  async requestAll(...args: unknown[]): Promise<unknown> {
     const source = sourceOf(this);
-    const options = toLockOptions(rest.length > 1 ? rest[0] : undefined);
-    const sorted = convertTargets(targets, options.mode);
-    const callback = toCallback<(locks: HeldLock[] | null) => unknown>(rest.at(-1), rest.length + 1);
+    if (args.length < 2) throw tooFewArguments('requestAll', 2, args.length);
+    const options = toLockOptions(args.length > 2 ? args[1] : undefined, 'requestAll');
+    const sorted = convertTargets(toTargets(args[0]), options.mode);
+    const position = Math.min(args.length, 3);
+    const callback = toCallback<(locks: HeldLock[] | null) => unknown>(args[position - 1], position, 'requestAll');
     source.admit();
-    for (const { name, mode } of sorted) checkRequest(name, { ...options, mode });
+    for (const { name, mode } of sorted) checkRequest(name, { ...options, mode }, 'requestAll');
     return requestInOrder(source.agent(), sorted, options, callback);
   }
 }
@@ -157,18 +164,20 @@ repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ['query', 'r
 
 /** The conversions of request(), then its checks, each in the order of the specification, then the request itself. */
 function admitted(source: Source, args: ArrayLike<unknown>, wrap: (hold: Hold) => Lock): Promise<unknown> {
-  if (args.length < 2) throw tooFewArguments(2, args.length);
+  if (args.length < 2) throw tooFewArguments('request', 2, args.length);
   const name = toDOMString(args[0]);
-  const options = toLockOptions(args.length > 2 ? args[1] : undefined);
-  const callback = toCallback<Ask['callback']>(args.length > 2 ? args[2] : args[1], Math.min(args.length, 3));
+  const options = toLockOptions(args.length > 2 ? args[1] : undefined, 'request');
+  const position = Math.min(args.length, 3);
+  const callback = toCallback<Ask['callback']>(args[position - 1], position, 'request');
   source.admit();
-  checkRequest(name, options);
+  checkRequest(name, options, 'request');
   const { mode, ifAvailable, steal, signal, metadata, maxHold, timeout } = options;
   return source.agent().request({ name, mode, ifAvailable, steal, signal, metadata, maxHold, timeout, callback, wrap });
 }
 
 /** Steps 5 to 9 of https://w3c.github.io/web-locks/#dom-lockmanager-request */
-function checkRequest(name: string, options: ConvertedOptions): void {
+function checkRequest(name: string, options: ConvertedOptions, method: Method): void {
+  const notSupported = (message: string) => domError('NotSupportedError', failureText(method, message));
   const { ifAvailable, steal, mode, signal } = options;
   if (isReserved(name)) throw notSupported("Names cannot start with '-'.");
   if (steal && ifAvailable) throw notSupported("The 'steal' and 'ifAvailable' options cannot be used together.");
@@ -176,8 +185,4 @@ function checkRequest(name: string, options: ConvertedOptions): void {
   if (signal && steal) throw notSupported("The 'signal' and 'steal' options cannot be used together.");
   if (signal && ifAvailable) throw notSupported("The 'signal' and 'ifAvailable' options cannot be used together.");
   if (signal?.aborted) throw signal.reason;
-}
-
-function notSupported(message: string): DOMException {
-  return domError('NotSupportedError', `Failed to execute 'request' on 'LockManager': ${message}`);
 }

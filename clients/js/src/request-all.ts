@@ -1,5 +1,5 @@
 import type { Agent } from './agent.js';
-import { type ConvertedOptions, toDOMString, toLockMode } from './conversions.js';
+import { type ConvertedOptions, failureText, toDOMString, toLockMode } from './conversions.js';
 import { domError } from './errors.js';
 import { type HeldLock, newHeldLock } from './lock.js';
 import { compareNames } from './names.js';
@@ -8,6 +8,9 @@ import type { LockMode } from './types.js';
 /** One of several locks: its name, or its name and its own mode. */
 export type LockTarget = string | { readonly name: string; readonly mode?: LockMode | undefined };
 
+/** Several of them. A string is no such object. */
+export type LockTargets = Iterable<LockTarget> & object;
+
 export interface Target {
   readonly name: string;
   readonly mode: LockMode;
@@ -15,13 +18,22 @@ export interface Target {
 
 const UNAVAILABLE = Symbol();
 
+/** The conversion of the targets; a string would be an iterable of its letters, which nobody means. */
+export function toTargets(value: unknown): Iterable<LockTarget> {
+  const isIterable = typeof value === 'object' && value !== null && Symbol.iterator in value;
+  if (isIterable) return value as Iterable<LockTarget>;
+  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value);
+  const message = `parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`;
+  throw new TypeError(failureText('requestAll', message));
+}
+
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
 export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[] {
   const modes = new Map<string, LockMode>();
   for (const target of targets) {
     const isRecord = typeof target === 'object' && target !== null;
     const name = toDOMString(isRecord ? target.name : target);
-    const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode) : defaultMode;
+    const mode = isRecord && target.mode !== undefined ? toLockMode(target.mode, 'requestAll') : defaultMode;
     if (modes.get(name) !== 'exclusive') modes.set(name, mode);
   }
   return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
@@ -53,7 +65,7 @@ export async function requestInOrder(
       },
     });
   };
-  if (targets.length === 0) await new Promise<void>((resolve) => agent.runLater(resolve));
+  if (targets.length === 0) await agent.nextTurn();
   const result = await step(0);
   return result === UNAVAILABLE ? callback(null) : result;
 }

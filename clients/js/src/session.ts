@@ -139,11 +139,11 @@ export class Session {
     clearTimeout(this.#watchTimer);
     this.#identity = undefined;
     this.#lease.end();
-    this.#setState('closed');
-    if (!left) return;
-    if (!socket) this.#sayGoodbye(left);
+    if (left && !socket) this.#sayGoodbye(left);
     // The connection may have broken before the close got through.
-    else socket.onclose = (event: { readonly code: number }) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
+    if (left && socket)
+      socket.onclose = (event: { readonly code: number }) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
+    this.#setState('closed');
   }
 
   get state(): ConnectionState {
@@ -309,10 +309,10 @@ export class Session {
 
   #reconnect(): void {
     if (this.#state === 'closed' || this.#asleep || this.#socket) return;
-    if (this.#state === 'open') this.#setState('lost');
     clearTimeout(this.#dialTimer);
     this.#dialTimer = setTimeout(() => this.#redial(), this.#backoff.nextMs());
     this.#watch();
+    this.#setState('lost');
   }
 
   /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
@@ -356,8 +356,10 @@ export class Session {
     else this.#watch();
   }
 
+  /** Comes last in whatever changes the state, since the user may do anything when told of it. */
   #setState(state: ConnectionState): void {
-    if (this.#state === state || (this.#state === 'connecting' && state === 'lost')) return;
+    if (this.#state === 'closed' || this.#state === state) return;
+    if (this.#state === 'connecting' && state === 'lost') return;
     this.#state = state;
     this.#user.stateChanged(state);
   }

@@ -1,3 +1,5 @@
+import { utf8Length } from './names.js';
+
 /** What of the options decides whom a connection shares its locks with. */
 export interface Scoping {
   readonly bucket?: string | undefined;
@@ -6,6 +8,9 @@ export interface Scoping {
 
 const SOCKET_PROTOCOLS: Record<string, string> = { 'http:': 'ws:', 'https:': 'wss:', 'ws:': 'ws:', 'wss:': 'wss:' };
 const DEFAULT_BUCKET = 'default';
+const LONGEST_BYTES = 256;
+/** How much of a value that is too long is shown. */
+const SHOWN_UNITS = 64;
 
 /** Reads the address of a server: http(s) or ws(s); the path `/` stands for `/v1/ws`; the query is kept. */
 export function serverUrl(address: string | URL): URL {
@@ -23,6 +28,14 @@ export function serverUrl(address: string | URL): URL {
 /** The bucket that an address names. */
 export function bucketOf(url: URL): string {
   return url.searchParams.get('bucket') ?? DEFAULT_BUCKET;
+}
+
+/** Gives the value back if it is as short as the protocol has it: the server would refuse a longer one again and again. */
+export function fitting(field: string, value: string): string {
+  const bytes = utf8Length(value);
+  if (bytes <= LONGEST_BYTES) return value;
+  const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}…`);
+  throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
 }
 
 /** The address with this bucket and partition; what is not given stays as it is. */

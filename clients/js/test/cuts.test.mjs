@@ -92,7 +92,11 @@ describe('a session on an unreliable way', () => {
       const { tokens, free, given, snapshot } = await play(client, name, log);
       assert.equal(given, 'enough');
       assert.deepEqual(log.calls, ['first', 'shared', 'last', 'free'], 'each is called back once, in order');
-      assert.deepEqual([...tokens, free], [...tokens, free].toSorted((a, b) => a - b), 'tokens grow');
+      assert.deepEqual(
+        [...tokens, free],
+        [...tokens, free].toSorted((a, b) => a - b),
+        'tokens grow',
+      );
       assert.ok(Array.isArray(snapshot.held));
     } finally {
       client.close();
@@ -107,7 +111,9 @@ describe('a session on an unreliable way', () => {
       for (let isCut = true; isCut; ) {
         k += 1;
         const { counter, Cutting } = cuttingAt(k, direction);
-        await runOnce(Cutting, `${direction} ${k}`).catch((e) => { throw new Error(`cut at ${k}: ${e.message}`, { cause: e }); });
+        await runOnce(Cutting, `${direction} ${k}`).catch((e) => {
+          throw new Error(`cut at ${k}: ${e.message}`, { cause: e });
+        });
         isCut = counter.isCut;
       }
       assert.ok(k > 5, `${k - 1} cuts`);

@@ -25,8 +25,8 @@ export declare class Agent {
     request(ask: Ask): Promise<unknown>;
     /** Asks for a snapshot: https://w3c.github.io/web-locks/#snapshot-the-lock-state */
     query(): Promise<LockManagerSnapshot>;
-    /** Runs a step in a task of its own, in order with the callbacks. */
-    runLater(step: () => void): void;
+    /** Resolves in a later task; rejects there if this agent has been closed meanwhile. */
+    nextTurn(): Promise<void>;
     /** Ends this agent for good; everything open rejects with an AbortError. */
     close(): void;
 }

@@ -2,13 +2,13 @@ import { type ExtendedLockManager, type Source } from './lock-manager.js';
 import type { ConnectionState, WebSocketConstructor } from './types.js';
 /** How to connect. */
 export interface ConnectOptions {
-    /** The storage bucket whose locks are meant. Default: the `bucket` of the URL's query, else `"default"`. */
+    /** The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's query, else `"default"`. */
     bucket?: string | undefined;
-    /** The name under which others see this context in snapshots. Default: one UUID per context. */
+    /** The name under which others see this context in snapshots, at most 256 bytes of UTF-8. Default: one UUID per context. */
     clientId?: string | undefined;
     /**
-     * Contexts of one bucket share locks only if their partitions are equal. Default: empty, but for a frame below another site one of
-     * its own. A worker cannot know: give it the `partition` of its page's client.
+     * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal. Default: empty, but for a
+     * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
      */
     partition?: string | undefined;
     /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
@@ -29,7 +29,10 @@ export interface Client extends Bucket {
     readonly state: ConnectionState;
     /** Called with each new {@link state}. */
     onstate: ((state: ConnectionState) => void) | null;
-    /** Another bucket of the same server; it has a connection of its own, made when it is first asked for. */
+    /**
+     * Another bucket of the same server; it has a connection of its own, made when it is first asked for. Throws a TypeError for a name of
+     * more than 256 bytes of UTF-8.
+     */
     bucket(name: string): Bucket;
     /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
     close(): void;
@@ -53,7 +56,7 @@ export declare class LockhouseClient implements Client {
     constructor(url: string | URL, options: ConnectOptions);
     get state(): ConnectionState;
     bucket(name: string): Bucket;
-    /** Where the calls of a manager for this bucket go. */
+    /** Where the calls of a manager for this bucket go. Throws a TypeError for a name that is too long. */
     source(bucket: string): Source;
     close(): void;
 }

@@ -9,15 +9,19 @@ export interface ConvertedOptions {
     readonly metadata: string | undefined;
     readonly timeout: number | undefined;
 }
+/** The method whose arguments are converted; its errors name it. */
+export type Method = 'request' | 'requestAll';
 /** DOMString. */
 export declare function toDOMString(value: unknown): string;
 /** USVString: lone surrogates become U+FFFD. The protocol has them in resource names only. */
 export declare function toUSVString(value: unknown): string;
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
-export declare function toCallback<F>(value: unknown, position: number): F;
+export declare function toCallback<F>(value: unknown, position: number, method: Method): F;
 /** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
-export declare function toLockOptions(value: unknown): ConvertedOptions;
+export declare function toLockOptions(value: unknown, method: Method): ConvertedOptions;
 /** The error of WebIDL for a call with too few arguments. */
-export declare function tooFewArguments(required: number, present: number): TypeError;
+export declare function tooFewArguments(method: Method, required: number, present: number): TypeError;
 /** The enumeration LockMode; undefined is the default. */
-export declare function toLockMode(value: unknown): LockMode;
+export declare function toLockMode(value: unknown, method: Method): LockMode;
+/** How the engines begin the message of an error that a method throws. */
+export declare function failureText(method: Method, message: string): string;

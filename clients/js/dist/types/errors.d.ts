@@ -20,3 +20,5 @@ export declare function domError(name: string, message: string): DOMException;
 export declare function quotaExceeded(message: string): DOMException;
 /** Turns an `error` frame of the server into the error that the specification has for it, or the nearest one. */
 export declare function serverError(detail: RefusalDetail, message: string): Error;
+/** Reports an error of a listener as the platform reports uncaught ones, without letting it reach our caller. */
+export declare function reportException(error: unknown): void;

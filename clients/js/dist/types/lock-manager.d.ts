@@ -1,6 +1,6 @@
 import type { Agent } from './agent.js';
 import { type AcquiredLock, type HeldLock } from './lock.js';
-import { type LockTarget } from './request-all.js';
+import { type LockTargets } from './request-all.js';
 import type { HeldLockCallback, LockGrantedCallback, LockManagerSnapshot, LockOptions, RequestOptions } from './types.js';
 /** Where a manager's calls go. */
 export interface Source {
@@ -48,6 +48,6 @@ export declare class ExtendedLockManager extends LockManager {
      * Requests several locks in one strict order, that of their names by code units, and runs the callback while all are held.
      * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
      */
-    requestAll<T>(targets: Iterable<LockTarget>, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
-    requestAll<T>(targets: Iterable<LockTarget>, options: RequestOptions, callback: (locks: HeldLock[] | null) => T | PromiseLike<T>): Promise<Awaited<T>>;
+    requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
+    requestAll<T>(targets: LockTargets, options: RequestOptions, callback: (locks: HeldLock[] | null) => T | PromiseLike<T>): Promise<Awaited<T>>;
 }

@@ -7,10 +7,14 @@ export type LockTarget = string | {
     readonly name: string;
     readonly mode?: LockMode | undefined;
 };
+/** Several of them. A string is no such object. */
+export type LockTargets = Iterable<LockTarget> & object;
 export interface Target {
     readonly name: string;
     readonly mode: LockMode;
 }
+/** The conversion of the targets; a string would be an iterable of its letters, which nobody means. */
+export declare function toTargets(value: unknown): Iterable<LockTarget>;
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
 export declare function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[];
 /** Takes each lock inside the callback of the one before, and calls back with all of them while all are held. */

@@ -7,5 +7,7 @@ export interface Scoping {
 export declare function serverUrl(address: string | URL): URL;
 /** The bucket that an address names. */
 export declare function bucketOf(url: URL): string;
+/** Gives the value back if it is as short as the protocol has it: the server would refuse a longer one again and again. */
+export declare function fitting(field: string, value: string): string;
 /** The address with this bucket and partition; what is not given stays as it is. */
 export declare function scoped(url: URL, { bucket, partition }: Scoping): URL;

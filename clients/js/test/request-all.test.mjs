@@ -1,0 +1,90 @@
+// The arguments of requestAll(), against a scripted server: what cannot be meant is refused, and nothing is asked for.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { open, turn } from './support/session.mjs';
+
+const asked = ({ frames }) => frames.filter(({ type }) => type === 'request').map(({ name }) => name);
+
+/** Grants the next request and gives its name. */
+async function grantNext(server, seq) {
+  const { id, name } = await server.next('request');
+  server.send({ type: 'granted', seq, id, token: seq });
+  return name;
+}
+
+describe('the targets of requestAll', () => {
+  for (const [title, targets, shown] of [
+    ['a string, though it is an iterable of letters', 'report', '"report"'],
+    ['a number', 5, '5'],
+    ['undefined', undefined, 'undefined'],
+    ['one target', { name: 'a' }, '[object Object]'],
+  ]) {
+    test(`may not be ${title}`, async (t) => {
+      const { server, locks } = await open(t);
+      await assert.rejects(
+        locks.requestAll(targets, () => assert.fail('called back')),
+        {
+          name: 'TypeError',
+          message: `Failed to execute 'requestAll' on 'LockManager': parameter 1 is ${shown}, but it must be an iterable object of names, such as ["a", "b"].`,
+        },
+      );
+      await turn();
+      assert.deepEqual(asked(server), []);
+    });
+  }
+
+  test('may be any iterable object', async (t) => {
+    const { server, locks } = await open(t);
+    const all = locks.requestAll(new Set(['b', 'a']), (given) => given.map(({ name }) => name));
+    assert.equal(await grantNext(server, 1), 'a');
+    assert.equal(await grantNext(server, 2), 'b');
+    assert.deepEqual(await all, ['a', 'b']);
+  });
+});
+
+describe('the other arguments of requestAll', () => {
+  const failed = (what) => ({ name: 'TypeError', message: `Failed to execute 'requestAll' on 'LockManager': ${what}` });
+  const callback = () => assert.fail('called back');
+  const MODE = "Failed to read the 'mode' property from 'LockOptions':";
+
+  for (const [title, args, error] of [
+    ['no callback', [['a']], failed('2 arguments required, but only 1 present.')],
+    ['no arguments', [], failed('2 arguments required, but only 0 present.')],
+    ['a second of two that is no function', [['a'], {}], failed("parameter 2 is not of type 'Function'.")],
+    ['undefined for a callback', [['a'], callback, undefined], failed("parameter 3 is not of type 'Function'.")],
+    ['a callback in the fourth place', [['a'], {}, {}, callback], failed("parameter 3 is not of type 'Function'.")],
+    ['options of no type', [['a'], 5, callback], failed("The provided value is not of type 'LockOptions'.")],
+    [
+      'an unknown mode',
+      [['a'], { mode: 'x' }, callback],
+      failed(`${MODE} The provided value 'x' is not a valid enum value of type LockMode.`),
+    ],
+    [
+      'an unknown mode of a target',
+      [[{ name: 'a', mode: 'x' }], callback],
+      failed(`${MODE} The provided value 'x' is not a valid enum value of type LockMode.`),
+    ],
+    [
+      'a timeout below 0',
+      [['a'], { timeout: -1 }, callback],
+      { name: 'TypeError', message: /'requestAll'.*'timeout'/ },
+    ],
+    ['a signal of no type', [['a'], { signal: 1 }, callback], { name: 'TypeError', message: /'requestAll'.*'signal'/ }],
+    ['a reserved name', [['-a'], callback], { name: 'NotSupportedError', message: /'requestAll'.*'-'/ }],
+  ]) {
+    test(`${title}: the error names requestAll, and nothing is asked for`, async (t) => {
+      const { server, locks } = await open(t);
+      await assert.rejects(locks.requestAll(...args), error);
+      await turn();
+      assert.deepEqual(asked(server), []);
+    });
+  }
+
+  test('are told apart by their count, and further ones are ignored', async (t) => {
+    const { server, locks } = await open(t);
+    const all = locks.requestAll(['a'], { mode: 'shared' }, (given) => given[0].mode, callback);
+    assert.equal(await grantNext(server, 1), 'a');
+    assert.equal(await all, 'shared');
+  });
+});

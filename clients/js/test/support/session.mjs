@@ -1,0 +1,56 @@
+// A client of a scripted server, at the stage of its session that a test begins with.
+
+import { connect } from '../../dist/lockhouse.js';
+import { scriptedPeer } from './peer.mjs';
+
+/** Lets every task run that is due. */
+export const turn = () => new Promise((resolve) => setImmediate(resolve));
+/** A callback that never ends. */
+export const forever = () => new Promise(() => {});
+/** What tells frames apart: type, number and id. */
+export const kinds = (frames) => frames.map(({ type, seq, id }) => [type, seq, id]);
+
+/** A client of a scripted server; closed when the test ends. */
+export function start(t, options = {}) {
+  const peer = scriptedPeer();
+  const states = [];
+  const client = connect('http://peer.example/', {
+    clientId: 'me',
+    WebSocket: peer.WebSocket,
+    onstate: (state) => states.push(state),
+    ...options,
+  });
+  // A real socket keeps the process alive; the scripted one cannot.
+  const alive = setInterval(() => {}, 1_000);
+  t.after(() => {
+    clearInterval(alive);
+    client.close();
+  });
+  return { peer, client, states, locks: client.locks };
+}
+
+/** As `start`, with the welcome given, which these fields change, and the join read. */
+export async function open(t, fields, options) {
+  const started = start(t, options);
+  const server = await started.peer.connection();
+  server.welcome(fields);
+  await server.next('join');
+  return { ...started, server };
+}
+
+/** Requests a lock and has it granted; gives what the test needs to end it. */
+export async function hold({ server, locks }, name, token, seq) {
+  let release;
+  let lock;
+  const released = locks.request(name, (given) => {
+    lock = given;
+    return new Promise((resolve) => {
+      release = resolve;
+    });
+  });
+  released.catch(() => {});
+  const { id } = await server.next('request');
+  server.send({ type: 'granted', seq, id, token });
+  await turn();
+  return { id, released, release, lock };
+}
