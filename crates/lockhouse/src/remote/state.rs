@@ -32,6 +32,7 @@ const PONGS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    status: watch::Sender<ConnectionState>,
     /// There is something to send.
     pub(super) outgoing: Notify,
     /// The connection is to be hung up, or everything is over.
@@ -54,10 +55,12 @@ pub(super) struct State {
     link: Link,
     closed: bool,
     connection_dropped: bool,
-    status: watch::Sender<ConnectionState>,
+    status: ConnectionState,
     /// To be woken once the mutex is free.
     pub(super) wakers: Vec<Waker>,
     pub(super) heard: Vec<Arc<Notify>>,
+    /// To be dropped once the mutex is free: a waker may own a task, whose guards lock it.
+    pub(super) displaced: Vec<Waker>,
 }
 
 /// One session with the server; it outlives its connections.
@@ -132,11 +135,13 @@ impl Shared {
             link: Link::Down,
             closed: false,
             connection_dropped: false,
-            status: watch::Sender::new(ConnectionState::Lost),
+            status: ConnectionState::Lost,
             wakers: Vec::new(),
             heard: Vec::new(),
+            displaced: Vec::new(),
         };
         Self {
+            status: watch::Sender::new(state.status),
             state: Mutex::new(state),
             outgoing: Notify::new(),
             control: Notify::new(),
@@ -144,14 +149,19 @@ impl Shared {
         }
     }
 
-    /// Runs under the mutex, then wakes whom it has left to be woken.
+    /// Runs under the mutex, then wakes whom it has left to be woken: wakers are code of the user, who may come back here.
     pub(super) fn with<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
+        let was = state.status;
         let result = run(&mut state);
         let (wakers, heard) = (std::mem::take(&mut state.wakers), std::mem::take(&mut state.heard));
+        let (displaced, status) = (std::mem::take(&mut state.displaced), state.status);
         let hang_up = state.closed || matches!(state.link, Link::HangUp(_));
         let outgoing = state.has_outgoing();
         drop(state);
+        if status != was {
+            self.tell(status);
+        }
         if hang_up {
             self.control.notify_one();
         }
@@ -160,7 +170,24 @@ impl Shared {
         }
         heard.iter().for_each(|heard| heard.notify_waiters());
         wakers.into_iter().for_each(Waker::wake);
+        drop(displaced);
         result
+    }
+
+    /// How the connection is, and what becomes of it.
+    pub(super) fn status(&self) -> watch::Receiver<ConnectionState> {
+        self.status.subscribe()
+    }
+
+    /// Tells how the connection is, unless somebody has told meanwhile that it is closed; all else comes from the task alone.
+    fn tell(&self, status: ConnectionState) {
+        self.status.send_if_modified(|told| {
+            let is_open = *told != ConnectionState::Closed;
+            if is_open {
+                *told = status;
+            }
+            is_open
+        });
     }
 }
 
@@ -190,7 +217,7 @@ impl State {
             self.begin_session(welcome, hello);
         }
         self.link = Link::Up { heard: Instant::now() };
-        self.status.send_replace(ConnectionState::Open);
+        self.status = ConnectionState::Open;
         Ok(())
     }
 
@@ -289,7 +316,7 @@ impl State {
     pub(super) fn link_down(&mut self) {
         self.link = Link::Down;
         if !self.closed {
-            self.status.send_replace(ConnectionState::Lost);
+            self.status = ConnectionState::Lost;
         }
     }
 
@@ -336,7 +363,7 @@ impl State {
         if let Link::Up { .. } = self.link {
             self.link = Link::HangUp(HangUp::Bye);
         }
-        self.status.send_replace(ConnectionState::Closed);
+        self.status = ConnectionState::Closed;
     }
 }
 
@@ -344,10 +371,6 @@ impl State {
 impl State {
     pub(super) fn is_closed(&self) -> bool {
         self.closed
-    }
-
-    pub(super) fn status(&self) -> watch::Receiver<ConnectionState> {
-        self.status.subscribe()
     }
 
     /// How many agents the server takes on from one session.
