@@ -54,6 +54,8 @@ pub(super) struct State {
     pub(super) session: Option<Session>,
     link: Link,
     closed: bool,
+    /// The session that was to be ended while there was no connection to end it over.
+    farewell: Option<Session>,
     connection_dropped: bool,
     status: ConnectionState,
     /// To be woken once the mutex is free.
@@ -134,6 +136,7 @@ impl Shared {
             session: None,
             link: Link::Down,
             closed: false,
+            farewell: None,
             connection_dropped: false,
             status: ConnectionState::Lost,
             wakers: Vec::new(),
@@ -195,7 +198,7 @@ impl Shared {
 impl State {
     /// The first frame of a connection.
     pub(super) fn hello(&self, label: &str) -> String {
-        let resume = self.session.as_ref().map(|session| Resume {
+        let resume = self.session.as_ref().or(self.farewell.as_ref()).map(|session| Resume {
             session: session.id.as_str().into(),
             secret: session.secret.as_str().into(),
             received: session.received,
@@ -359,9 +362,11 @@ impl State {
         let agents: Vec<u64> = self.agents.keys().copied().collect();
         agents.into_iter().for_each(|agent| self.end_agent(agent, Loss::Terminated));
         self.fail_looks();
-        self.session = None;
+        let session = self.session.take();
         if let Link::Up { .. } = self.link {
             self.link = Link::HangUp(HangUp::Bye);
+        } else {
+            self.farewell = session;
         }
         self.status = ConnectionState::Closed;
     }
@@ -371,6 +376,11 @@ impl State {
 impl State {
     pub(super) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Whether the server is still to be told that everything is over.
+    pub(super) fn owes_farewell(&self) -> bool {
+        self.farewell.is_some()
     }
 
     /// How many agents the server takes on from one session.

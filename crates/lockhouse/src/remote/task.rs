@@ -50,8 +50,16 @@ impl SessionTask {
             }
             match self.reconnect(&mut backoff).await {
                 Some(next) => socket = next,
-                None => return,
+                None => return self.say_farewell().await,
             }
+        }
+    }
+
+    /// One last connection, if the session was to be ended without one.
+    async fn say_farewell(&self) {
+        if self.shared.with(|state| state.owes_farewell()) {
+            // It takes the session up, and closes as everything is over. Whom it does not reach learns by the lease.
+            _ = timeout(socket::CLOSE_TIMEOUT, self.connect()).await;
         }
     }
 
