@@ -259,25 +259,26 @@ fn signals_are_passed_on_to_the_command() {
 /// A shell's command line at a terminal of its own, at which [`Child::stdin`] types.
 fn at_a_terminal(server: &ServerProcess, line: &str) -> Child {
     let mut command = Command::new("script");
-    command.args(["--quiet", "--echo", "never", "--return", "--command", line, "/dev/null"]);
+    command.args(["--quiet", "--echo", "always", "--return", "--command", line, "/dev/null"]);
     command.env("PATH", path_with_lockhouse()).env("LOCKHOUSE_URL", server.url());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]
-fn what_is_typed_reaches_the_command_once_wherever_stderr_goes() {
+fn what_is_typed_at_the_terminal_is_not_passed_on_wherever_stderr_goes() {
     let server = ServerProcess::start("10s");
-    let script = "trap 'echo got it' INT; echo ready; read _; read _; read _; echo end";
-    let line = format!("exec lockhouse run n -- bash -c \"{script}\" 2>/dev/null");
+    // In a session of its own the command gets only what is passed on.
+    let script =
+        "trap 'echo twice' INT; trap 'echo told; exit' USR1; echo ready; while :; do sleep .02; done";
+    let line = format!("lockhouse run n -- setsid sh -c \"{script}\" 2>/dev/null; exit $?");
     let mut child = at_a_terminal(&server, &line);
     read_line(&mut child, "ready");
-    let mut terminal = child.stdin.take().unwrap();
-    terminal.write_all(b"\x03").unwrap();
-    read_line(&mut child, "got it");
-    // A second one would have come by now: the answer to this takes a round trip.
-    list(&server);
-    terminal.write_all(b"1\n2\n3\n").unwrap();
-    read_line(&mut child, "end");
+    child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    let mut echo = [0; 2];
+    child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
+    assert_eq!(&echo, b"^C");
+    kill_process(pid_of_run(&server, "held"), Signal::USR1).unwrap();
+    read_line(&mut child, "told");
     child.wait().unwrap();
 }
 
