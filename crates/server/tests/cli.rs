@@ -4,7 +4,7 @@
 
 mod process;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -254,6 +254,109 @@ fn signals_are_passed_on_to_the_command() {
     signal(&child, Signal::TERM);
     assert_eq!(code(&child.wait_with_output().unwrap()), 128 + 15);
     assert_eq!(list(&server), serde_json::json!([]));
+}
+
+/// A shell's command line at a terminal of its own, at which [`Child::stdin`] types.
+fn at_a_terminal(server: &ServerProcess, line: &str) -> Child {
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--echo", "always", "--return", "--command", line, "/dev/null"]);
+    command.env("PATH", path_with_lockhouse()).env("LOCKHOUSE_URL", server.url());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn what_is_typed_at_the_terminal_is_not_passed_on_wherever_stderr_goes() {
+    let server = ServerProcess::start("10s");
+    // In a session of its own the command gets only what is passed on.
+    let script =
+        "trap 'echo twice' INT; trap 'echo told; exit' USR1; echo ready; while :; do sleep .02; done";
+    let line = format!("lockhouse run n -- setsid sh -c \"{script}\" 2>/dev/null; exit $?");
+    let mut child = at_a_terminal(&server, &line);
+    read_line(&mut child, "ready");
+    child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    let mut echo = [0; 2];
+    child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
+    assert_eq!(&echo, b"^C");
+    kill_process(pid_of_run(&server, "held"), Signal::USR1).unwrap();
+    read_line(&mut child, "told");
+    child.wait().unwrap();
+}
+
+/// The process of the `lockhouse run` that waits or holds under its default label.
+fn pid_of_run(server: &ServerProcess, state: &str) -> Pid {
+    let begin = Instant::now();
+    loop {
+        let list = list(server);
+        let found = list.as_array().unwrap().iter().find(|row| row["state"] == state);
+        if let Some(row) = found {
+            let pid = row["clientId"].as_str().unwrap().rsplit(':').next().unwrap();
+            return Pid::from_raw(pid.parse().unwrap()).unwrap();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "none is {state}");
+    }
+}
+
+#[test]
+fn a_signal_that_comes_with_the_grant_is_not_thrown_away() {
+    let server = ServerProcess::start("10s");
+    for _ in 0..5 {
+        let mut held = holder(&server, "n", "read _");
+        let mut child = at_a_terminal(&server, "lockhouse run n -- sleep 2; exit $?");
+        let pid = pid_of_run(&server, "pending");
+        kill_process(pid, Signal::STOP).unwrap();
+        drop(held.stdin.take());
+        held.wait().unwrap();
+        // As if it had been typed before there is a command that it could reach.
+        kill_process(pid, Signal::INT).unwrap();
+        kill_process(pid, Signal::CONT).unwrap();
+        let _terminal = child.stdin.take();
+        assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_answer_to_a_release() {
+    let server = ServerProcess::start("10m");
+    let mut child = holder(&server, "n", "read _");
+    server.stop();
+    drop(child.stdin.take());
+    let begin = Instant::now();
+    // The first ones may still be meant for the command.
+    while child.try_wait().unwrap().is_none() {
+        signal(&child, Signal::TERM);
+        assert!(begin.elapsed() < Duration::from_secs(10), "it cannot be interrupted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(code(&child.wait_with_output().unwrap()), 128 + 15);
+}
+
+#[test]
+fn a_loss_that_comes_with_the_end_of_the_command_is_told() {
+    let server = ServerProcess::start("10s");
+    for _ in 0..5 {
+        let mut victim = holder(&server, "n", "read _");
+        signal(&victim, Signal::STOP);
+        let output = lockhouse(&server, &["run", "n", "--steal", "--", "true"]).output().unwrap();
+        assert_eq!(code(&output), 0);
+        drop(victim.stdin.take());
+        until_childless(&victim);
+        signal(&victim, Signal::CONT);
+        let output = victim.wait_with_output().unwrap();
+        assert_eq!(code(&output), 76);
+        assert!(stderr(&output).contains("lost"), "{output:?}");
+    }
+}
+
+/// Looks until every child of the process has ended.
+fn until_childless(parent: &Child) {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", parent.id())).unwrap();
+    let has_ended = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
+    };
+    while !children.split_whitespace().all(has_ended) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::http::Uri;
 use super::connect::ConnectError;
 use crate::wire;
 
-/// The most bytes of a URL that an error repeats.
+/// The most characters of a URL that an error repeats.
 const SHOWN_CHARS: usize = 200;
 
 /// The endpoint of a server, with the scope in its query.

@@ -57,7 +57,7 @@ impl Connection {
 
     /// How the connection is, and what becomes of it.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
-        self.shared.with(|state| state.status())
+        self.shared.status()
     }
 
     /// A snapshot of everything that is held and pending in the bucket, or only of that name.

@@ -62,7 +62,7 @@ impl State {
                 Poll::Ready(Err(error))
             }
             None => {
-                looking.waker = Some(waker.clone());
+                self.displaced.extend(looking.waker.replace(waker.clone()));
                 Poll::Pending
             }
         }
@@ -70,7 +70,8 @@ impl State {
 
     /// Nobody waits for the answer any more.
     pub(super) fn forget_look(&mut self, key: u64) {
-        let Some(looking) = self.looks.open.remove(&key) else { return };
+        let Some(mut looking) = self.looks.open.remove(&key) else { return };
+        self.displaced.extend(looking.waker.take());
         let Some(id) = looking.id else { return };
         self.looks.keys.remove(&id);
         if looking.watch {

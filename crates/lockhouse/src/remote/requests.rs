@@ -157,10 +157,7 @@ impl State {
                 Poll::Ready(Err(error))
             }
             _ => {
-                match &mut entry.waker {
-                    Some(known) => known.clone_from(waker),
-                    none => *none = Some(waker.clone()),
-                }
+                self.displaced.extend(entry.waker.replace(waker.clone()));
                 Poll::Pending
             }
         }
@@ -193,7 +190,7 @@ impl State {
             Stage::Released => Poll::Ready(Ok(())),
             Stage::Lost(loss) => Poll::Ready(Err(loss)),
             _ => {
-                entry.waker = Some(waker.clone());
+                self.displaced.extend(entry.waker.replace(waker.clone()));
                 Poll::Pending
             }
         }
@@ -234,7 +231,8 @@ impl State {
     }
 
     fn remove(&mut self, id: u64) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
+        let mut entry = self.entries.remove(&id)?;
+        self.displaced.extend(entry.waker.take());
         if let Some(agent) = self.agents.get_mut(&entry.ask.agent) {
             agent.requests.remove(&id);
         }

@@ -19,7 +19,7 @@ pub(super) type Socket = WebSocketStream<TcpStream>;
 /// The most characters of a refusal that an error repeats.
 const SHOWN_CHARS: usize = 200;
 /// How long a close is waited for.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What ended the reading of a connection.
 #[derive(Debug, PartialEq, Eq)]

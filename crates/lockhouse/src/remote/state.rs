@@ -32,6 +32,7 @@ const PONGS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    status: watch::Sender<ConnectionState>,
     /// There is something to send.
     pub(super) outgoing: Notify,
     /// The connection is to be hung up, or everything is over.
@@ -53,11 +54,15 @@ pub(super) struct State {
     pub(super) session: Option<Session>,
     link: Link,
     closed: bool,
+    /// The session that was to be ended while there was no connection to end it over.
+    farewell: Option<Session>,
     connection_dropped: bool,
-    status: watch::Sender<ConnectionState>,
+    status: ConnectionState,
     /// To be woken once the mutex is free.
     pub(super) wakers: Vec<Waker>,
     pub(super) heard: Vec<Arc<Notify>>,
+    /// To be dropped once the mutex is free: a waker may own a task, whose guards lock it.
+    pub(super) displaced: Vec<Waker>,
 }
 
 /// One session with the server; it outlives its connections.
@@ -131,12 +136,15 @@ impl Shared {
             session: None,
             link: Link::Down,
             closed: false,
+            farewell: None,
             connection_dropped: false,
-            status: watch::Sender::new(ConnectionState::Lost),
+            status: ConnectionState::Lost,
             wakers: Vec::new(),
             heard: Vec::new(),
+            displaced: Vec::new(),
         };
         Self {
+            status: watch::Sender::new(state.status),
             state: Mutex::new(state),
             outgoing: Notify::new(),
             control: Notify::new(),
@@ -144,14 +152,19 @@ impl Shared {
         }
     }
 
-    /// Runs under the mutex, then wakes whom it has left to be woken.
+    /// Runs under the mutex, then wakes whom it has left to be woken: wakers are code of the user, who may come back here.
     pub(super) fn with<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
+        let was = state.status;
         let result = run(&mut state);
         let (wakers, heard) = (std::mem::take(&mut state.wakers), std::mem::take(&mut state.heard));
+        let (displaced, status) = (std::mem::take(&mut state.displaced), state.status);
         let hang_up = state.closed || matches!(state.link, Link::HangUp(_));
         let outgoing = state.has_outgoing();
         drop(state);
+        if status != was {
+            self.tell(status);
+        }
         if hang_up {
             self.control.notify_one();
         }
@@ -160,7 +173,24 @@ impl Shared {
         }
         heard.iter().for_each(|heard| heard.notify_waiters());
         wakers.into_iter().for_each(Waker::wake);
+        drop(displaced);
         result
+    }
+
+    /// How the connection is, and what becomes of it.
+    pub(super) fn status(&self) -> watch::Receiver<ConnectionState> {
+        self.status.subscribe()
+    }
+
+    /// Tells how the connection is, unless somebody has told meanwhile that it is closed; all else comes from the task alone.
+    fn tell(&self, status: ConnectionState) {
+        self.status.send_if_modified(|told| {
+            let is_open = *told != ConnectionState::Closed;
+            if is_open {
+                *told = status;
+            }
+            is_open
+        });
     }
 }
 
@@ -168,7 +198,7 @@ impl Shared {
 impl State {
     /// The first frame of a connection.
     pub(super) fn hello(&self, label: &str) -> String {
-        let resume = self.session.as_ref().map(|session| Resume {
+        let resume = self.session.as_ref().or(self.farewell.as_ref()).map(|session| Resume {
             session: session.id.as_str().into(),
             secret: session.secret.as_str().into(),
             received: session.received,
@@ -190,7 +220,7 @@ impl State {
             self.begin_session(welcome, hello);
         }
         self.link = Link::Up { heard: Instant::now() };
-        self.status.send_replace(ConnectionState::Open);
+        self.status = ConnectionState::Open;
         Ok(())
     }
 
@@ -289,7 +319,7 @@ impl State {
     pub(super) fn link_down(&mut self) {
         self.link = Link::Down;
         if !self.closed {
-            self.status.send_replace(ConnectionState::Lost);
+            self.status = ConnectionState::Lost;
         }
     }
 
@@ -332,11 +362,13 @@ impl State {
         let agents: Vec<u64> = self.agents.keys().copied().collect();
         agents.into_iter().for_each(|agent| self.end_agent(agent, Loss::Terminated));
         self.fail_looks();
-        self.session = None;
+        let session = self.session.take();
         if let Link::Up { .. } = self.link {
             self.link = Link::HangUp(HangUp::Bye);
+        } else {
+            self.farewell = session;
         }
-        self.status.send_replace(ConnectionState::Closed);
+        self.status = ConnectionState::Closed;
     }
 }
 
@@ -346,8 +378,9 @@ impl State {
         self.closed
     }
 
-    pub(super) fn status(&self) -> watch::Receiver<ConnectionState> {
-        self.status.subscribe()
+    /// Whether the server is still to be told that everything is over.
+    pub(super) fn owes_farewell(&self) -> bool {
+        self.farewell.is_some()
     }
 
     /// How many agents the server takes on from one session.

@@ -14,7 +14,7 @@ use super::connect::ConnectError;
 use super::connection::Connection;
 use super::lease::Moment;
 use super::socket::{self, Over, Socket};
-use super::state::{Shared, State, Unwelcome};
+use super::state::{HangUp, Shared, State, Unwelcome};
 use crate::wire::{Envelope, ServerFrame, close};
 
 /// How long a connection may take, from the dial to the welcome.
@@ -50,8 +50,16 @@ impl SessionTask {
             }
             match self.reconnect(&mut backoff).await {
                 Some(next) => socket = next,
-                None => return,
+                None => return self.say_farewell().await,
             }
+        }
+    }
+
+    /// One last connection, if the session was to be ended without one.
+    async fn say_farewell(&self) {
+        if self.shared.with(|state| state.owes_farewell()) {
+            // It takes the session up, and closes as everything is over. Whom it does not reach learns by the lease.
+            _ = timeout(socket::CLOSE_TIMEOUT, self.connect()).await;
         }
     }
 
@@ -71,7 +79,13 @@ impl SessionTask {
         if let Some(how) = self.shared.with(|state| state.hang_up()) {
             // The halves are of one socket.
             if let Ok(socket) = sink.reunite(stream) {
-                socket::close(socket, how.code(), how.last_words()).await;
+                let close = socket::close(socket, how.code(), how.last_words());
+                if how == HangUp::Silent {
+                    // The session goes on: neither its deadline nor its next connection waits for a link that is silent.
+                    tokio::spawn(close);
+                } else {
+                    close.await;
+                }
             }
             self.shared.with(State::link_down);
         }

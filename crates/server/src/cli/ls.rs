@@ -1,6 +1,6 @@
 //! `lockhouse ls`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -118,8 +118,7 @@ struct Row {
 impl PartialEq for Row {
     /// Without the instants, which the server tells with a tick's exactness only.
     fn eq(&self, other: &Self) -> bool {
-        let key = |row: &Self| (row.info.mode, row.info.state);
-        self.info.name == other.info.name && self.client_id == other.client_id && key(self) == key(other)
+        self.info.name == other.info.name && self.key() == other.key()
     }
 }
 
@@ -150,11 +149,14 @@ impl Row {
         }
     }
 
-    /// Whether they may be the same request at different times; both are of one name.
-    fn continues(&self, earlier: &Self) -> bool {
-        let key = |row: &Self| (row.info.client_id.clone(), row.info.mode);
-        let was_held = earlier.fencing_token.is_some();
-        key(self) == key(earlier) && (!was_held || self.fencing_token == earlier.fencing_token)
+    /// Who asks, and how.
+    fn asker(&self) -> (&str, Mode) {
+        (&self.client_id, self.info.mode)
+    }
+
+    /// What tells the rows of one name apart.
+    fn key(&self) -> (&str, Mode, State) {
+        (&self.client_id, self.info.mode, self.info.state)
     }
 }
 
@@ -177,13 +179,16 @@ fn changes(before: &[Row], now: &[Row]) -> Vec<Row> {
 }
 
 fn changes_of_name(before: &[&Row], now: &[&Row]) -> Vec<Row> {
-    let new: Vec<&Row> = now.iter().filter(|row| !before.contains(row)).copied().collect();
-    let mut unclaimed = new.clone();
+    let [known, alive] = [before, now].map(|rows| rows.iter().map(|row| row.key()).collect::<HashSet<_>>());
+    let new: Vec<&Row> = now.iter().filter(|row| !known.contains(&row.key())).copied().collect();
+    // A request that waited may be any new one of its client in its mode; one that was held would still have its token.
+    let mut unclaimed: HashMap<(&str, Mode), usize> = HashMap::new();
+    new.iter().for_each(|row| *unclaimed.entry(row.asker()).or_default() += 1);
     let mut changes = Vec::new();
-    for row in before.iter().filter(|row| !now.contains(row)).copied() {
-        match unclaimed.iter().position(|later| later.continues(row)) {
-            Some(at) => _ = unclaimed.swap_remove(at),
-            None => changes.push(Row { state: "ended", place: None, ..row.clone() }),
+    for row in before.iter().filter(|row| !alive.contains(&row.key())) {
+        match unclaimed.get_mut(&row.asker()) {
+            Some(left @ 1..) if row.fencing_token.is_none() => *left -= 1,
+            _ => changes.push(Row { state: "ended", place: None, ..(*row).clone() }),
         }
     }
     changes.extend(new.into_iter().cloned());
@@ -241,4 +246,49 @@ fn clear_screen() -> Result<(), Error> {
         out.write_all(b"\x1b[2J\x1b[H")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn row(client_id: String, place: u32) -> Row {
+        let info = LockInfo {
+            name: NameBuf::new("n").unwrap(),
+            mode: Mode::Exclusive,
+            client_id,
+            state: State::Pending { place },
+            since: SystemTime::UNIX_EPOCH,
+            expires_at: None,
+            metadata: None,
+        };
+        Row::new("default", info)
+    }
+
+    fn told(before: &[Row], now: &[Row]) -> Vec<(&'static str, String, Option<u32>)> {
+        changes(before, now).into_iter().map(|row| (row.state, row.client_id, row.place)).collect()
+    }
+
+    #[test]
+    fn one_of_two_requests_of_a_client_that_ends_is_told_once() {
+        let before = [row("a".into(), 1), row("a".into(), 2), row("b".into(), 3)];
+        let now = [row("a".into(), 1), row("b".into(), 2)];
+        let expected = [("ended", "a".to_owned(), None), ("pending", "b".to_owned(), Some(2))];
+        assert_eq!(told(&before, &now), expected);
+    }
+
+    #[test]
+    fn a_long_queue_that_moves_up_is_compared_in_a_moment() {
+        let queue = |first: u32| -> Vec<Row> {
+            (first..30_000).map(|client| row(format!("client {client}"), client - first + 1)).collect()
+        };
+        let (before, now) = (queue(0), queue(1));
+        let begin = Instant::now();
+        let told = told(&before, &now);
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert_eq!(told[0], ("ended", "client 0".to_owned(), None));
+        assert_eq!(told.len(), 30_000);
+    }
 }

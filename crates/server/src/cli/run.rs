@@ -108,6 +108,10 @@ impl Run {
             signal = signals.next() => return Ok(signalled(signal)),
         };
         let lock = granted.map_err(not_granted)?;
+        if let Some(signal) = signals.pending().await {
+            // It came with the grant; the closing of the connection releases the lock.
+            return Ok(signalled(signal));
+        }
         let mut child = match self.spawn(connection, &lock) {
             Ok(child) => child,
             Err(failure) => {
@@ -116,12 +120,20 @@ impl Run {
                 return Err(failure);
             }
         };
-        let status =
+        // What came while it was being started may have come before it was there, also if it was typed.
+        while let Some(signal) = signals.pending().await {
+            signals::send(signal, &child);
+        }
+        let (status, was_told) =
             attend(&mut child, &lock, signals).await.map_err(|error| Failure::new(FAILURE, error))?;
-        let lost = lock.loss().is_some();
-        match lock.release().await {
+        let released = tokio::select! {
+            biased;
+            released = lock.release() => released,
+            signal = signals.next() => return Ok(signalled(signal)),
+        };
+        match released {
             Ok(()) => Ok(exit_code(status)),
-            Err(_) if lost => Ok(ExitCode::from(LOST)),
+            Err(_) if was_told => Ok(ExitCode::from(LOST)),
             Err(loss) => {
                 Err(Failure::new(LOST, format_args!("the lock was lost before its release: {loss}")))
             }
@@ -184,13 +196,17 @@ impl Run {
     }
 }
 
-/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost.
-async fn attend(child: &mut Child, lock: &LockGuard, signals: &mut Signals) -> io::Result<ExitStatus> {
+/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost; whether it was told.
+async fn attend(
+    child: &mut Child,
+    lock: &LockGuard,
+    signals: &mut Signals,
+) -> io::Result<(ExitStatus, bool)> {
     let mut told = false;
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return status,
+            status = child.wait() => return Ok((status?, told)),
             loss = lock.lost(), if !told => {
                 told = true;
                 signals::send(Signal::TERM, child);

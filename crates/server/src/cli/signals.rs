@@ -1,8 +1,9 @@
 //! Signals that a command passes on.
 
+use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
@@ -27,24 +28,42 @@ impl Signals {
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
-        poll_fn(|context| {
-            let mut come = self
-                .0
-                .iter_mut()
-                .filter_map(|(signal, listener)| listener.poll_recv(context).is_ready().then_some(*signal));
-            come.next().map_or(Poll::Pending, Poll::Ready)
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// A signal that has come already.
+    pub(super) async fn pending(&mut self) -> Option<Signal> {
+        // The runtime looks at what has come from outside before it goes on.
+        tokio::task::yield_now().await;
+        poll_fn(|context| match self.poll_next(context) {
+            Poll::Ready(signal) => Poll::Ready(Some(signal)),
+            Poll::Pending => Poll::Ready(None),
         })
         .await
     }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Signal> {
+        let mut come = self
+            .0
+            .iter_mut()
+            .filter_map(|(signal, listener)| listener.poll_recv(context).is_ready().then_some(*signal));
+        come.next().map_or(Poll::Pending, Poll::Ready)
+    }
 }
 
-/// Passes a signal on, unless the child has got it already: what is typed goes to all that run in the foreground of the terminal.
+/// Passes a signal on that came when the child was there, unless it has got it already: what is typed goes to all that run in the
+/// foreground of the terminal.
 pub(super) fn pass_on(signal: Signal, child: &Child) {
     let is_typed = matches!(signal, Signal::INT | Signal::QUIT);
-    let is_foreground = tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground == getpgrp());
-    if !(is_typed && is_foreground) {
+    if !(is_typed && is_foreground()) {
         send(signal, child);
     }
+}
+
+/// Whether what is typed at the terminal comes to this process, wherever its output goes.
+fn is_foreground() -> bool {
+    let terminal = File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp()))
 }
 
 /// Sends a signal. A child that has ended and was waited for gets none.

@@ -1,12 +1,13 @@
 //! Futures that are dropped, wherever they stand.
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use lockhouse::Agent;
 use lockhouse::remote::{Connection, connect};
+use lockhouse::{Agent, LockGuard};
 use lockhouse_server::Config;
 
 use crate::world::server;
@@ -105,4 +106,56 @@ async fn crowds_that_give_up_around_the_instant_of_the_grant_leave_nothing_behin
         }
     }
     is_left_empty(&connections[0]).await;
+}
+
+/// What the waker of a task owns that is dropped with its last waker.
+struct OwnsAGuard {
+    _guard: LockGuard,
+}
+
+impl Wake for OwnsAGuard {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Makes a future wait with a waker that is the last to own a guard, then polls it with another one; or drops it.
+fn displace<F: Future>(guard: LockGuard, is_dropped: bool, future: F) {
+    let mut future = Box::pin(future);
+    let mut poll = |waker: &Waker| {
+        let polled = Pin::new(&mut future).poll(&mut Context::from_waker(waker));
+        assert!(polled.is_pending());
+    };
+    poll(&Arc::new(OwnsAGuard { _guard: guard }).into());
+    if !is_dropped {
+        poll(Waker::noop());
+    }
+}
+
+#[tokio::test]
+async fn a_waker_that_owns_a_guard_of_the_same_connection_may_be_displaced_at_any_wait() {
+    let server = server(Config::default()).await;
+    let connection = connect(format!("http://{server}")).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let held = agent.locks().request("n").await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..6 {
+        guards.push(agent.locks().request(&format!("guard {number}")).await.unwrap());
+    }
+    let released = agent.locks().request("released").await.unwrap();
+    let other = agent.locks().request("other").await.unwrap();
+    let mut guards = guards.into_iter();
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        for is_dropped in [false, true] {
+            displace(guards.next().unwrap(), is_dropped, agent.locks().request("n").into_future());
+            displace(guards.next().unwrap(), is_dropped, agent.locks().query());
+        }
+        displace(guards.next().unwrap(), false, released.release());
+        displace(guards.next().unwrap(), true, other.release());
+        drop(held);
+        done.send((agent, connection)).unwrap();
+    });
+    // The wait is on this thread, which is also the server's: nothing can be answered meanwhile.
+    let done = is_done.recv_timeout(Duration::from_secs(10));
+    let (_agent, connection) = done.expect("a waker was dropped under a mutex that its guard needs");
+    is_left_empty(&connection).await;
 }

@@ -144,6 +144,23 @@ async fn a_client_that_is_cut_off_knows_of_its_loss_before_the_next_is_granted_a
 }
 
 #[tokio::test]
+async fn a_client_whose_link_has_gone_silent_knows_of_its_loss_before_the_next_is_granted() {
+    let server = server(lease(Duration::from_secs(1))).await;
+    let proxy = Proxy::new(server).await;
+    let far = connect(format!("http://{}", proxy.address)).await.unwrap();
+    let near = connect(format!("http://{server}")).await.unwrap();
+    let (a, b) = (far.agent("far").unwrap(), near.agent("near").unwrap());
+    let held = a.locks().request("n").await.unwrap();
+    let next = b.locks().request("n");
+    proxy.swallow();
+    let lost = async { (held.lost().await, std::time::Instant::now()) };
+    let granted = async { (next.await.unwrap(), std::time::Instant::now()) };
+    let ((loss, lost_at), (_next, granted_at)) = tokio::join!(biased; lost, granted);
+    assert_eq!(loss, Loss::Expired);
+    assert!(lost_at < granted_at, "the loss was known only {:?} after the next grant", lost_at - granted_at);
+}
+
+#[tokio::test]
 async fn after_kill_9_of_the_server_holders_are_told_and_the_pending_are_asked_anew_in_order() {
     let mut server = ServerProcess::start("10m");
     let proxy = Proxy::new(server.address()).await;
@@ -211,6 +228,21 @@ async fn closing_a_connection_frees_its_locks_at_once() {
     assert_eq!(held.loss(), Some(Loss::Terminated));
     assert_eq!(*states.borrow(), ConnectionState::Closed);
     assert_eq!(holder.locks().request("n").await.unwrap_err(), RequestError::AgentEnded);
+}
+
+#[tokio::test]
+async fn closing_a_connection_whose_link_is_down_frees_its_locks_at_once() {
+    let server = server(lease(Duration::from_secs(600))).await;
+    let proxy = Proxy::new(server).await;
+    let far = connect(format!("http://{}", proxy.address)).await.unwrap();
+    let near = connect(format!("http://{server}")).await.unwrap();
+    let (a, b) = (far.agent("far").unwrap(), near.agent("near").unwrap());
+    let _held = a.locks().request("n").await.unwrap();
+    proxy.part();
+    until(&far, ConnectionState::Lost).await;
+    proxy.mend();
+    far.close().await;
+    drop(b.locks().request("n").timeout(Duration::from_secs(5)).await.unwrap());
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ mod with_a_connection_each {
     crate::behaviour::behaviours!(crate::world::ConnectionEach);
 }
 
+mod delivered_late_and_in_batches {
+    crate::behaviour::behaviours!(crate::world::Late);
+}
+
 mod over_one_connection {
     crate::behaviour::behaviours!(crate::world::OneConnection);
 }

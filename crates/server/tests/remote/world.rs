@@ -1,12 +1,17 @@
 //! Servers for tests, and worlds of agents that are their clients.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lockhouse::remote::{Connection, connect};
 use lockhouse::{Agent, BucketKey};
 use lockhouse_server::{Config, bind, serve};
 
 use crate::behaviour::World;
+use crate::proxy::Proxy;
+
+/// How late: longer than the server takes for anything.
+const LATENESS: Duration = Duration::from_millis(5);
 
 /// A server in this process that ends with the test's runtime.
 pub(crate) async fn server(config: Config) -> SocketAddr {
@@ -27,6 +32,20 @@ impl World for ConnectionEach {
     async fn agent(&self, key: &BucketKey, client_id: &str) -> Agent {
         let connect = connect(format!("http://{}", self.0)).bucket(&key.bucket).partition(&key.partition);
         connect.await.unwrap().agent(client_id).unwrap()
+    }
+}
+
+/// Every agent is a client of its own, far away: what is sent either way arrives late and in batches.
+pub(crate) struct Late(ConnectionEach);
+
+impl World for Late {
+    async fn start() -> Self {
+        let server = server(Config::default()).await;
+        Self(ConnectionEach(Proxy::late(server, LATENESS).await.address))
+    }
+
+    async fn agent(&self, key: &BucketKey, client_id: &str) -> Agent {
+        self.0.agent(key, client_id).await
     }
 }
 
