@@ -141,7 +141,7 @@ impl Proxy {
             let is_open = self.read(&mut from, &mut buffered).await;
             if self.swallowing.load(Ordering::SeqCst) {
                 // Until the connection is broken on demand, or the test ends.
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             if !is_open {
                 return;
