@@ -176,7 +176,7 @@ impl Session {
             if let Some(parting) = self.judge(verdict) {
                 return parting;
             }
-            // In this order, so that no crowd of frames keeps the heart from beating.
+            // In this order, so that no crowd of frames keeps the heart from beating or a watch from being told.
             let verdict = tokio::select! {
                 biased;
                 _ = heartbeat.tick() => self.beat(),
@@ -185,9 +185,9 @@ impl Session {
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
+                () = self.watches.due() => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
                 () = self.port.ready() => Verdict::GoOn,
-                () = self.watches.due() => self.look_again(),
             };
             if let Some(parting) = self.judge(verdict) {
                 return parting;
