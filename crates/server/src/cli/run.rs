@@ -65,7 +65,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with_all = ["if_available", "steal"])]
     timeout: Option<Duration>,
 
-    /// What others see as the holder [default: USER@HOST:PID]
+    /// What others see as the holder; USER@HOST:PID unless given
     #[arg(long, value_name = "LABEL")]
     client_id: Option<String>,
 
