@@ -144,6 +144,24 @@ fn a_server_that_cannot_be_reached_is_told_in_one_line_that_says_what_to_do() {
 }
 
 #[test]
+fn an_empty_bucket_variable_counts_as_none() {
+    let server = ServerProcess::start("10s");
+    let output = lockhouse(&server, &["ls"]).env("LOCKHOUSE_BUCKET", "").output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("bucket \"default\""), "{said}");
+}
+
+#[test]
+fn a_wrong_path_is_told_without_the_advice_to_start_a_server() {
+    let server = ServerProcess::start("10s");
+    let output = lockhouse(&server, &["ls", "--url", &format!("{}/foo", server.url())]).output().unwrap();
+    assert_eq!(code(&output), 69, "{output:?}");
+    let line = stderr(&output);
+    assert!(line.contains("status 404") && !line.contains("start one"), "{line}");
+}
+
+#[test]
 fn fifty_at_once_count_to_exactly_fifty() {
     let server = ServerProcess::start("10s");
     let folder = std::env::temp_dir().join(format!("lockhouse-count-{}", std::process::id()));

@@ -132,6 +132,12 @@ pub enum ConnectError {
         /// The first of its answer.
         message: String,
     },
+    /// The server is stopping.
+    #[error("{address} is stopping; try again")]
+    Stopping {
+        /// The server.
+        address: String,
+    },
     /// What answered does not speak this protocol, or broke it.
     #[error("{address} does not answer as a lockhouse server: {message}")]
     NotLockhouse {

@@ -185,6 +185,9 @@ impl SessionTask {
 
     fn no_welcome(&self, over: &Over) -> ConnectError {
         self.no_server(match over {
+            Over::Closed(Some(close::RESTART)) => {
+                return ConnectError::Stopping { address: self.address.to_string() };
+            }
             Over::Closed(Some(code)) => format!("it closed with code {code} before its welcome"),
             Over::Closed(None) => "it went away before its welcome".to_owned(),
             Over::Binary => "its first message is no frame".to_owned(),

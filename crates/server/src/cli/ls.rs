@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use lockhouse::remote::{Connection, ConnectionState};
@@ -66,9 +66,16 @@ impl Ls {
         let mut watch = connection.watch(None);
         let mut state = connection.state();
         let mut shown = Vec::new();
+        let mut older = tokio::time::interval(AGE_SHOWN);
+        let shows_age = !self.json && io::stdout().is_terminal();
         loop {
             let snapshot = tokio::select! {
                 snapshot = watch.next() => snapshot?,
+                _ = older.tick(), if shows_age && !shown.is_empty() => {
+                    clear_screen()?;
+                    print(&table(&shown, connection.bucket()))?;
+                    continue;
+                }
                 Ok(()) = state.changed() => {
                     if *state.borrow_and_update() == ConnectionState::Lost {
                         complain("the connection is lost, and made anew");
@@ -87,6 +94,9 @@ impl Ls {
         }
     }
 }
+
+/// How often the ages in a table are brought up to date.
+const AGE_SHOWN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 enum Error {

@@ -12,7 +12,7 @@ pub(super) struct Target {
     #[arg(long, value_name = "URL", env = "LOCKHOUSE_URL", default_value = "http://127.0.0.1:7420")]
     pub(super) url: String,
 
-    /// The bucket, instead of the one that the URL names or "default"
+    /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
     #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
     pub(super) bucket: Option<String>,
 }
@@ -20,18 +20,20 @@ pub(super) struct Target {
 impl Target {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
-        if let Some(bucket) = &self.bucket {
+        // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
+        if let Some(bucket) = self.bucket.as_ref().filter(|bucket| !bucket.is_empty()) {
             connect = connect.bucket(bucket);
         }
         connect.await.map_err(|error| match error {
             ConnectError::Url { .. } | ConnectError::Scope { .. } | ConnectError::Label { .. } => {
                 Failure::new(USAGE, error)
             }
-            _ => {
+            ConnectError::Unreachable { .. } => {
                 let advice =
                     "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
                 Failure::new(UNREACHABLE, format_args!("{error} ({advice})"))
             }
+            _ => Failure::new(UNREACHABLE, error),
         })
     }
 }
