@@ -15,7 +15,7 @@ use lockhouse::wire::{
     BadClientFrame, ClientFrame, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES, SUBPROTOCOL,
     close,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -32,6 +32,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .merge(page::routes())
+        .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
         .with_state(server)
 }
@@ -43,9 +44,21 @@ async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: N
     }
 }
 
+async fn nowhere() -> Response {
+    let why = format!("nothing is here; the WebSocket endpoint is {PATH}, a demo page is at /");
+    refuse(StatusCode::NOT_FOUND, why)
+}
+
+/// The body of `/healthz`; its members are written in this order.
+#[derive(Debug, Serialize)]
+struct Health<'a> {
+    status: &'static str,
+    version: &'static str,
+    epoch: &'a str,
+}
+
 async fn health(State(server): State<Arc<Server>>) -> Response {
-    let body =
-        serde_json::json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "epoch": server.epoch});
+    let body = Health { status: "ok", version: env!("CARGO_PKG_VERSION"), epoch: &server.epoch };
     ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
