@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
 import { bench, native, startLab, test } from '../support/lab.mjs';
+import { startServer } from '../support/server.mjs';
 
 if (!native) {
   describe('the demo page', () => {
@@ -13,12 +14,12 @@ if (!native) {
     after(() => lab?.end());
 
     /** A tab of the demo, what it says of itself, and what its console complains of. */
-    async function openDemo(context) {
+    async function openDemo(context, { url } = lab.server) {
       const page = await context.newPage();
       const problems = [];
       page.on('pageerror', (error) => problems.push(String(error)));
       page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
-      const response = await page.goto(`${lab.server.url}/`);
+      const response = await page.goto(`${url}/`);
       assert.equal(response.status(), 200);
       await page.locator('#connection', { hasText: 'open' }).waitFor();
       return {
@@ -36,9 +37,10 @@ if (!native) {
       const { context } = bench(t, lab);
       const [a, b] = [await openDemo(await context()), await openDemo(await context())];
       await a.ask('exclusive');
-      await a.sees('mine', 'held');
+      await a.sees('mine', 'held, fencing token');
       await b.ask('exclusive');
       await b.sees('mine', 'waits');
+      await a.sees('pending', 'place 1');
       for (const tab of [a, b]) {
         await tab.count('held', 1);
         await tab.count('pending', 1);
@@ -68,7 +70,29 @@ if (!native) {
       await b.ask('steal');
       await b.sees('mine', 'held');
       await a.sees('mine', 'AbortError');
+      await a.press('dismiss');
+      await a.page.locator('#mine .failed').waitFor({ state: 'detached', timeout: 5000 });
+      await a.ask('steal');
+      await b.sees('mine', 'AbortError');
+      await b.ask('if available');
+      await b.page.locator('#mine .failed').waitFor({ state: 'detached', timeout: 5000 });
       assert.deepEqual([a.problems, b.problems], [[], []]);
+    });
+
+    test('the demo says that the connection is lost, and dims what it no longer knows', async (t) => {
+      const { context, keep } = bench(t, lab);
+      const server = await startServer();
+      keep(server, () => server.kill());
+      const { page, ask, sees, count } = await openDemo(await context(), server);
+      await ask('exclusive');
+      await sees('mine', 'held');
+      await count('held', 1);
+      const opacity = () => page.locator('#held li').evaluate((card) => Number(getComputedStyle(card).opacity));
+      assert.equal(await opacity(), 1);
+      await server.kill();
+      await page.locator('#connection', { hasText: 'connection lost, trying again' }).waitFor({ timeout: 5000 });
+      assert.ok((await opacity()) < 0.5);
+      if (process.env.SCREENSHOT) await page.screenshot({ path: `${process.env.SCREENSHOT}.lost.png` });
     });
   });
 }

@@ -18,8 +18,10 @@ setInterval(() => document.visibilityState === 'visible' && refresh(), REFRESH_M
 refresh();
 
 function showState(state) {
-  $('connection').textContent = state;
+  $('connection').textContent = state === 'lost' ? 'connection lost, trying again' : state;
   $('connection').dataset.state = state;
+  // What the lists show is only what was last heard.
+  document.body.classList.toggle('stale', state !== 'open');
 }
 
 /** One request, as a card that tells its story. */
@@ -28,13 +30,15 @@ async function ask(name, how) {
   const options = {
     exclusive: { signal: aborter.signal },
     shared: { mode: 'shared', signal: aborter.signal },
-    available: { ifAvailable: true },
+    'if available': { ifAvailable: true },
     steal: { steal: true },
   }[how];
+  document.querySelectorAll('#mine .failed').forEach((failed) => failed.remove());
   const card = entry({ name, mode: how, clientId: me });
   const note = card.querySelector('.note');
   const button = card.appendChild(document.createElement('button'));
   const tell = (text) => { note.textContent = text; };
+  let failure;
   tell('waits');
   button.textContent = 'abort';
   button.hidden = !options.signal;
@@ -44,18 +48,28 @@ async function ask(name, how) {
   try {
     await client.locks.request(name, options, (lock) => {
       if (lock === null) return tell('not available');
-      tell('held');
+      tell(`held, fencing token ${lock.fencingToken}`);
       refresh();
       button.hidden = false;
       button.textContent = 'release';
       return new Promise((release) => { button.onclick = () => { tell('released'); release(); }; });
     });
   } catch (error) {
-    tell(error.name === 'AbortError' && aborter.signal.aborted ? 'aborted' : `${error.name}: ${error.message}`);
+    if (aborter.signal.aborted) tell('aborted');
+    else failure = error;
   }
-  button.remove();
-  card.classList.add('ended');
-  setTimeout(() => card.remove(), 5000);
+  if (failure) {
+    // It stays to be read: until it is dismissed, or the next request.
+    tell(`${failure.name}: ${failure.message}`);
+    card.classList.add('failed');
+    button.hidden = false;
+    button.textContent = 'dismiss';
+    button.onclick = () => card.remove();
+  } else {
+    button.remove();
+    card.classList.add('ended');
+    setTimeout(() => card.remove(), 5000);
+  }
   refresh();
 }
 
@@ -64,7 +78,7 @@ async function refresh() {
   refreshing = true;
   try {
     const { held, pending } = await client.locks.query();
-    for (const [id, entries] of [['held', held], ['pending', pending]]) {
+    for (const [id, entries] of [['held', held], ['pending', withPlaces(pending)]]) {
       $(id).replaceChildren(...entries.map(entry));
       $(`${id}-count`).textContent = entries.length;
     }
@@ -75,10 +89,21 @@ async function refresh() {
   }
 }
 
-function entry({ name, mode, clientId }) {
+/** The entries, each with its place, from 1, in the queue of its name; they come in queue order. */
+function withPlaces(pending) {
+  const queues = new Map();
+  return pending.map((waiting) => {
+    const place = (queues.get(waiting.name) ?? 0) + 1;
+    queues.set(waiting.name, place);
+    return { ...waiting, place };
+  });
+}
+
+function entry({ name, mode, clientId, place }) {
   const item = document.createElement('li');
   item.classList.toggle('mine', clientId === me);
-  for (const [part, text] of [['name', JSON.stringify(name)], ['mode', mode], ['note', clientId]]) {
+  const note = place ? `${clientId}, place ${place}` : clientId;
+  for (const [part, text] of [['name', JSON.stringify(name)], ['mode', mode], ['note', note]]) {
     const span = document.createElement('span');
     span.className = part;
     span.textContent = text;
