@@ -84,6 +84,14 @@ describe('opening', () => {
     assert.match(warnings[0], /\(close code 4400, hello: too old\)/);
   });
 
+  test('a server that never answers is warned of, too', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { peer, warnings } = start(t);
+    await peer.connection();
+    t.mock.timers.tick(10_000);
+    assert.match(warnings[0], /\(no answer within 10000 ms\)/);
+  });
+
   test('a connection that breaks after it was open is not warned of', async (t) => {
     const { peer, server, warnings } = await open(t);
     server.cut();
