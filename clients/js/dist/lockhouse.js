@@ -674,7 +674,11 @@ var Session = class {
     socket.onerror = () => {
     };
     socket.onclose = (event) => this.#closed(event.code);
-    this.#dialTimer = setTimeout(() => this.#lose(), DIAL_TIMEOUT_MS);
+    this.#dialTimer = setTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+  }
+  #notAnswered() {
+    this.#lose();
+    this.#tellUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
   #greet(socket) {
     if (this.isOverdue()) return;
@@ -773,6 +777,10 @@ var Session = class {
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end("terminated", refusedByServer(code, this.#lastFatal));
     this.#reconnect();
+    this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+  }
+  #tellUnreachable(why) {
+    if (this.#state === "connecting") this.#user.unreachable(why);
   }
   /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */
   #lose() {
@@ -927,7 +935,7 @@ var Agent = class {
   #open = /* @__PURE__ */ new Map();
   #lastId = 0;
   #number = 1;
-  constructor(clientId, dial, onstate) {
+  constructor(clientId, dial, onstate, onunreachable) {
     this.#clientId = clientId;
     this.#onstate = onstate;
     this.#session = new Session(dial, {
@@ -935,7 +943,8 @@ var Agent = class {
       resumed: () => this.#askQueriesAnew(),
       ended: (reason, failure2) => this.#endAll(reason, failure2),
       noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
-      stateChanged: (state) => this.#onstate(state)
+      stateChanged: (state) => this.#onstate(state),
+      unreachable: onunreachable
     });
   }
   /** The session, to be opened, put to sleep and woken. */
@@ -1550,6 +1559,7 @@ var LockhouseClient = class {
   #unwatch = () => {
   };
   #state = "connecting";
+  #hasWarned = false;
   constructor(url, options) {
     const server = serverUrl(url);
     const partition = options.partition ?? server.searchParams.get("partition") ?? currentPartition();
@@ -1611,7 +1621,8 @@ var LockhouseClient = class {
     const WebSocket = this.#WebSocket;
     const onstate = bucket === this.name ? (state) => this.#setState(state) : () => {
     };
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), onstate);
+    const warn = (why) => this.#warn(why);
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
     return agent;
@@ -1620,6 +1631,12 @@ var LockhouseClient = class {
     if (this.#state === "closed" || this.#state === state) return;
     this.#state = state;
     this.#tell(state);
+  }
+  /** Says once that the server may not be where the URL says; the query, which may hold what is private, is left out. */
+  #warn(why) {
+    if (this.#hasWarned || this.#state !== "connecting") return;
+    this.#hasWarned = true;
+    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why}); trying again`);
   }
   /** Calls the user's listener, whose errors are its own: the session goes on. */
   #tell(state) {

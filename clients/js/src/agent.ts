@@ -67,7 +67,12 @@ export class Agent {
   #lastId = 0;
   #number = 1;
 
-  constructor(clientId: string, dial: () => WebSocketLike, onstate: (state: ConnectionState) => void) {
+  constructor(
+    clientId: string,
+    dial: () => WebSocketLike,
+    onstate: (state: ConnectionState) => void,
+    onunreachable: (why: string) => void,
+  ) {
     this.#clientId = clientId;
     this.#onstate = onstate;
     this.#session = new Session(dial, {
@@ -76,6 +81,7 @@ export class Agent {
       ended: (reason, failure) => this.#endAll(reason, failure),
       noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
       stateChanged: (state) => this.#onstate(state),
+      unreachable: onunreachable,
     });
   }
 

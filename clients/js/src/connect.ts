@@ -74,6 +74,7 @@ export class LockhouseClient implements Client {
   readonly #buckets = new Map<string, Bucket>();
   #unwatch: () => void = () => {};
   #state: ConnectionState = 'connecting';
+  #hasWarned = false;
 
   constructor(url: string | URL, options: ConnectOptions) {
     const server = serverUrl(url);
@@ -142,7 +143,8 @@ export class LockhouseClient implements Client {
     const url = scoped(this.#url, { bucket }).href;
     const WebSocket = this.#WebSocket as WebSocketConstructor;
     const onstate = bucket === this.name ? (state: ConnectionState) => this.#setState(state) : () => {};
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), onstate);
+    const warn = (why: string) => this.#warn(why);
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
     return agent;
@@ -152,6 +154,13 @@ export class LockhouseClient implements Client {
     if (this.#state === 'closed' || this.#state === state) return;
     this.#state = state;
     this.#tell(state);
+  }
+
+  /** Says once that the server may not be where the URL says; the query, which may hold what is private, is left out. */
+  #warn(why: string): void {
+    if (this.#hasWarned || this.#state !== 'connecting') return;
+    this.#hasWarned = true;
+    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why}); trying again`);
   }
 
   /** Calls the user's listener, whose errors are its own: the session goes on. */

@@ -16,6 +16,7 @@ export type {
   LockMode,
   LockOptions,
   RequestOptions,
+  WaitingOptions,
   WebSocketConstructor,
   WebSocketLike,
 } from './types.js';

@@ -26,6 +26,7 @@ import type {
   LockManagerSnapshot,
   LockOptions,
   RequestOptions,
+  WaitingOptions,
 } from './types.js';
 import { ofOtherRealm, repeatMembers } from './webidl.js';
 
@@ -110,7 +111,8 @@ Object.defineProperties(LockManager.prototype, {
 /** The lock manager with what lockhouse adds: further options, locks with a signal and a fencing token, and two more methods. */
 export class ExtendedLockManager extends LockManager {
   declare request: {
-    <T>(name: string, callback: HeldLockCallback<T>): Promise<Awaited<T>>;
+    <T>(name: string, callback: HeldLockCallback<T, HeldLock>): Promise<Awaited<T>>;
+    <T>(name: string, options: WaitingOptions, callback: HeldLockCallback<T, HeldLock>): Promise<Awaited<T>>;
     <T>(name: string, options: RequestOptions, callback: HeldLockCallback<T>): Promise<Awaited<T>>;
   };
 
@@ -118,8 +120,8 @@ export class ExtendedLockManager extends LockManager {
    * Requests a lock and resolves to it; it is held until `release()`, or the end of the scope with `await using`. With
    * `ifAvailable` it resolves to null if the lock is not to be had at once.
    */
-  acquire(name: string, options: RequestOptions & { ifAvailable: true }): Promise<AcquiredLock | null>;
-  acquire(name: string, options?: RequestOptions): Promise<AcquiredLock>;
+  acquire(name: string, options?: WaitingOptions): Promise<AcquiredLock>;
+  acquire(name: string, options: RequestOptions | undefined): Promise<AcquiredLock | null>;
   acquire(name: string, options?: RequestOptions): Promise<AcquiredLock | null> {
     return new Promise((resolve, reject) => {
       let release: () => void = () => {};
@@ -142,6 +144,11 @@ export class ExtendedLockManager extends LockManager {
    * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
    */
   requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
+  requestAll<T>(
+    targets: LockTargets,
+    options: WaitingOptions,
+    callback: (locks: HeldLock[]) => T | PromiseLike<T>,
+  ): Promise<Awaited<T>>;
   requestAll<T>(
     targets: LockTargets,
     options: RequestOptions,

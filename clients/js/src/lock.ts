@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
 import type { LockMode } from './types.js';
 import { repeatMembers } from './webidl.js';

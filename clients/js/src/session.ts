@@ -26,6 +26,8 @@ export interface SessionUser {
   ended(reason: LossReason, failure?: Error): void;
   noticed(notice: Notice): void;
   stateChanged(state: ConnectionState): void;
+  /** A connection ended before any was open; another is about to be tried. */
+  unreachable(why: string): void;
 }
 
 interface Identity {
@@ -167,7 +169,12 @@ export class Session {
     socket.onmessage = (event: { readonly data: unknown }) => this.#receive(event.data);
     socket.onerror = () => {};
     socket.onclose = (event: { readonly code: number }) => this.#closed(event.code);
-    this.#dialTimer = setTimeout(() => this.#lose(), DIAL_TIMEOUT_MS);
+    this.#dialTimer = setTimeout(() => this.#notAnswered(), DIAL_TIMEOUT_MS);
+  }
+
+  #notAnswered(): void {
+    this.#lose();
+    this.#tellUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
 
   #greet(socket: WebSocketLike): void {
@@ -277,6 +284,11 @@ export class Session {
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
     this.#reconnect();
+    this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+  }
+
+  #tellUnreachable(why: string): void {
+    if (this.#state === 'connecting') this.#user.unreachable(why);
   }
 
   /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */

@@ -25,6 +25,9 @@ export interface RequestOptions extends LockOptions {
   timeout?: number | undefined;
 }
 
+/** Options of a request that waits until it is granted, so that its callback never gets null. */
+export type WaitingOptions = RequestOptions & { ifAvailable?: false | undefined };
+
 /** One entry of a snapshot. */
 export interface LockInfo {
   clientId: string;
@@ -42,7 +45,7 @@ export interface LockManagerSnapshot {
 export type LockGrantedCallback<T, L extends Lock | null = Lock | null> = (lock: L) => T | PromiseLike<T>;
 
 /** As {@link LockGrantedCallback}, with the lock of the extended manager. */
-export type HeldLockCallback<T> = (lock: HeldLock | null) => T | PromiseLike<T>;
+export type HeldLockCallback<T, L extends HeldLock | null = HeldLock | null> = LockGrantedCallback<T, L>;
 
 /** `connecting` until the first welcome, then `open`; `lost` while the connection is down and being renewed; `closed` for good. */
 export type ConnectionState = 'connecting' | 'open' | 'lost' | 'closed';

@@ -106,7 +106,8 @@ describe('a session on an unreliable way', () => {
   }
 
   for (const direction of ['out', 'in']) {
-    test(`a session that is cut before any frame that goes ${direction} ends as if it had not been`, async () => {
+    test(`a session that is cut before any frame that goes ${direction} ends as if it had not been`, async (t) => {
+      const warn = t.mock.method(console, 'warn', () => {});
       let k = 0;
       for (let isCut = true; isCut; ) {
         k += 1;
@@ -117,6 +118,7 @@ describe('a session on an unreliable way', () => {
         isCut = counter.isCut;
       }
       assert.ok(k > 5, `${k - 1} cuts`);
+      assert.equal(warn.mock.callCount(), 1, 'only the session that was cut before its first frame was never open');
     });
   }
 

@@ -65,6 +65,40 @@ describe('opening', () => {
     second.send({ type: 'granted', seq: 1, id, token: 1 });
     assert.equal(await request, 'done');
   });
+
+  test('a server that was never reached is warned of once, and without the query of its URL', async (t) => {
+    const { peer, warnings } = start(t, { bucket: 'private' });
+    (await peer.connection()).cut();
+    (await peer.connection()).cut();
+    await peer.connection();
+    assert.deepEqual(warnings, [
+      'lockhouse: cannot connect to ws://peer.example/v1/ws (close code 1006); trying again',
+    ]);
+  });
+
+  test('the warning has what the server said when it refused', async (t) => {
+    const { peer, warnings } = start(t);
+    const server = await peer.connection();
+    server.send({ type: 'fatal', code: 'bad_frame', message: 'hello: too old' });
+    server.cut(4400);
+    assert.match(warnings[0], /\(close code 4400, hello: too old\)/);
+  });
+
+  test('a server that never answers is warned of, too', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { peer, warnings } = start(t);
+    await peer.connection();
+    t.mock.timers.tick(10_000);
+    assert.match(warnings[0], /\(no answer within 10000 ms\)/);
+  });
+
+  test('a connection that breaks after it was open is not warned of', async (t) => {
+    const { peer, server, warnings } = await open(t);
+    server.cut();
+    (await peer.connection()).cut();
+    await peer.connection();
+    assert.deepEqual(warnings, []);
+  });
 });
 
 describe('delivery', () => {

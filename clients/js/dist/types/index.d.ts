@@ -5,4 +5,4 @@ export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
 export { currentPartition } from './partition.js';
 export type { LockTarget, LockTargets } from './request-all.js';
-export type { ConnectionState, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, WebSocketConstructor, WebSocketLike, } from './types.js';
+export type { ConnectionState, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, WaitingOptions, WebSocketConstructor, WebSocketLike, } from './types.js';

@@ -1,7 +1,7 @@
 import type { Agent } from './agent.js';
 import { type AcquiredLock, type HeldLock } from './lock.js';
 import { type LockTargets } from './request-all.js';
-import type { HeldLockCallback, LockGrantedCallback, LockManagerSnapshot, LockOptions, RequestOptions } from './types.js';
+import type { HeldLockCallback, LockGrantedCallback, LockManagerSnapshot, LockOptions, RequestOptions, WaitingOptions } from './types.js';
 /** Where a manager's calls go. */
 export interface Source {
     /** The checks of the environment: throws InvalidStateError or SecurityError where the specification has them. */
@@ -33,21 +33,21 @@ export declare class LockManager {
 /** The lock manager with what lockhouse adds: further options, locks with a signal and a fencing token, and two more methods. */
 export declare class ExtendedLockManager extends LockManager {
     request: {
-        <T>(name: string, callback: HeldLockCallback<T>): Promise<Awaited<T>>;
+        <T>(name: string, callback: HeldLockCallback<T, HeldLock>): Promise<Awaited<T>>;
+        <T>(name: string, options: WaitingOptions, callback: HeldLockCallback<T, HeldLock>): Promise<Awaited<T>>;
         <T>(name: string, options: RequestOptions, callback: HeldLockCallback<T>): Promise<Awaited<T>>;
     };
     /**
      * Requests a lock and resolves to it; it is held until `release()`, or the end of the scope with `await using`. With
      * `ifAvailable` it resolves to null if the lock is not to be had at once.
      */
-    acquire(name: string, options: RequestOptions & {
-        ifAvailable: true;
-    }): Promise<AcquiredLock | null>;
-    acquire(name: string, options?: RequestOptions): Promise<AcquiredLock>;
+    acquire(name: string, options?: WaitingOptions): Promise<AcquiredLock>;
+    acquire(name: string, options: RequestOptions | undefined): Promise<AcquiredLock | null>;
     /**
      * Requests several locks in one strict order, that of their names by code units, and runs the callback while all are held.
      * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
      */
     requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
+    requestAll<T>(targets: LockTargets, options: WaitingOptions, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
     requestAll<T>(targets: LockTargets, options: RequestOptions, callback: (locks: HeldLock[] | null) => T | PromiseLike<T>): Promise<Awaited<T>>;
 }

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { type LockLostError, type LossReason } from './errors.js';
 import type { LockMode } from './types.js';
 /** The granted state of one request, shared by all Lock objects that stand for it. */

@@ -11,6 +11,8 @@ export interface SessionUser {
     ended(reason: LossReason, failure?: Error): void;
     noticed(notice: Notice): void;
     stateChanged(state: ConnectionState): void;
+    /** A connection ended before any was open; another is about to be tried. */
+    unreachable(why: string): void;
 }
 /** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
 export declare class Session {

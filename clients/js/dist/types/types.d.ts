@@ -21,6 +21,10 @@ export interface RequestOptions extends LockOptions {
     /** Milliseconds after which a request that still waits rejects with a TimeoutError. */
     timeout?: number | undefined;
 }
+/** Options of a request that waits until it is granted, so that its callback never gets null. */
+export type WaitingOptions = RequestOptions & {
+    ifAvailable?: false | undefined;
+};
 /** One entry of a snapshot. */
 export interface LockInfo {
     clientId: string;
@@ -35,7 +39,7 @@ export interface LockManagerSnapshot {
 /** Runs while the lock is held, which it is until what this returns settles. */
 export type LockGrantedCallback<T, L extends Lock | null = Lock | null> = (lock: L) => T | PromiseLike<T>;
 /** As {@link LockGrantedCallback}, with the lock of the extended manager. */
-export type HeldLockCallback<T> = (lock: HeldLock | null) => T | PromiseLike<T>;
+export type HeldLockCallback<T, L extends HeldLock | null = HeldLock | null> = LockGrantedCallback<T, L>;
 /** `connecting` until the first welcome, then `open`; `lost` while the connection is down and being renewed; `closed` for good. */
 export type ConnectionState = 'connecting' | 'open' | 'lost' | 'closed';
 /** As much of the WebSocket interface as this client uses; that of browsers and that of the package `ws` both have it. */

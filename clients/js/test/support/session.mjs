@@ -10,10 +10,12 @@ export const forever = () => new Promise(() => {});
 /** What tells frames apart: type, number and id. */
 export const kinds = (frames) => frames.map(({ type, seq, id }) => [type, seq, id]);
 
-/** A client of a scripted server; closed when the test ends. */
+/** A client of a scripted server; closed when the test ends. What it warns of goes to `warnings` instead of the console. */
 export function start(t, options = {}) {
   const peer = scriptedPeer();
   const states = [];
+  const warnings = [];
+  t.mock.method(console, 'warn', (message) => warnings.push(message));
   const client = connect('http://peer.example/', {
     clientId: 'me',
     WebSocket: peer.WebSocket,
@@ -26,7 +28,7 @@ export function start(t, options = {}) {
     clearInterval(alive);
     client.close();
   });
-  return { peer, client, states, locks: client.locks };
+  return { peer, client, states, warnings, locks: client.locks };
 }
 
 /** As `start`, with the welcome given, which these fields change, and the join read. */
