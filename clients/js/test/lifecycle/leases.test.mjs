@@ -6,6 +6,7 @@ import { setTimeout as elapse } from 'node:timers/promises';
 import { openTab } from '../support/agents.mjs';
 import { launchMortalChromium } from '../support/chromium.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
+import { stopProcess } from '../support/server.mjs';
 
 const LEASE_MS = 2000;
 const HEARTBEAT_MS = LEASE_MS / 10;
@@ -90,7 +91,7 @@ if (!native) {
     test('a stopped process loses its lock by the lease, and is told before anything else when it goes on', async (t) => {
       const { holder, waiter, name } = await pair(t);
       const start = Date.now();
-      process.kill(holder.pid, 'SIGSTOP');
+      await stopProcess(holder.pid);
       try {
         await grantedByLease(t, waiter, start);
       } finally {
@@ -104,7 +105,7 @@ if (!native) {
 
     test('a process that is stopped for less than its lease keeps its lock', async (t) => {
       const { holder, waiter, name } = await pair(t);
-      process.kill(holder.pid, 'SIGSTOP');
+      await stopProcess(holder.pid);
       await elapse(LEASE_MS / 3);
       process.kill(holder.pid, 'SIGCONT');
       await elapse(LEASE_MS + 500);

@@ -5,7 +5,7 @@ import { after, before, describe } from 'node:test';
 import { openWorker } from '../support/agents.mjs';
 import { until } from '../support/cleanup.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
-import { startServer } from '../support/server.mjs';
+import { startServer, stopProcess } from '../support/server.mjs';
 
 const BACK_MS = 15_000;
 
@@ -71,7 +71,7 @@ if (!native) {
       const { process: start, name } = bench(t, lab);
       const client = await start();
       await client.query(name);
-      process.kill(lab.server.pid, 'SIGSTOP');
+      await stopProcess(lab.server.pid);
       await client.ask('steal', name, { steal: true });
       await client.ask('plain', `${name}:plain`);
       await client.ask('try', `${name}:try`, { ifAvailable: true });

@@ -1,9 +1,10 @@
 // The real `lockhouse serve`, as a child process on a free port.
 
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { until } from './cleanup.mjs';
 
 const BUILT = ['release', 'debug'].map((profile) =>
   fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)),
@@ -66,4 +67,14 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     kill: () => end('SIGKILL'),
     stop: () => end('SIGTERM'),
   };
+}
+
+/** SIGSTOP; resolves when no thread of the process runs any more, which on a busy machine comes later than the signal. */
+export async function stopProcess(pid) {
+  process.kill(pid, 'SIGSTOP');
+  const isStopped = (thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+  };
+  await until(() => readdirSync(`/proc/${pid}/task`).every(isStopped), 'every thread has stopped');
 }
