@@ -69,6 +69,33 @@ impl fmt::Display for FencingToken {
     }
 }
 
+/// The public number of an owner. Drawn from the same count as the fencing tokens of its bucket, and never given twice either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(u64);
+
+impl OwnerId {
+    /// The owner with this number.
+    pub fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number itself.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A random number that the caller draws for an owner or a claim, kept with it and never shown: the secret that its holder
+/// presents is a keyed hash of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seal(pub u64);
+
 /// An instant of the lease clock, in milliseconds since an origin that the caller picks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);

@@ -27,6 +27,7 @@
 //! assert_eq!(manager.handle(now, Command::Release { request: grant.request }), Outcome::Released { held: true });
 //! ```
 
+mod change;
 mod command;
 mod id;
 mod limits;
@@ -34,11 +35,14 @@ mod manager;
 mod name;
 mod snapshot;
 
+pub use change::{
+    AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
+};
 pub use command::{
     Acquire, Command, Effect, EndReason, Grant, Holder, LossReason, Mode, NewAgent, NewRequest, Outcome,
     Refusal,
 };
-pub use id::{AgentId, FencingToken, Instant, RequestId};
+pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
 pub use limits::Limits;
 pub use manager::{LockManager, Standing};
 pub use name::{InvalidName, Name, NameBuf};
