@@ -1,0 +1,99 @@
+//! What comes out of a store when a slot is taken.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockhouse_core::Change;
+
+use crate::Scope;
+
+/// What a slot says of itself to its new writer. For what to recover, see [`Opened::recovers`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The new epoch: at least 1, and higher than every one before.
+    pub epoch: u64,
+    /// The key of the store, from which secrets and tickets are derived.
+    pub key: SecretKey,
+    /// The last stop was proven clean, or the slot has never been taken.
+    pub clean: bool,
+    /// The state was brought back from a backup, and no recovery has been completed since. Nobody knows what was told
+    /// after the backup, so every bucket must recover, also those that nothing is kept of, for at least the longest lease
+    /// that could have been given.
+    pub restored: bool,
+    /// The longest lease given since the last clean stop or completed recovery, in milliseconds; 0 if there was none.
+    pub longest_lease_ms: u64,
+    /// A ticket of an epoch before this one is void.
+    pub tickets_since: u64,
+    /// No bucket that nothing is kept of may begin with a token up to and including this one, whatever its tenant.
+    pub token_floor: u64,
+}
+
+impl Opened {
+    /// Whether this bucket must recover, with `told_volatile` as its [`Kept::Bucket`] says, and false if it has none.
+    pub fn recovers(&self, told_volatile: bool) -> bool {
+        self.restored || (told_volatile && !self.clean)
+    }
+}
+
+/// A piece of what is kept in a slot.
+///
+/// They come in this order: every tenant; then bucket by bucket first the bucket itself and then its changes:
+/// [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims, assignments, each kind from the oldest number to the
+/// newest. No other changes are ever told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A tenant of which a bucket was dropped.
+    Tenant {
+        /// Its name.
+        tenant: Box<str>,
+        /// No new bucket of it may begin with a token up to and including this one.
+        mark: u64,
+    },
+    /// A bucket.
+    Bucket {
+        /// Which.
+        scope: Arc<Scope>,
+        /// Web locks in it were told to somebody far away since the last clean stop or completed recovery.
+        told_volatile: bool,
+    },
+    /// Something in the bucket that came last.
+    Change {
+        /// The bucket.
+        scope: Arc<Scope>,
+        /// What. Instants are milliseconds of wall time since 1970.
+        change: Change,
+    },
+}
+
+/// 32 random bytes, drawn once when a store is made. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretKey([u8; 32]);
+
+impl SecretKey {
+    /// The key with these bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// A key of random bytes.
+    ///
+    /// # Errors
+    ///
+    /// That of the system's source of randomness.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey(..)")
+    }
+}

@@ -1,0 +1,111 @@
+//! A store that keeps things as long as somebody has it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::state::SlotState;
+use crate::{
+    Answer, BackupError, Fatal, Fate, Kept, Opened, SecretKey, Section, Slot, Store, TakeError, WriterId,
+};
+
+/// Keeps everything in memory, and nothing beyond the process. Has every slot.
+///
+/// ```
+/// use lockhouse_store::{MemoryStore, Slot, Store, WriterId};
+/// # use std::{pin::pin, task::{Context, Poll, Waker}};
+/// # fn wait<T>(future: impl Future<Output = T>) -> T {
+/// #     let Poll::Ready(answer) = pin!(future).poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+/// #     answer
+/// # }
+///
+/// let store = MemoryStore::new().unwrap();
+/// let opened = wait(store.take_slot(Slot::ONLY, WriterId(7), &mut |kept| panic!("{kept:?}"))).unwrap();
+/// assert_eq!(opened.epoch, 1);
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore {
+    memory: Arc<Mutex<Memory>>,
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Memory {
+    key: SecretKey,
+    slots: BTreeMap<Slot, SlotState>,
+}
+
+impl MemoryStore {
+    /// An empty one with a random key.
+    ///
+    /// # Errors
+    ///
+    /// That of the system's source of randomness.
+    pub fn new() -> Result<Self, getrandom::Error> {
+        Ok(Self::with_key(SecretKey::random()?))
+    }
+
+    /// An empty one with this key, for tests that must go the same way each time.
+    pub fn with_key(key: SecretKey) -> Self {
+        Self { memory: Arc::new(Mutex::new(Memory { key, slots: BTreeMap::new() })), closed: false.into() }
+    }
+
+    /// The same memory as a process would find it that starts after this one.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        Self { memory: Arc::clone(&self.memory), closed: false.into() }
+    }
+
+    fn check(&self) -> Result<(), Fatal> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Fatal::Closed { place: "the memory store".into() });
+        }
+        Ok(())
+    }
+}
+
+impl Store for MemoryStore {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(Kept) + Send),
+    ) -> Answer<'a, Result<Opened, TakeError>> {
+        Box::pin(async move {
+            self.check()?;
+            let memory = &mut *self.memory.lock();
+            let state = memory.slots.entry(slot).or_default();
+            let opened = state.take(writer, memory.key.clone());
+            state.tell(visit);
+            Ok(opened)
+        })
+    }
+
+    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+        Box::pin(async move {
+            self.check()?;
+            let memory = &mut *self.memory.lock();
+            let fate = |section: &Arc<Section>| match memory.slots.get_mut(&section.slot) {
+                Some(state) => state.commit(section),
+                None => Fate::Fenced,
+            };
+            Ok(sections.iter().map(fate).collect())
+        })
+    }
+
+    fn backup(&self, _: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+        let advice = "keep the state in a file of SQLite (sqlite:PATH) to have one";
+        Box::pin(async move { Err(BackupError::Unsupported("the memory store", advice)) })
+    }
+
+    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+        Box::pin(async move {
+            self.check()?;
+            self.closed.store(true, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+}
