@@ -15,6 +15,7 @@
 //! | store | for | survives |
 //! |---|---|---|
 //! | [`MemoryStore`] | tests, programs that need nothing kept | nothing |
+#![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | one machine | `kill -9` and the loss of power |")]
 //!
 //! Whoever writes another one runs the suite of the feature `conformance` over it, which has a store beside it that fails by
 //! a seed.
@@ -24,6 +25,8 @@ mod kept;
 mod memory;
 mod port;
 mod section;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod state;
 
 pub use error::{BackupError, Fatal, TakeError, Unavailable};
@@ -31,3 +34,5 @@ pub use kept::{Kept, Opened, SecretKey};
 pub use memory::MemoryStore;
 pub use port::{Answer, Store};
 pub use section::{Fate, Scope, Section, Slot, Write, WriterId};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{OpenError, RestoreError, Restored, SqliteStore, restore};

@@ -1,0 +1,271 @@
+//! Sections turned into rows.
+
+use std::sync::Arc;
+
+use lockhouse_core::{
+    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId,
+    OwnerRecord,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
+
+use super::history::{self, Rows};
+use crate::{Fate, Opened, Scope, SecretKey, Section, Slot, Unavailable, Write, WriterId};
+
+/// Gives the slot a new epoch.
+pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
+    let key = file.query_row("SELECT key FROM secret", [], |row| row.get(0).map(SecretKey::new))?;
+    let sql =
+        "UPDATE slots SET epoch = epoch + 1, writer = ?1, last_seq = 0, ended = 0, longest_lease_ms = 0,
+                   longest_lease_before_ms = max(longest_lease_before_ms, longest_lease_ms)
+               RETURNING epoch, clean, restored, longest_lease_before_ms, tickets_since, token_floor";
+    file.query_row(sql, [bits(writer.0)], |row| {
+        Ok(Opened {
+            epoch: number(row.get(0)?),
+            key,
+            clean: row.get(1)?,
+            restored: row.get(2)?,
+            longest_lease_ms: number(row.get(3)?),
+            tickets_since: number(row.get(4)?),
+            token_floor: number(row.get(5)?),
+        })
+    })
+}
+
+/// Puts the section into the tables if it is its turn.
+pub(crate) fn section(file: &Connection, section: &Section, rows: &Rows) -> rusqlite::Result<Fate> {
+    if let Some(fate) = judge(file, section)? {
+        return Ok(fate);
+    }
+    let mut writes = Writes { file, epoch: section.epoch, bucket: None, rows };
+    section.writes.iter().try_for_each(|write| writes.put(write))?;
+    writes.run("UPDATE slots SET last_seq = ?1", [bits(section.last_seq())])?;
+    Ok(Fate::Committed)
+}
+
+/// The fate of a section that need not or must not be put into the tables.
+pub(crate) fn judge(file: &Connection, section: &Section) -> rusqlite::Result<Option<Fate>> {
+    if section.slot != Slot::ONLY {
+        return Ok(Some(Fate::Fenced));
+    }
+    let mut slot = file.prepare_cached("SELECT epoch, writer, last_seq, ended FROM slots")?;
+    let (epoch, writer, last_seq, ended) = slot.query_row([], |row| {
+        Ok((number(row.get(0)?), number(row.get(1)?), number(row.get(2)?), row.get::<_, bool>(3)?))
+    })?;
+    Ok(if (section.epoch, section.writer) != (epoch, WriterId(writer)) {
+        Some(Fate::Fenced)
+    } else if section.last_seq() <= last_seq {
+        Some(Fate::Committed)
+    } else if ended {
+        Some(Fate::Fenced)
+    } else if section.first_seq != last_seq + 1 {
+        let (expected, found) = (last_seq + 1, section.first_seq);
+        Some(Fate::Refused(Unavailable::OutOfOrder { expected, found }))
+    } else {
+        None
+    })
+}
+
+struct Writes<'a> {
+    file: &'a Connection,
+    epoch: u64,
+    /// The bucket of the write before, as most follow one of the same.
+    bucket: Option<(Arc<Scope>, i64)>,
+    rows: &'a Rows,
+}
+
+impl Writes<'_> {
+    fn put(&mut self, write: &Write) -> rusqlite::Result<()> {
+        match write {
+            Write::Change { scope, change } => {
+                let bucket = self.bucket(scope)?;
+                self.change(bucket, scope, change)
+            }
+            Write::BucketDropped { scope } => self.drop_bucket(scope),
+            Write::ToldVolatile { scope } => {
+                let bucket = self.bucket(scope)?;
+                self.run("UPDATE buckets SET told_in = ?2 WHERE id = ?1", params![bucket, bits(self.epoch)])?;
+                self.run("UPDATE slots SET clean = 0", [])
+            }
+            Write::LongestLease { ms } => {
+                self.run("UPDATE slots SET longest_lease_ms = max(longest_lease_ms, ?1)", [bits(*ms)])
+            }
+            Write::RecoveryCompleted => self
+                .run("UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = 0", []),
+            Write::StoppedClean => self.run(
+                "UPDATE slots SET clean = 1, ended = 1, tickets_since = epoch + 1, restored = 0,
+                     longest_lease_ms = 0, longest_lease_before_ms = 0",
+                [],
+            ),
+            Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
+        }
+    }
+
+    fn change(&self, bucket: i64, scope: &Scope, change: &Change) -> rusqlite::Result<()> {
+        let history = history::Writer { file: self.file, scope, bucket, rows: self.rows };
+        match change {
+            Change::TokensReserved { up_to } => {
+                let sql = "UPDATE buckets SET mark = max(mark, ?2) WHERE id = ?1";
+                self.run(sql, params![bucket, bits(*up_to)])
+            }
+            Change::OwnerOpened(record) => {
+                history.owner_began(record)?;
+                self.open_owner(bucket, record)
+            }
+            Change::OwnerEnded { owner, names, reason, at } => {
+                for name in names {
+                    history.lock_ended(name, *owner, history::with_owner(*reason), *at)?;
+                    self.unlock(bucket, name, *owner)?;
+                }
+                history.owner_ended(*owner, *reason, *at)?;
+                let sql = "DELETE FROM owners WHERE bucket = ?1 AND owner = ?2";
+                self.run(sql, params![bucket, bits(owner.get())])
+            }
+            Change::Locked(record) => {
+                history.lock_began(record)?;
+                self.lock(bucket, record)
+            }
+            Change::Unlocked { name, owner, reason, at, .. } => {
+                history.lock_ended(name, *owner, history::of_lock(*reason), *at)?;
+                self.unlock(bucket, name, *owner)
+            }
+            Change::Claimed(record) => {
+                history.claim_began(record)?;
+                self.claim(bucket, record)
+            }
+            Change::Unclaimed { name, reason, at, .. } => {
+                history.claim_ended(name, history::of_claim(*reason), *at)?;
+                self.unclaim(bucket, name)
+            }
+            Change::Assigned(record) => {
+                history.claim_ended(&record.name, "finalized", record.since)?;
+                history.assignment_began(record)?;
+                self.unclaim(bucket, &record.name)?;
+                self.assign(bucket, record)
+            }
+            Change::Unassigned { name, at, .. } => {
+                history.assignment_ended(name, *at)?;
+                let sql = "DELETE FROM assignments WHERE bucket = ?1 AND name = ?2";
+                self.run(sql, params![bucket, bytes(name)])
+            }
+        }
+    }
+
+    fn open_owner(&self, bucket: i64, it: &OwnerRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO owners (bucket, owner, label, metadata, ttl_ms, since, ends, seal)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let (owner, ends) = (bits(it.owner.get()), it.ends.map(wall));
+        let (ttl_ms, since, seal) = (bits(it.ttl_ms), wall(it.since), bits(it.seal.0));
+        self.run(sql, params![bucket, owner, it.label, it.metadata, ttl_ms, since, ends, seal])
+    }
+
+    fn lock(&self, bucket: i64, it: &LockRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO locks (bucket, name, owner, mode, token, since, metadata)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let (owner, since) = (bits(it.owner.get()), wall(it.since));
+        let (name, mode, token) = (bytes(&it.name), word(it.mode), number_of(it.token));
+        self.run(sql, params![bucket, name, owner, mode, token, since, it.metadata])
+    }
+
+    fn unlock(&self, bucket: i64, name: &NameBuf, owner: OwnerId) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM locks WHERE bucket = ?1 AND name = ?2 AND owner = ?3";
+        self.run(sql, params![bucket, bytes(name), bits(owner.get())])
+    }
+
+    fn claim(&self, bucket: i64, it: &ClaimRecord) -> rusqlite::Result<()> {
+        let sql =
+            "INSERT OR REPLACE INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let (name, token, ttl_ms) = (bytes(&it.name), number_of(it.token), bits(it.ttl_ms));
+        let (since, seal) = (wall(it.since), bits(it.seal.0));
+        self.run(sql, params![bucket, name, it.claimant, token, ttl_ms, since, seal, it.metadata])
+    }
+
+    fn unclaim(&self, bucket: i64, name: &NameBuf) -> rusqlite::Result<()> {
+        self.run("DELETE FROM claims WHERE bucket = ?1 AND name = ?2", params![bucket, bytes(name)])
+    }
+
+    fn assign(&self, bucket: i64, it: &AssignmentRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT OR REPLACE INTO assignments (bucket, name, claimant, token, since, seal)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (name, token) = (bytes(&it.name), number_of(it.token));
+        self.run(sql, params![bucket, name, it.claimant, token, wall(it.since), bits(it.seal.0)])
+    }
+
+    /// The number of the bucket, which is made if it is new.
+    fn bucket(&mut self, scope: &Arc<Scope>) -> rusqlite::Result<i64> {
+        if let Some((last, bucket)) = &self.bucket
+            && (Arc::ptr_eq(last, scope) || last == scope)
+        {
+            return Ok(*bucket);
+        }
+        let key = [&*scope.tenant, &*scope.bucket];
+        let mut find =
+            self.file.prepare_cached("SELECT id FROM buckets WHERE tenant = ?1 AND bucket = ?2")?;
+        let bucket = match find.query_row(key, |row| row.get(0)).optional()? {
+            Some(bucket) => bucket,
+            None => {
+                let sql = "INSERT INTO buckets (tenant, bucket) VALUES (?1, ?2)";
+                self.file.prepare_cached(sql)?.insert(key)?
+            }
+        };
+        self.bucket = Some((Arc::clone(scope), bucket));
+        Ok(bucket)
+    }
+
+    fn drop_bucket(&mut self, scope: &Scope) -> rusqlite::Result<()> {
+        self.bucket = None;
+        let sql = "DELETE FROM buckets WHERE tenant = ?1 AND bucket = ?2 RETURNING id, mark";
+        let dropped = self
+            .file
+            .prepare_cached(sql)?
+            .query_row([&*scope.tenant, &*scope.bucket], |row| Ok((row.get(0)?, row.get(1)?)));
+        let Some((bucket, mark)): Option<(i64, i64)> = dropped.optional()? else { return Ok(()) };
+        for sql in [
+            "DELETE FROM owners WHERE bucket = ?1",
+            "DELETE FROM locks WHERE bucket = ?1",
+            "DELETE FROM claims WHERE bucket = ?1",
+            "DELETE FROM assignments WHERE bucket = ?1",
+        ] {
+            self.run(sql, [bucket])?;
+        }
+        if mark == 0 {
+            return Ok(());
+        }
+        let sql = "INSERT INTO tenants (tenant, mark) VALUES (?1, ?2)
+                   ON CONFLICT (tenant) DO UPDATE SET mark = max(mark, excluded.mark)";
+        self.run(sql, params![scope.tenant, mark])
+    }
+
+    fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<()> {
+        let mut statement: CachedStatement<'_> = self.file.prepare_cached(sql)?;
+        statement.execute(params).map(drop)
+    }
+}
+
+/// SQLite counts with a sign; the bits are the same.
+pub(crate) fn bits(number: u64) -> i64 {
+    number as i64
+}
+
+pub(crate) fn number(bits: i64) -> u64 {
+    bits as u64
+}
+
+pub(crate) fn wall(instant: Instant) -> i64 {
+    bits(instant.as_millis())
+}
+
+pub(crate) fn number_of(token: FencingToken) -> i64 {
+    bits(token.get())
+}
+
+pub(crate) fn bytes(name: &NameBuf) -> &[u8] {
+    name.as_name().as_wtf8()
+}
+
+pub(crate) fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+    }
+}

@@ -1,0 +1,41 @@
+//! A copy of the running database in a new file.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use super::file::Draft;
+use super::schema;
+use crate::BackupError;
+
+/// Pages of 4 KiB that are copied before others have their turn.
+const PAGES_AT_ONCE: i32 = 256;
+
+/// Writes the backup, letting `between` do other work now and then. What is committed meanwhile is in the backup, too.
+pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<(), BackupError> {
+    let not_written = |why: String| BackupError::NotWritten { path: to.to_path_buf(), why: why.into() };
+    if to.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists(to.to_path_buf()));
+    }
+    let draft = Draft::new(to).map_err(|error| not_written(error.to_string()))?;
+    copy(from, draft.path(), between).map_err(|error| not_written(error.to_string()))?;
+    draft.publish(to).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => BackupError::Exists(to.to_path_buf()),
+        _ => not_written(error.to_string()),
+    })
+}
+
+/// Copies the database into an empty file and makes one file of it, without a log, that says that it is a backup.
+pub(crate) fn copy(from: &Connection, to: &Path, between: impl Fn()) -> rusqlite::Result<()> {
+    let mut copy = Connection::open(to)?;
+    let backup = Backup::new(from, &mut copy)?;
+    while backup.step(PAGES_AT_ONCE)? != StepResult::Done {
+        between();
+    }
+    drop(backup);
+    copy.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    copy.pragma_update(None, "application_id", schema::BACKUP_ID)?;
+    copy.close().map_err(|(_, error)| error)
+}

@@ -1,0 +1,174 @@
+//! What SQLite says, in the words of the port.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use thiserror::Error;
+
+use crate::{Fatal, Unavailable};
+
+/// Why a database file could not be opened. Nothing on the disk was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// Another process has it, or this one already.
+    #[error("{} is in use by another lockhouse{}; stop it or name another file", .path.display(), known(*.pid))]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Whose, if the system tells.
+        pid: Option<u32>,
+    },
+    /// It is something else.
+    #[error("{} is no lockhouse database ({what}); name another file", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        what: &'static str,
+    },
+    /// It is a backup.
+    #[error("{} is a backup; bring it back with `lockhouse restore`, or name another file", .path.display())]
+    Backup {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its content contradicts itself.
+    #[error("{} is damaged ({why}); restore it from a backup with `lockhouse restore`, or name another file", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: Box<str>,
+    },
+    /// A later lockhouse has written it.
+    #[error("{} has schema version {found}, but this lockhouse knows versions up to {known}; use a newer lockhouse or name another file", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of the file.
+        found: i32,
+        /// The latest version that is known here.
+        known: i32,
+    },
+    /// The file or its folder may not be written.
+    #[error("{} cannot be written (the file or its folder is read-only, or belongs to somebody else); make both writable or name another file", .path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no such folder.
+    #[error("{} cannot be made, as its folder {} does not exist; make the folder or name another file", .path.display(), .folder.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The log of a database is there without the database.
+    #[error("{} belongs to a database that is gone; put {} back, or move the log away", .log.display(), .path.display())]
+    Orphan {
+        /// The file that is not there.
+        path: PathBuf,
+        /// The file that is there.
+        log: PathBuf,
+    },
+    /// The disk is full.
+    #[error("no space left to write {}; free some or name another file", .path.display())]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something else that the system said.
+    #[error("{} cannot be opened ({why}); check the file and its folder, or name another file", .path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        why: Box<str>,
+    },
+}
+
+fn known(pid: Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (process {pid})"))
+}
+
+impl OpenError {
+    pub(crate) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        let path = path.to_path_buf();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                let pid = holder(&path);
+                Self::InUse { path, pid }
+            }
+            Some(ErrorCode::NotADatabase) => Self::Foreign { path, what: "not a database of SQLite at all" },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, why: said(error) },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path }
+            }
+            Some(ErrorCode::DiskFull) => Self::NoSpace { path },
+            _ => Self::System { path, why: said(error) },
+        }
+    }
+
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let path = path.to_path_buf();
+        match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            ErrorKind::NotFound => Self::NoFolder { folder: super::file::folder(&path), path },
+            _ => Self::System { path, why: error.to_string().into() },
+        }
+    }
+}
+
+/// Which process has a lock on the file, as Linux tells it. Opening the file to ask would drop the locks that this process
+/// has on it.
+#[cfg(target_os = "linux")]
+fn holder(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata(path).ok()?.ino().to_string();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // 1: POSIX  ADVISORY  WRITE 4711 fe:01:270371 1073741825 1073742335
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, _, pid, file, ..] = words[..] else { return None };
+        (file.rsplit(':').next() == Some(&inode)).then(|| pid.parse().ok()).flatten()
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holder(_: &Path) -> Option<u32> {
+    None
+}
+
+/// What is to be done about an error while the store is running.
+pub(crate) enum Trouble {
+    /// It may pass.
+    Unavailable(Unavailable),
+    /// It will not.
+    Fatal(Fatal),
+}
+
+impl Trouble {
+    pub(crate) fn new(place: &str, error: &rusqlite::Error) -> Self {
+        let place = place.into();
+        match (error, error.sqlite_error_code()) {
+            (_, Some(ErrorCode::DiskFull)) => Self::Unavailable(Unavailable::NoSpace { place }),
+            (_, Some(ErrorCode::ReadOnly)) => Self::Unavailable(Unavailable::ReadOnly { place }),
+            (_, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+            | (rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..), _) => {
+                Self::Fatal(Fatal::Damaged { place, why: said(error) })
+            }
+            _ => Self::Fatal(Fatal::Io { place, why: said(error) }),
+        }
+    }
+}
+
+/// The message with the number by which SQLite's documentation knows it.
+pub(crate) fn said(error: &rusqlite::Error) -> Box<str> {
+    match error.sqlite_extended_error_code() {
+        Some(code) => format!("{error}, SQLite's {code}").into(),
+        None => error.to_string().into(),
+    }
+}

@@ -1,0 +1,229 @@
+//! The database file: telling it from others, making it, opening it for oneself alone.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{OpenError, said};
+use super::schema;
+use crate::SecretKey;
+
+/// Pages of 4 KiB that the log may have before they are moved into the file.
+const CHECKPOINT_PAGES: i32 = 4000;
+/// How many statements are kept prepared: more than there are.
+const STATEMENTS: usize = 64;
+
+/// Opens a database file, or makes it, for this process alone.
+pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
+    if exists(path)? {
+        identify(path, steps)?;
+    } else {
+        make(path)?;
+    }
+    let log = beside(path, "-wal");
+    let had_log = log.exists();
+    let opened = open_existing(path, steps);
+    if opened.is_err() && !had_log {
+        // SQLite has made an empty one and keeps it, as it was told to leave things as they are.
+        remove_if_empty(&log);
+    }
+    opened
+}
+
+/// Whether the file is there; none may be made where only a log is left.
+fn exists(path: &Path) -> Result<bool, OpenError> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            Err(OpenError::Foreign { path: path.to_path_buf(), what: "a folder" })
+        }
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            match ["-wal", "-journal"].map(|suffix| beside(path, suffix)).into_iter().find(|log| log.exists())
+            {
+                Some(log) => Err(OpenError::Orphan { path: path.to_path_buf(), log }),
+                None => Ok(false),
+            }
+        }
+        Err(error) => Err(OpenError::io(path, &error)),
+    }
+}
+
+/// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that of somebody
+/// else's database.
+fn identify(path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+    let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
+    let file = open_unlocked(path).map_err(of)?;
+    let pages: i64 = file.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(of)?;
+    let application: i32 = file.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
+    let path = path.to_path_buf();
+    match application {
+        schema::APPLICATION_ID => check_version(&file, &path, steps),
+        schema::BACKUP_ID => Err(OpenError::Backup { path }),
+        _ if pages == 0 => Err(OpenError::Foreign { path, what: "empty; remove it to have one made there" }),
+        _ => Err(OpenError::Foreign { path, what: "a database of another program" }),
+    }
+}
+
+fn check_version(file: &Connection, path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+    let known = schema::version_of(steps);
+    let found: i32 = file
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|error| OpenError::sqlite(path, &error))?;
+    if found > known {
+        return Err(OpenError::Newer { path: path.to_path_buf(), found, known });
+    }
+    Ok(())
+}
+
+/// Opens the file as if nobody could change it: no locks, no log, no traces.
+pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = OsString::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                uri.push(char::from(*byte).to_string());
+            }
+            _ => uri.push(format!("%{byte:02X}")),
+        }
+    }
+    uri.push("?immutable=1");
+    Connection::open_with_flags(uri, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+}
+
+/// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of one.
+fn make(path: &Path) -> Result<(), OpenError> {
+    let draft = Draft::new(path).map_err(|error| OpenError::io(path, &error))?;
+    let key = SecretKey::random()
+        .map_err(|error| OpenError::System { path: path.to_path_buf(), why: error.to_string().into() })?;
+    let created = Connection::open(draft.path()).and_then(|mut file| {
+        schema::create(&mut file, &key)?;
+        file.close().map_err(|(_, error)| error)
+    });
+    created.map_err(|error| OpenError::sqlite(path, &error))?;
+    match draft.publish(path) {
+        // Another process was faster: its file is as good as ours.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(|error| OpenError::io(path, &error)),
+    }
+}
+
+fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
+    let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut file = Connection::open_with_flags(path, flags).map_err(of)?;
+    // Until all is found to be well, even the log of a crash stays where it is.
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(of)?;
+    if file.is_readonly(rusqlite::MAIN_DB).map_err(of)? {
+        return Err(OpenError::ReadOnly { path: path.to_path_buf() });
+    }
+    lock(&file).map_err(of)?;
+    check_version(&file, path, steps)?;
+    check_content(&file, path)?;
+    file.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).map_err(of)?;
+    schema::migrate(&mut file, steps).map_err(of)?;
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(of)?;
+    Ok(file)
+}
+
+/// Takes the file for this process alone, and says how to write it.
+pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
+    file.busy_timeout(std::time::Duration::ZERO)?;
+    file.set_prepared_statement_cache_capacity(STATEMENTS);
+    file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    file.pragma_update(None, "temp_store", "MEMORY")?;
+    file.pragma_update(None, "synchronous", "FULL")?;
+    file.pragma_update(None, "trusted_schema", false)?;
+    file.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // The first access takes the lock and keeps it.
+    file.execute_batch("BEGIN EXCLUSIVE; COMMIT")
+}
+
+/// Reads every page once, as the start does anyway.
+pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), OpenError> {
+    let check = file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    let why = match check {
+        Ok(verdict) if verdict == "ok" => return Ok(()),
+        Ok(verdict) => verdict.lines().collect::<Vec<_>>().join(", ").into(),
+        Err(error) => match OpenError::sqlite(path, &error) {
+            OpenError::Foreign { .. } => said(&error),
+            other => return Err(other),
+        },
+    };
+    Err(OpenError::Damaged { path: path.to_path_buf(), why })
+}
+
+/// A file in the making beside the place where it will stand; gone if it is dropped before.
+#[derive(Debug)]
+pub(crate) struct Draft(PathBuf);
+
+impl Draft {
+    /// An empty one that only its owner may read or write.
+    pub(crate) fn new(place: &Path) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = beside(place, &format!(".new-{}-{count}", std::process::id()));
+        // Whatever stands there is left of a process that had the same number and is gone.
+        let _ = fs::remove_file(&path);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Puts the file in its place, where nothing may stand, once it is on the disk.
+    pub(crate) fn publish(self, place: &Path) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()?;
+        fs::hard_link(&self.0, place)?;
+        drop(self);
+        sync_folder(place)
+    }
+
+    /// Puts the file in its place and in the place of what stands there.
+    pub(crate) fn replace(self, place: &Path) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()?;
+        fs::rename(&self.0, place)?;
+        sync_folder(place)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let _ = fs::remove_file(beside(&self.0, suffix));
+        }
+    }
+}
+
+/// The folder in which a file stands.
+pub(crate) fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The file whose name continues with `suffix`.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder(path))?.sync_all()
+}
+
+fn remove_if_empty(path: &Path) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+        let _ = fs::remove_file(path);
+    }
+}

@@ -1,0 +1,174 @@
+//! Who held what from when to when, and why it ended: for people, not for lockhouse itself, which never reads it.
+
+use std::cell::Cell;
+
+use lockhouse_core::{
+    AssignmentRecord, ClaimEnd, ClaimRecord, Instant, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId,
+    OwnerRecord,
+};
+use rusqlite::{Connection, Params, params};
+
+use super::apply::{bits, bytes, number_of, wall, word};
+use crate::Scope;
+
+/// How many rows are kept; the oldest go.
+pub(crate) const ROWS: u64 = 100_000;
+/// How many more there may be until the oldest go together.
+const SLACK: u64 = 1000;
+
+/// Keeps the table from growing without end.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    rows: u64,
+    /// Rows since the oldest were last taken out. Counts only what was committed.
+    since: Cell<u64>,
+}
+
+/// Rows that a transaction has added.
+#[derive(Debug, Default)]
+pub(crate) struct Rows(Cell<u64>);
+
+impl Bound {
+    pub(crate) fn new(rows: u64) -> Self {
+        // Nobody knows how many the last process left, so the first to add some takes out what is too much.
+        Self { rows, since: Cell::new(SLACK) }
+    }
+
+    /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does no harm.
+    pub(crate) fn keep(&self, file: &Connection, rows: &Rows) -> rusqlite::Result<()> {
+        self.since.set(self.since.get() + rows.0.get());
+        if rows.0.get() == 0 || self.since.get() < SLACK {
+            return Ok(());
+        }
+        let sql = "DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?1";
+        file.prepare_cached(sql)?.execute([bits(self.rows)])?;
+        self.since.set(0);
+        Ok(())
+    }
+}
+
+/// Adds rows for one bucket.
+pub(crate) struct Writer<'a> {
+    pub(crate) file: &'a Connection,
+    pub(crate) scope: &'a Scope,
+    pub(crate) bucket: i64,
+    pub(crate) rows: &'a Rows,
+}
+
+impl Writer<'_> {
+    pub(crate) fn owner_began(&self, it: &OwnerRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, owner, who)
+                   VALUES (?1, ?2, 'owner', 'began', ?3, ?4, ?5)";
+        let Scope { tenant, bucket } = self.scope;
+        self.add(sql, params![tenant, bucket, wall(it.since), bits(it.owner.get()), it.label])
+    }
+
+    pub(crate) fn owner_ended(&self, owner: OwnerId, why: OwnerEnd, at: Instant) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, owner, who)
+                   SELECT ?1, ?2, 'owner', 'ended', ?3, ?4, owner, label
+                   FROM owners WHERE bucket = ?5 AND owner = ?6";
+        let Scope { tenant, bucket } = self.scope;
+        let owner = bits(owner.get());
+        self.add(sql, params![tenant, bucket, wall(at), of_owner(why), self.bucket, owner])
+    }
+
+    pub(crate) fn lock_began(&self, it: &LockRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, owner, name, mode, token, who)
+                   VALUES (?1, ?2, 'lock', 'began', ?3, ?4, ?5, ?6, ?7,
+                       (SELECT label FROM owners WHERE bucket = ?8 AND owner = ?4))";
+        let Scope { tenant, bucket } = self.scope;
+        let (at, owner, name) = (wall(it.since), bits(it.owner.get()), bytes(&it.name));
+        let (mode, token) = (word(it.mode), number_of(it.token));
+        self.add(sql, params![tenant, bucket, at, owner, name, mode, token, self.bucket])
+    }
+
+    /// Comes before the lock is taken out of its table.
+    pub(crate) fn lock_ended(
+        &self,
+        name: &NameBuf,
+        owner: OwnerId,
+        why: &str,
+        at: Instant,
+    ) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
+                   SELECT ?1, ?2, 'lock', 'ended', ?3, ?4, owner, name, mode, token,
+                       (SELECT label FROM owners WHERE bucket = ?5 AND owner = ?7)
+                   FROM locks WHERE bucket = ?5 AND name = ?6 AND owner = ?7";
+        let Scope { tenant, bucket } = self.scope;
+        let owner = bits(owner.get());
+        self.add(sql, params![tenant, bucket, wall(at), why, self.bucket, bytes(name), owner])
+    }
+
+    pub(crate) fn claim_began(&self, it: &ClaimRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
+                   VALUES (?1, ?2, 'claim', 'began', ?3, ?4, ?5, ?6)";
+        let Scope { tenant, bucket } = self.scope;
+        let (at, name, token) = (wall(it.since), bytes(&it.name), number_of(it.token));
+        self.add(sql, params![tenant, bucket, at, name, token, it.claimant])
+    }
+
+    /// Comes before the claim is taken out of its table.
+    pub(crate) fn claim_ended(&self, name: &NameBuf, why: &str, at: Instant) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                   SELECT ?1, ?2, 'claim', 'ended', ?3, ?4, name, token, claimant
+                   FROM claims WHERE bucket = ?5 AND name = ?6";
+        let Scope { tenant, bucket } = self.scope;
+        self.add(sql, params![tenant, bucket, wall(at), why, self.bucket, bytes(name)])
+    }
+
+    pub(crate) fn assignment_began(&self, it: &AssignmentRecord) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, name, token, who)
+                   VALUES (?1, ?2, 'assignment', 'began', ?3, ?4, ?5, ?6)";
+        let Scope { tenant, bucket } = self.scope;
+        let (at, name, token) = (wall(it.since), bytes(&it.name), number_of(it.token));
+        self.add(sql, params![tenant, bucket, at, name, token, it.claimant])
+    }
+
+    /// Comes before the assignment is taken out of its table.
+    pub(crate) fn assignment_ended(&self, name: &NameBuf, at: Instant) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+                   SELECT ?1, ?2, 'assignment', 'ended', ?3, 'unassigned', name, token, claimant
+                   FROM assignments WHERE bucket = ?4 AND name = ?5";
+        let Scope { tenant, bucket } = self.scope;
+        self.add(sql, params![tenant, bucket, wall(at), self.bucket, bytes(name)])
+    }
+
+    fn add(&self, sql: &str, params: impl Params) -> rusqlite::Result<()> {
+        let added = self.file.prepare_cached(sql)?.execute(params)?;
+        self.rows.0.set(self.rows.0.get() + added as u64);
+        Ok(())
+    }
+}
+
+pub(crate) fn of_lock(why: LockEnd) -> &'static str {
+    match why {
+        LockEnd::Released => "released",
+        LockEnd::Undone => "undone",
+        LockEnd::Stolen => "stolen",
+    }
+}
+
+pub(crate) fn of_claim(why: ClaimEnd) -> &'static str {
+    match why {
+        ClaimEnd::Released => "released",
+        ClaimEnd::Expired => "expired",
+        ClaimEnd::Stolen => "stolen",
+    }
+}
+
+fn of_owner(why: OwnerEnd) -> &'static str {
+    match why {
+        OwnerEnd::Ended => "ended",
+        OwnerEnd::Expired => "expired",
+        OwnerEnd::Overdue => "overdue",
+    }
+}
+
+/// Why the locks of an owner end with it.
+pub(crate) fn with_owner(why: OwnerEnd) -> &'static str {
+    match why {
+        OwnerEnd::Ended => "owner ended",
+        OwnerEnd::Expired => "owner expired",
+        OwnerEnd::Overdue => "owner overdue",
+    }
+}

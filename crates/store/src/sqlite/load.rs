@@ -1,0 +1,167 @@
+//! Rows turned into what was kept.
+
+use std::mem;
+use std::sync::Arc;
+
+use lockhouse_core::{
+    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
+    OwnerRecord, Seal,
+};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, Row, params};
+use tokio::sync::mpsc::Sender;
+
+use super::apply::{bits, number};
+use crate::{Kept, Scope};
+
+/// How many pieces go over to the asker together.
+const BATCH: usize = 1000;
+
+/// Tells everything in the order of [`Kept`], unless nobody listens any more.
+pub(crate) fn tell(file: &Connection, tickets_since: u64, to: &Sender<Vec<Kept>>) -> rusqlite::Result<()> {
+    let mut out = Out { batch: Vec::new(), to };
+    let mut tenants = file.prepare_cached("SELECT tenant, mark FROM tenants ORDER BY tenant")?;
+    let mut rows = tenants.query([])?;
+    while let Some(row) = rows.next()? {
+        out.push(Kept::Tenant { tenant: row.get(0)?, mark: number(row.get(1)?) });
+    }
+    let sql =
+        "SELECT id, tenant, bucket, mark, told_in >= ?1 AND told_in > 0 FROM buckets ORDER BY tenant, bucket";
+    let mut buckets = file.prepare_cached(sql)?;
+    let mut rows = buckets.query([bits(tickets_since)])?;
+    while let Some(row) = rows.next()?
+        && !out.to.is_closed()
+    {
+        tell_bucket(file, row, &mut out)?;
+    }
+    out.flush();
+    Ok(())
+}
+
+type Read = fn(&Row<'_>) -> rusqlite::Result<Change>;
+
+fn tell_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite::Result<()> {
+    let bucket: i64 = row.get(0)?;
+    let scope = Arc::new(Scope { tenant: row.get(1)?, bucket: row.get(2)? });
+    out.push(Kept::Bucket { scope: Arc::clone(&scope), told_volatile: row.get(4)? });
+    let mark = number(row.get(3)?);
+    if mark > 0 {
+        out.push(Kept::Change { scope: Arc::clone(&scope), change: Change::TokensReserved { up_to: mark } });
+    }
+    let kinds: [(&str, Read); 4] = [
+        (
+            "SELECT owner, label, metadata, ttl_ms, since, ends, seal FROM owners WHERE bucket = ?1 ORDER BY owner",
+            owner,
+        ),
+        (
+            "SELECT name, owner, mode, token, since, metadata FROM locks WHERE bucket = ?1 ORDER BY token",
+            lock,
+        ),
+        (
+            "SELECT name, claimant, token, ttl_ms, since, seal, metadata FROM claims WHERE bucket = ?1 ORDER BY token",
+            claim,
+        ),
+        (
+            "SELECT name, claimant, token, since, seal FROM assignments WHERE bucket = ?1 ORDER BY token",
+            assignment,
+        ),
+    ];
+    for (sql, read) in kinds {
+        let mut statement = file.prepare_cached(sql)?;
+        let mut rows = statement.query(params![bucket])?;
+        while let Some(row) = rows.next()? {
+            out.push(Kept::Change { scope: Arc::clone(&scope), change: read(row)? });
+        }
+    }
+    Ok(())
+}
+
+fn owner(row: &Row<'_>) -> rusqlite::Result<Change> {
+    Ok(Change::OwnerOpened(OwnerRecord {
+        owner: OwnerId::new(number(row.get(0)?)),
+        label: row.get(1)?,
+        metadata: row.get(2)?,
+        ttl_ms: number(row.get(3)?),
+        since: instant(row, 4)?,
+        ends: row.get::<_, Option<i64>>(5)?.map(|ms| Instant::from_millis(number(ms))),
+        seal: Seal(number(row.get(6)?)),
+    }))
+}
+
+fn lock(row: &Row<'_>) -> rusqlite::Result<Change> {
+    Ok(Change::Locked(LockRecord {
+        name: name(row, 0)?,
+        owner: OwnerId::new(number(row.get(1)?)),
+        mode: match row.get_ref(2)?.as_str()? {
+            "exclusive" => Mode::Exclusive,
+            "shared" => Mode::Shared,
+            other => return Err(wrong(2, Type::Text, format!("{other:?} is no mode"))),
+        },
+        token: token(row, 3)?,
+        since: instant(row, 4)?,
+        metadata: row.get(5)?,
+    }))
+}
+
+fn claim(row: &Row<'_>) -> rusqlite::Result<Change> {
+    Ok(Change::Claimed(ClaimRecord {
+        name: name(row, 0)?,
+        claimant: row.get(1)?,
+        token: token(row, 2)?,
+        ttl_ms: number(row.get(3)?),
+        since: instant(row, 4)?,
+        seal: Seal(number(row.get(5)?)),
+        metadata: row.get(6)?,
+    }))
+}
+
+fn assignment(row: &Row<'_>) -> rusqlite::Result<Change> {
+    Ok(Change::Assigned(AssignmentRecord {
+        name: name(row, 0)?,
+        claimant: row.get(1)?,
+        token: token(row, 2)?,
+        since: instant(row, 3)?,
+        seal: Seal(number(row.get(4)?)),
+    }))
+}
+
+fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<NameBuf> {
+    let bytes = row.get_ref(column)?.as_blob()?;
+    Name::from_wtf8(bytes).map(Name::to_buf).map_err(|error| wrong(column, Type::Blob, error.to_string()))
+}
+
+fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<FencingToken> {
+    let number = number(row.get(column)?);
+    if number == 0 || number >= FencingToken::LIMIT {
+        return Err(wrong(column, Type::Integer, format!("{number} is no fencing token")));
+    }
+    Ok(FencingToken::new(number))
+}
+
+fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Instant> {
+    row.get(column).map(|ms| Instant::from_millis(number(ms)))
+}
+
+fn wrong(column: usize, found: Type, why: String) -> Error {
+    Error::FromSqlConversionFailure(column, found, why.into())
+}
+
+/// Gathers pieces, so that the asker is not woken for each.
+struct Out<'a> {
+    batch: Vec<Kept>,
+    to: &'a Sender<Vec<Kept>>,
+}
+
+impl Out<'_> {
+    fn push(&mut self, kept: Kept) {
+        self.batch.push(kept);
+        if self.batch.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        // Whoever stopped listening does not miss it.
+        let _ = self.to.blocking_send(mem::take(&mut self.batch));
+    }
+}

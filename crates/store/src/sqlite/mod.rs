@@ -1,0 +1,109 @@
+//! A store in one database file of SQLite.
+//!
+//! ```text
+//!   take_slot, commit, backup, close
+//!        │ Job, with a channel for the answer
+//!        ▼
+//!   worker: a thread of its own ──▶ apply: Section to rows ──▶ one transaction per commit
+//!                               ──▶ load:  rows to Kept
+//! ```
+
+mod apply;
+mod backup;
+mod error;
+mod file;
+mod history;
+mod load;
+mod restore;
+mod schema;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+
+use tokio::sync::{mpsc as batches, oneshot};
+
+pub use error::OpenError;
+pub use restore::{RestoreError, Restored, restore};
+
+use crate::{Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, WriterId};
+use worker::{Job, Worker};
+
+/// Batches of a load that may wait to be visited.
+const BATCHES_AHEAD: usize = 4;
+
+/// Keeps everything in one database file, which it has for itself alone. Has [`Slot::ONLY`].
+///
+/// What is committed survives `kill -9` and the loss of power. The file has a key in it, so only its owner may read it.
+///
+/// Dropping it ends it as well, a moment later; only [`close`](Store::close) tells when.
+#[derive(Debug)]
+pub struct SqliteStore {
+    place: Box<str>,
+    jobs: Sender<Job>,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it with mode 0600. Blocks for as long as it takes to read the whole file once.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; nothing on the disk was changed then.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_with(path.as_ref(), schema::STEPS, history::ROWS)
+    }
+
+    fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, OpenError> {
+        let path = std::path::absolute(path).map_err(|error| OpenError::io(path, &error))?;
+        let worker = Worker::new(&path, file::open(&path, steps)?, history_rows);
+        let (jobs, incoming) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("lockhouse-sqlite".to_owned())
+            .spawn(move || worker.run(&incoming))
+            .map_err(|error| OpenError::System { path: path.clone(), why: error.to_string().into() })?;
+        Ok(Self { place: path.display().to_string().into(), jobs })
+    }
+
+    /// What is under way is done first; an answer that never comes means that the thread is no more.
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, Fatal> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(job(reply)).map_err(|_| self.closed())?;
+        answer.await.map_err(|_| self.closed())
+    }
+
+    fn closed(&self) -> Fatal {
+        Fatal::Closed { place: self.place.clone() }
+    }
+}
+
+impl Store for SqliteStore {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(Kept) + Send),
+    ) -> Answer<'a, Result<Opened, TakeError>> {
+        Box::pin(async move {
+            let (kept, mut incoming) = batches::channel(BATCHES_AHEAD);
+            let (reply, answer) = oneshot::channel();
+            self.jobs.send(Job::Take { slot, writer, kept, reply }).map_err(|_| self.closed())?;
+            while let Some(batch) = incoming.recv().await {
+                batch.into_iter().for_each(&mut *visit);
+            }
+            answer.await.map_err(|_| self.closed())?
+        })
+    }
+
+    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+        Box::pin(async move { self.ask(|reply| Job::Commit { sections, reply }).await? })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+        Box::pin(async move { self.ask(|reply| Job::Backup { to, reply }).await? })
+    }
+
+    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+        Box::pin(async move { self.ask(|reply| Job::Close { reply }).await? })
+    }
+}

@@ -1,0 +1,230 @@
+//! Putting a backup in the place of a database that is not running.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use lockhouse_core::FencingToken;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use thiserror::Error;
+
+use super::apply::{bits, number};
+use super::error::{OpenError, said};
+use super::file::{self, Draft, beside};
+use super::{backup, schema};
+
+/// How far a restore raises the marks and the epoch: beyond whatever was given out after the backup.
+const LEAP: u64 = 1 << 32;
+
+/// What a restore has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Where the former database is now, if there was one.
+    pub kept_aside: Option<PathBuf>,
+}
+
+/// Why nothing was restored. The database is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RestoreError {
+    /// The backup is of no use.
+    #[error("{} cannot be restored: {why}; name another backup", .path.display())]
+    Unusable {
+        /// The backup.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: Box<str>,
+    },
+    /// Backup and database are one file.
+    #[error("{} is the database itself; name a backup of it", .0.display())]
+    Same(PathBuf),
+    /// Somebody has the database.
+    #[error("{} is in use by another lockhouse{}; stop it first", .path.display(), .pid.map_or(String::new(), |pid| format!(" (process {pid})")))]
+    InUse {
+        /// The database.
+        path: PathBuf,
+        /// Whose, if the system tells.
+        pid: Option<u32>,
+    },
+    /// What stands in the place of the database is something else.
+    #[error("{} is no lockhouse database ({what}); move it away first", .path.display())]
+    Foreign {
+        /// What stands there.
+        path: PathBuf,
+        /// What it seems to be.
+        what: &'static str,
+    },
+    /// The database could not be written.
+    #[error("{} could not be written ({why}); see that its folder is there, is writable and has room", .path.display())]
+    NotWritten {
+        /// The database.
+        path: PathBuf,
+        /// What the system said.
+        why: Box<str>,
+    },
+}
+
+/// Puts the backup `from` in the place `to`, where no lockhouse may be running. What stands there is kept aside.
+///
+/// As nobody knows what was given out after the backup, every mark of fencing tokens is raised to 2^32 above the highest,
+/// the epoch leaps likewise, and at the next start every bucket recovers ([`Opened::restored`](crate::Opened::restored)).
+///
+/// # Errors
+///
+/// [`RestoreError`].
+pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored, RestoreError> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let not_written =
+        |why: &dyn ToString| RestoreError::NotWritten { path: to.into(), why: why.to_string().into() };
+    let to = &std::path::absolute(to).map_err(|error| not_written(&error))?;
+    if same(from, to) {
+        return Err(RestoreError::Same(to.clone()));
+    }
+    let former = Former::lock(to)?;
+    let source = open_backup(from)?;
+    let draft = Draft::new(to).map_err(|error| not_written(&error))?;
+    backup::copy(&source, draft.path(), || ()).map_err(|error| not_written(&error))?;
+    prepare(draft.path())
+        .map_err(|error| RestoreError::Unusable { path: from.into(), why: error.to_string().into() })?;
+    let kept_aside = former.map(|former| former.keep_aside(to)).transpose();
+    let kept_aside = kept_aside.map_err(|error| not_written(&error))?;
+    draft.replace(to).map_err(|error| not_written(&error))?;
+    Ok(Restored { kept_aside: kept_aside.map(|(path, _lock)| path) })
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Opens the backup, or the file of a lockhouse that is not running, and reads all of it once.
+fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
+    let unusable = |why: Box<str>| RestoreError::Unusable { path: path.into(), why };
+    if let Err(error) = fs::metadata(path) {
+        return Err(unusable(error.to_string().into()));
+    }
+    let file = file::open_unlocked(path).map_err(|error| unusable(said(&error)))?;
+    let application = pragma(&file, "application_id").map_err(|error| unusable(said(&error)))?;
+    if ![schema::BACKUP_ID, schema::APPLICATION_ID].contains(&application) {
+        return Err(unusable("it is no backup of lockhouse".into()));
+    }
+    // This time with locks, so that nobody who runs can be copied half-way.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let file = Connection::open_with_flags(path, flags).map_err(|error| unusable(said(&error)))?;
+    let _ = file.busy_timeout(std::time::Duration::ZERO);
+    let check = file.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
+    match check.map_err(|error| OpenError::sqlite(path, &error)) {
+        Ok(verdict) if verdict == "ok" => {}
+        Ok(verdict) => return Err(unusable(format!("it is damaged ({verdict})").into())),
+        Err(OpenError::InUse { .. }) => return Err(unusable("a lockhouse is running on it".into())),
+        Err(error) => return Err(unusable(error.to_string().into())),
+    }
+    let (found, known) =
+        (pragma(&file, "user_version").unwrap_or_default(), schema::version_of(schema::STEPS));
+    if found > known {
+        let why = format!("it has schema version {found}, but this lockhouse knows versions up to {known}");
+        return Err(unusable(why.into()));
+    }
+    Ok(file)
+}
+
+fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
+    file.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Makes a database of a copy of the backup.
+fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let mut file = Connection::open(path)?;
+    schema::migrate(&mut file, schema::STEPS)?;
+    let marks = "SELECT max(mark) FROM (SELECT mark FROM buckets UNION ALL SELECT mark FROM tenants
+                                        UNION ALL SELECT token_floor FROM slots)";
+    let highest = number(file.query_row(marks, [], |row| row.get(0))?);
+    let floor = highest + LEAP;
+    if floor >= FencingToken::LIMIT {
+        return Err(
+            format!("its fencing tokens are used up to {highest}, which leaves none for a leap").into()
+        );
+    }
+    let transaction = file.transaction()?;
+    // A bucket may have begun anew after the backup, above the mark of another, so all get the highest.
+    transaction.execute("UPDATE slots SET token_floor = ?1", [bits(floor)])?;
+    transaction.execute("UPDATE tenants SET mark = ?1", [bits(floor)])?;
+    transaction.execute(
+        "UPDATE slots SET epoch = epoch + ?1, writer = 0, last_seq = 0, ended = 0, clean = 0, restored = 1",
+        [bits(LEAP)],
+    )?;
+    transaction
+        .execute("UPDATE buckets SET mark = ?1, told_in = (SELECT epoch FROM slots)", [bits(floor)])?;
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    transaction.commit()?;
+    file.close().map_err(|(_, error)| error)?;
+    Ok(())
+}
+
+/// The database that is there, locked if it is whole enough for that.
+struct Former {
+    lock: Option<Connection>,
+    has_log: bool,
+}
+
+impl Former {
+    fn lock(path: &Path) -> Result<Option<Self>, RestoreError> {
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let foreign = |what| RestoreError::Foreign { path: path.into(), what };
+        if !path.is_file() {
+            return Err(foreign("not a file"));
+        }
+        let known = [schema::APPLICATION_ID, schema::BACKUP_ID];
+        match file::open_unlocked(path).and_then(|file| pragma(&file, "application_id")) {
+            Ok(application) if !known.contains(&application) => {
+                return Err(foreign("a database of another program"));
+            }
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+                return Err(foreign("not a database of SQLite at all"));
+            }
+            _ => {}
+        }
+        match lock_alone(path) {
+            Ok(lock) => Ok(Some(Self { lock: Some(lock), has_log: false })),
+            Err(error) => match OpenError::sqlite(path, &error) {
+                OpenError::InUse { path, pid } => Err(RestoreError::InUse { path, pid }),
+                _ => Ok(Some(Self { lock: None, has_log: true })),
+            },
+        }
+    }
+
+    /// Gives it another name beside the one that it has. The lock stays until it is dropped.
+    fn keep_aside(self, path: &Path) -> std::io::Result<(PathBuf, Option<Connection>)> {
+        let names = (1..).map(|count| beside(path, &format!(".before-restore-{count}")));
+        for kept in names {
+            match fs::hard_link(path, &kept) {
+                Ok(()) if self.has_log => {
+                    // A log that stayed would be taken for the new file's.
+                    for suffix in ["-wal", "-journal"] {
+                        let log = beside(path, suffix);
+                        if log.exists() {
+                            fs::rename(log, beside(&kept, suffix))?;
+                        }
+                    }
+                    return Ok((kept, self.lock));
+                }
+                Ok(()) => return Ok((kept, self.lock)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Locks the database and moves its log into it, so that it is one file.
+fn lock_alone(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let file = Connection::open_with_flags(path, flags)?;
+    // If something goes wrong on the way, everything stays as it is.
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    file::lock(&file)?;
+    file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    Ok(file)
+}
