@@ -20,7 +20,13 @@
 //! Whoever writes another one runs the suite of the feature `conformance` over it, which has a store beside it that fails by
 //! a seed.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
+#[cfg(feature = "conformance")]
+mod dice;
 mod error;
+#[cfg(feature = "conformance")]
+mod fault;
 mod kept;
 mod memory;
 mod port;
@@ -30,6 +36,8 @@ mod sqlite;
 mod state;
 
 pub use error::{BackupError, Fatal, TakeError, Unavailable};
+#[cfg(feature = "conformance")]
+pub use fault::{FaultCount, FaultStore, Faults};
 pub use kept::{Kept, Opened, SecretKey};
 pub use memory::MemoryStore;
 pub use port::{Answer, Store};

@@ -140,6 +140,7 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.pragma_update(None, "temp_store", "MEMORY")?;
     file.pragma_update(None, "synchronous", "FULL")?;
     file.pragma_update(None, "trusted_schema", false)?;
+    file.pragma_update(None, "foreign_keys", false)?;
     file.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // The first access takes the lock and keeps it.
     file.execute_batch("BEGIN EXCLUSIVE; COMMIT")

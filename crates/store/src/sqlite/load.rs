@@ -54,15 +54,15 @@ fn tell_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite:
             owner,
         ),
         (
-            "SELECT name, owner, mode, token, since, metadata FROM locks WHERE bucket = ?1 ORDER BY token",
+            "SELECT name, owner, mode, token, since, metadata FROM locks WHERE bucket = ?1 ORDER BY token, name, owner",
             lock,
         ),
         (
-            "SELECT name, claimant, token, ttl_ms, since, seal, metadata FROM claims WHERE bucket = ?1 ORDER BY token",
+            "SELECT name, claimant, token, ttl_ms, since, seal, metadata FROM claims WHERE bucket = ?1 ORDER BY token, name",
             claim,
         ),
         (
-            "SELECT name, claimant, token, since, seal FROM assignments WHERE bucket = ?1 ORDER BY token",
+            "SELECT name, claimant, token, since, seal FROM assignments WHERE bucket = ?1 ORDER BY token, name",
             assignment,
         ),
     ];

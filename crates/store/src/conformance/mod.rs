@@ -1,0 +1,109 @@
+//! What every store has to promise: one function each, which panics if the promise is broken.
+//!
+//! A test makes a [`Harness`], which opens the store under test, kills it and opens it again, and hands a new one to each
+//! function. [`for_each_promise!`](crate::for_each_promise) lists them:
+//!
+//! ```
+//! use lockhouse_store::conformance::{self, Harness};
+//! use lockhouse_store::{Answer, MemoryStore, Store};
+//! use std::sync::Arc;
+//!
+//! struct Memory(MemoryStore);
+//!
+//! impl Harness for Memory {
+//!     fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+//!         Box::pin(async { Arc::new(self.0.reopen()) as _ })
+//!     }
+//!
+//!     fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+//!         Box::pin(async { drop(store) })
+//!     }
+//! }
+//!
+//! macro_rules! on_memory {
+//!     ($($promise:ident)*) => { $(
+//!         #[tokio::test]
+//!         async fn $promise() {
+//!             conformance::$promise(&Memory(MemoryStore::new().unwrap())).await;
+//!         }
+//!     )* };
+//! }
+//!
+//! lockhouse_store::for_each_promise!(on_memory);
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! #     conformance::names_come_back_unit_by_unit(&Memory(MemoryStore::new().unwrap())).await;
+//! # }
+//! ```
+
+mod life;
+mod random;
+mod sample;
+mod sections;
+mod slots;
+mod state;
+
+use std::sync::Arc;
+
+pub use random::random_histories_amount_to_what_they_say;
+pub use sections::{
+    a_newer_epoch_fences_what_came_before, a_section_ahead_of_its_turn_is_refused,
+    a_section_sent_again_changes_nothing, a_section_without_writes_tells_whether_its_epoch_stands,
+    a_slot_that_nobody_took_is_fenced, another_writer_of_the_same_epoch_is_fenced,
+    sections_of_one_call_are_kept_in_their_order, sections_stand_or_fall_alone,
+};
+pub use slots::{
+    a_clean_stop_ends_its_epoch, a_closed_store_answers_nothing_more,
+    a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
+    every_take_has_a_higher_epoch_and_the_same_key, only_what_was_told_since_the_last_recovery_recovers,
+    the_longest_lease_counts_until_a_recovery_is_completed,
+    the_mark_of_a_clean_stop_is_erased_before_anything_is_told,
+};
+pub use state::{
+    a_hundred_thousand_locks_come_back, each_change_does_what_it_says, names_come_back_unit_by_unit,
+    numbers_come_back_up_to_their_bounds, state_comes_back_in_an_order_that_rebuilds_it,
+    the_mark_of_a_dropped_bucket_passes_to_its_tenant, what_was_committed_is_there_after_a_kill,
+};
+
+use crate::{Answer, Store};
+
+/// How a test opens the store that it judges.
+pub trait Harness: Send + Sync {
+    /// Opens the store: an empty one at first, then always the same. Nobody has it open when this is called.
+    fn open(&self) -> Answer<'_, Arc<dyn Store>>;
+
+    /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is under way.
+    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()>;
+}
+
+/// Calls the macro `$with` with the names of all promises.
+#[macro_export]
+macro_rules! for_each_promise {
+    ($with:ident) => {
+        $with! {
+            a_new_store_is_clean_and_empty
+            every_take_has_a_higher_epoch_and_the_same_key
+            a_clean_stop_ends_its_epoch
+            the_mark_of_a_clean_stop_is_erased_before_anything_is_told
+            only_what_was_told_since_the_last_recovery_recovers
+            the_longest_lease_counts_until_a_recovery_is_completed
+            a_dropped_take_leaves_the_slot_to_others
+            a_closed_store_answers_nothing_more
+            sections_stand_or_fall_alone
+            sections_of_one_call_are_kept_in_their_order
+            a_section_sent_again_changes_nothing
+            a_section_ahead_of_its_turn_is_refused
+            a_section_without_writes_tells_whether_its_epoch_stands
+            a_newer_epoch_fences_what_came_before
+            another_writer_of_the_same_epoch_is_fenced
+            a_slot_that_nobody_took_is_fenced
+            what_was_committed_is_there_after_a_kill
+            each_change_does_what_it_says
+            state_comes_back_in_an_order_that_rebuilds_it
+            the_mark_of_a_dropped_bucket_passes_to_its_tenant
+            names_come_back_unit_by_unit
+            numbers_come_back_up_to_their_bounds
+            a_hundred_thousand_locks_come_back
+            random_histories_amount_to_what_they_say
+        }
+    };
+}

@@ -1,0 +1,97 @@
+//! Long random histories, beside the memory store, which says what they amount to.
+
+use std::sync::Arc;
+
+use lockhouse_core::{Change, LockRecord, Mode};
+
+use super::Harness;
+use super::life::Life;
+use super::sample::{
+    assignment, claim, ended, lock, owner, reserved, unassigned, unclaimed, unlocked, writes,
+};
+use crate::dice::Dice;
+use crate::{Kept, MemoryStore, Scope, SecretKey, Write};
+
+const SEEDS: u64 = 4;
+const LIVES: u64 = 8;
+const SECTIONS: u64 = 25;
+
+/// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after kills, closes and
+/// takes, and also where a change ends what never began.
+pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
+    let mut dice = Dice::new(0);
+    let mut life = Life::begin(harness).await;
+    let memory = MemoryStore::with_key(SecretKey::new([7; 32]));
+    let mut model = Life::take(Arc::new(memory), 0).await;
+    // Epochs may have different numbers in the two, yet grow alike from here.
+    for seed in 0..SEEDS * LIVES {
+        for _ in 0..SECTIONS {
+            let count = dice.below(12);
+            let section: Vec<Write> = (0..count).flat_map(|_| write(&mut dice)).collect();
+            model.write(section.clone()).await;
+            life.write(section).await;
+        }
+        if dice.happens(200) {
+            model.write(vec![Write::StoppedClean]).await;
+            life.write(vec![Write::StoppedClean]).await;
+        }
+        model = Life::take(model.store, seed + 1).await;
+        life = match dice.below(3) {
+            0 => life.close(harness).await,
+            1 => life.kill(harness).await,
+            _ => Life::take(life.store, seed + 1).await,
+        };
+        compare(&life, &model);
+    }
+}
+
+fn compare(life: &Life, model: &Life) {
+    let of = |it: &Life| {
+        let age = it.opened.epoch.saturating_sub(it.opened.tickets_since);
+        (it.opened.clean, it.opened.longest_lease_ms, age)
+    };
+    if life.opened.epoch == model.opened.epoch {
+        assert_eq!(of(life), of(model));
+    }
+    let sorted = |it: &Life| {
+        let mut kept: Vec<Vec<Kept>> = it
+            .kept
+            .chunk_by(|a, b| !matches!(a, Kept::Tenant { .. }) && !matches!(b, Kept::Bucket { .. }))
+            .map(<[_]>::to_vec)
+            .collect();
+        kept.sort_by_key(|piece| format!("{:?}", piece[0]));
+        kept
+    };
+    assert_eq!(sorted(life), sorted(model));
+}
+
+/// Often one write, sometimes several that belong together.
+fn write(dice: &mut Dice) -> Vec<Write> {
+    let tenants = ["a", "b"];
+    let scope = Arc::new(Scope::new(tenants[dice.below(2) as usize], dice.below(3).to_string()));
+    match dice.below(40) {
+        0 => vec![Write::BucketDropped { scope }],
+        1 | 2 => vec![Write::ToldVolatile { scope }],
+        3 => vec![Write::LongestLease { ms: dice.below(100_000) }],
+        4 => vec![Write::RecoveryCompleted],
+        5 => vec![Write::MarkErased],
+        _ => writes(&scope, [change(dice)]),
+    }
+}
+
+fn change(dice: &mut Dice) -> Change {
+    let (party, token) = (1 + dice.below(4), 1 + dice.below(1_000_000));
+    let name = ["", "a", "b", "\0", "long ".repeat(60).as_str()][dice.below(5) as usize].to_owned();
+    match dice.below(12) {
+        0 => reserved(dice.below(1 << 40)),
+        1 => Change::OwnerOpened(owner(party)),
+        2 => ended(party, &[&name, "a"]),
+        3..=5 => Change::Locked(lock(&name, party, token)),
+        6 => Change::Locked(LockRecord { mode: Mode::Shared, ..lock(&name, party, token) }),
+        7 => unlocked(&lock(&name, party, token)),
+        8 => Change::Claimed(claim(&name, token)),
+        9 => unclaimed(&claim(&name, token)),
+        10 => Change::Assigned(assignment(&name, token)),
+        _ => unassigned(&name, token),
+    }
+}

@@ -1,0 +1,106 @@
+//! Things to keep.
+
+use std::sync::Arc;
+
+use lockhouse_core::{
+    AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
+};
+
+use crate::{Kept, Scope, Write};
+
+/// A moment of the year 2026.
+pub(crate) const NOW: Instant = Instant::from_millis(1_790_000_000_000);
+
+/// A bucket that all promises share.
+pub(crate) fn scope() -> Arc<Scope> {
+    Arc::new(Scope::new("tenant", "bucket"))
+}
+
+pub(crate) fn name(text: &str) -> NameBuf {
+    // The names in this suite do not begin with a hyphen.
+    NameBuf::new(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+pub(crate) fn owner(number: u64) -> OwnerRecord {
+    OwnerRecord {
+        owner: OwnerId::new(number),
+        label: format!("Ann \u{1F511} {number}").into(),
+        metadata: (!number.is_multiple_of(2)).then(|| "{\"page\": 7}".into()),
+        ttl_ms: 1_200_000,
+        since: NOW,
+        ends: number.is_multiple_of(2).then(|| NOW.plus_millis(86_400_000)),
+        seal: Seal(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+    }
+}
+
+pub(crate) fn lock(text: &str, owner: u64, token: u64) -> LockRecord {
+    LockRecord {
+        name: name(text),
+        owner: OwnerId::new(owner),
+        mode: if token.is_multiple_of(2) { Mode::Shared } else { Mode::Exclusive },
+        token: FencingToken::new(token),
+        since: NOW.plus_millis(token),
+        metadata: token.is_multiple_of(3).then(|| "note".into()),
+    }
+}
+
+pub(crate) fn claim(text: &str, token: u64) -> ClaimRecord {
+    ClaimRecord {
+        name: name(text),
+        claimant: format!("worker {token}").into(),
+        token: FencingToken::new(token),
+        ttl_ms: 30_000 + token,
+        since: NOW.plus_millis(token),
+        seal: Seal(u64::MAX - token),
+        metadata: token.is_multiple_of(2).then(|| "seat 12".into()),
+    }
+}
+
+pub(crate) fn assignment(text: &str, token: u64) -> AssignmentRecord {
+    let ClaimRecord { name, claimant, token, since, seal, .. } = claim(text, token);
+    AssignmentRecord { name, claimant, token, since: since.plus_millis(5), seal }
+}
+
+pub(crate) fn unlocked(lock: &LockRecord) -> Change {
+    let LockRecord { name, owner, token, since, .. } = lock.clone();
+    Change::Unlocked { name, owner, token, reason: LockEnd::Released, at: since.plus_millis(9) }
+}
+
+pub(crate) fn unclaimed(claim: &ClaimRecord) -> Change {
+    let ClaimRecord { name, token, since, .. } = claim.clone();
+    Change::Unclaimed { name, token, reason: ClaimEnd::Expired, at: since.plus_millis(9) }
+}
+
+pub(crate) fn unassigned(text: &str, token: u64) -> Change {
+    Change::Unassigned { name: name(text), token: FencingToken::new(token), at: NOW.plus_millis(99) }
+}
+
+pub(crate) fn ended(owner: u64, names: &[&str]) -> Change {
+    Change::OwnerEnded {
+        owner: OwnerId::new(owner),
+        names: names.iter().map(|text| name(text)).collect(),
+        reason: OwnerEnd::Expired,
+        at: NOW.plus_millis(500),
+    }
+}
+
+pub(crate) fn reserved(up_to: u64) -> Change {
+    Change::TokensReserved { up_to }
+}
+
+/// The changes as writes to one bucket.
+pub(crate) fn writes(scope: &Arc<Scope>, changes: impl IntoIterator<Item = Change>) -> Vec<Write> {
+    changes.into_iter().map(|change| Write::Change { scope: Arc::clone(scope), change }).collect()
+}
+
+/// What a slot with this bucket alone tells.
+pub(crate) fn told(
+    scope: &Arc<Scope>,
+    told_volatile: bool,
+    changes: impl IntoIterator<Item = Change>,
+) -> Vec<Kept> {
+    let bucket = Kept::Bucket { scope: Arc::clone(scope), told_volatile };
+    let changes = changes.into_iter().map(|change| Kept::Change { scope: Arc::clone(scope), change });
+    std::iter::once(bucket).chain(changes).collect()
+}

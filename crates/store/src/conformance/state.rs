@@ -1,0 +1,256 @@
+//! What comes back.
+
+use std::sync::Arc;
+
+use lockhouse_core::{
+    Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, Seal,
+};
+
+use super::Harness;
+use super::life::Life;
+use super::sample::{
+    assignment, claim, ended, lock, owner, reserved, scope, told, unassigned, unclaimed, unlocked, writes,
+};
+use crate::{Kept, Scope, Write};
+
+/// Promise 4: what was told to be kept is there after the process was killed, whole, at each of many moments.
+pub async fn what_was_committed_is_there_after_a_kill(harness: &dyn Harness) {
+    let mut life = Life::begin(harness).await;
+    let mut kept = vec![Change::OwnerOpened(owner(1))];
+    life.write(writes(&scope(), kept.clone())).await;
+    for round in 0..10 {
+        for number in 0..20 {
+            let change = Change::Locked(lock(&format!("{round}/{number}"), 1, 1 + round * 20 + number));
+            kept.push(change.clone());
+            life.write(writes(&scope(), [change])).await;
+        }
+        life = life.kill(harness).await;
+        assert_eq!(life.kept, told(&scope(), false, kept.clone()));
+    }
+}
+
+/// Every kind of change, and what is left after it.
+pub async fn each_change_does_what_it_says(harness: &dyn Harness) {
+    use Change::{Assigned, Claimed, Locked, OwnerOpened};
+    let (one, two) = (owner(1), owner(2));
+    let shared = lock("a", 1, 4);
+    let upgraded = LockRecord { mode: Mode::Exclusive, token: FencingToken::new(9), ..shared.clone() };
+    let claimed = claim("c", 10);
+    let steps: [(Change, Vec<Change>); 14] = [
+        (reserved(100), vec![reserved(100)]),
+        (OwnerOpened(one.clone()), vec![OwnerOpened(one.clone())]),
+        (OwnerOpened(two.clone()), vec![OwnerOpened(one.clone()), OwnerOpened(two.clone())]),
+        (Locked(shared.clone()), vec![Locked(shared.clone())]),
+        (Locked(lock("a", 2, 6)), vec![Locked(shared.clone()), Locked(lock("a", 2, 6))]),
+        (unlocked(&lock("a", 2, 6)), vec![Locked(shared)]),
+        (Locked(upgraded.clone()), vec![Locked(upgraded.clone())]),
+        (reserved(90), vec![Locked(upgraded.clone())]),
+        (Claimed(claimed.clone()), vec![Locked(upgraded.clone()), Claimed(claimed.clone())]),
+        (unclaimed(&claimed), vec![Locked(upgraded.clone())]),
+        (Claimed(claim("c", 12)), vec![Locked(upgraded.clone()), Claimed(claim("c", 12))]),
+        (Assigned(assignment("c", 12)), vec![Locked(upgraded), Assigned(assignment("c", 12))]),
+        (ended(1, &["a"]), vec![Assigned(assignment("c", 12))]),
+        (unassigned("c", 12), vec![]),
+    ];
+    let mut life = Life::begin(harness).await;
+    for (number, (change, left)) in steps.into_iter().enumerate() {
+        life.write(writes(&scope(), [change.clone()])).await;
+        life = Life::take(life.store, number as u64).await;
+        let always = match number {
+            0 => vec![],
+            1 => vec![reserved(100)],
+            2 => vec![reserved(100)],
+            12.. => vec![reserved(100), OwnerOpened(two.clone())],
+            _ => vec![reserved(100), OwnerOpened(one.clone()), OwnerOpened(two.clone())],
+        };
+        let expected = told(&scope(), false, always.into_iter().chain(left));
+        assert_eq!(life.kept, expected, "after {change:?}");
+    }
+}
+
+/// Tenants, then bucket by bucket; within one the mark, owners, locks, claims, assignments, each by its number.
+pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness) {
+    use Change::{Assigned, Claimed, Locked, OwnerOpened};
+    let mut life = Life::begin(harness).await;
+    let shuffled = [
+        Assigned(assignment("z", 2)),
+        Claimed(claim("y", 9)),
+        OwnerOpened(owner(7)),
+        Claimed(claim("a", 8)),
+        OwnerOpened(owner(3)),
+        Locked(lock("a", 7, 5)),
+        Assigned(assignment("b", 4)),
+        Locked(lock("z", 3, 1)),
+        reserved(10),
+    ];
+    let sorted = vec![
+        reserved(10),
+        OwnerOpened(owner(3)),
+        OwnerOpened(owner(7)),
+        Locked(lock("z", 3, 1)),
+        Locked(lock("a", 7, 5)),
+        Claimed(claim("a", 8)),
+        Claimed(claim("y", 9)),
+        Assigned(assignment("z", 2)),
+        Assigned(assignment("b", 4)),
+    ];
+    let scopes = [("t", "x"), ("t", "a"), ("s", "x"), ("t", "dropped"), ("", "")]
+        .map(|(tenant, bucket)| Arc::new(Scope::new(tenant, bucket)));
+    for change in shuffled {
+        let everywhere = scopes.iter().flat_map(|scope| writes(scope, [change.clone()]));
+        life.write(everywhere.collect()).await;
+    }
+    life.write(vec![Write::BucketDropped { scope: Arc::clone(&scopes[3]) }]).await;
+
+    let life = life.kill(harness).await;
+    let (head, rest) = life.kept.split_at(1);
+    assert_eq!(head, [Kept::Tenant { tenant: "t".into(), mark: 10 }]);
+    let mut buckets: Vec<Vec<Kept>> =
+        rest.chunk_by(|_, next| !matches!(next, Kept::Bucket { .. })).map(<[_]>::to_vec).collect();
+    let mut expected: Vec<Vec<Kept>> =
+        [0, 1, 2, 4].iter().map(|n| told(&scopes[*n], false, sorted.clone())).collect();
+    buckets.sort_by_key(|bucket| format!("{bucket:?}"));
+    expected.sort_by_key(|bucket| format!("{bucket:?}"));
+    assert_eq!(buckets, expected);
+}
+
+/// A bucket that is dropped leaves nothing but a mark for its tenant; and if it comes back, it comes back empty.
+pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Harness) {
+    let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
+    let other = Arc::new(Scope::new("u", "a"));
+    let drop = |scope: &Arc<Scope>| Write::BucketDropped { scope: Arc::clone(scope) };
+    let tenant = |mark| Kept::Tenant { tenant: "t".into(), mark };
+
+    let mut life = Life::begin(harness).await;
+    let full = [reserved(500), Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 3))];
+    life.write(writes(&named("a"), full)).await;
+    life.write(writes(&named("b"), [reserved(300)])).await;
+    life.write(writes(&other, [reserved(900)])).await;
+    life.write(vec![Write::ToldVolatile { scope: named("a") }, drop(&named("a")), drop(&named("never"))])
+        .await;
+    let mut life = life.kill(harness).await;
+    let b = told(&named("b"), false, [reserved(300)]);
+    let u = told(&other, false, [reserved(900)]);
+    assert_eq!(life.kept, [vec![tenant(500)], b, u.clone()].concat());
+
+    // A lower mark does not lower the tenant's; a bucket that was dropped is told of no more.
+    life.write(vec![drop(&named("b")), Write::ToldVolatile { scope: named("a") }, drop(&named("a"))]).await;
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.kept, [vec![tenant(500)], u.clone()].concat());
+
+    life.write(writes(&named("a"), [reserved(600)])).await;
+    let life = life.kill(harness).await;
+    let a = told(&named("a"), false, [reserved(600)]);
+    assert_eq!(life.kept, [vec![tenant(500)], a, u].concat());
+}
+
+/// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and none for another.
+pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
+    let units: Vec<Vec<u16>> = vec![
+        vec![],
+        vec![0],
+        vec![0, 0],
+        vec![0x61],
+        vec![0x61, 0],
+        vec![0x61, 0, 0x62],
+        vec![0xD800],
+        vec![0xDC00],
+        vec![0xDC00, 0xD800],
+        vec![0xD83D, 0xDD11],
+        vec![0xFFFD],
+        vec![0xFEFF, 0x61],
+        vec![0x41],
+        vec![0x65, 0x301],
+        vec![0xE9],
+        "%27'\"\\; DROP TABLE locks --".encode_utf16().collect(),
+        vec![0xFFFF; 4096],
+    ];
+    let named =
+        |units: &Vec<u16>| NameBuf::from_units(units).unwrap_or_else(|error| panic!("{units:?}: {error}"));
+    let mut changes = vec![Change::OwnerOpened(owner(1))];
+    for (token, units) in (1..).zip(&units) {
+        changes.push(Change::Locked(LockRecord { name: named(units), ..lock("", 1, token) }));
+    }
+    for (token, units) in (100..).zip(&units) {
+        changes.push(Change::Claimed(ClaimRecord { name: named(units), ..claim("", token) }));
+    }
+    // Tenants and buckets are text, and any text will do.
+    let scope = Arc::new(Scope::new("té\0'", "\u{1F511}\0/%"));
+    let mut life = Life::begin(harness).await;
+    life.write(writes(&scope, changes.clone())).await;
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.kept, told(&scope, false, changes.clone()));
+
+    // Each is found by itself alone.
+    while let Some(Change::Claimed(claimed)) = changes.pop() {
+        life.write(writes(&scope, [unclaimed(&claimed)])).await;
+        life = Life::take(life.store, changes.len() as u64).await;
+        let Some(Change::Locked(_)) = changes.last() else {
+            assert_eq!(life.kept, told(&scope, false, changes.clone()));
+            continue;
+        };
+        break;
+    }
+}
+
+/// Numbers that use all their bits, and texts of a thousand bytes.
+pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
+    let far = Instant::from_millis(u64::MAX);
+    let text: Box<str> = "\u{7FF}".repeat(500).into();
+    let last = FencingToken::new(FencingToken::LIMIT - 1);
+    let opened = OwnerRecord {
+        owner: OwnerId::new(FencingToken::LIMIT - 2),
+        label: text.clone(),
+        metadata: Some("".into()),
+        ttl_ms: u64::MAX,
+        since: Instant::from_millis(0),
+        ends: Some(far),
+        seal: Seal(u64::MAX),
+    };
+    let locked = LockRecord {
+        owner: opened.owner,
+        token: last,
+        since: far,
+        metadata: Some(text.clone()),
+        ..lock("a", 1, 1)
+    };
+    let claimed = ClaimRecord { claimant: text, seal: Seal(1 << 63), ttl_ms: 1 << 63, ..claim("b", 2) };
+    let changes = [
+        reserved(FencingToken::LIMIT - 1),
+        Change::OwnerOpened(opened),
+        Change::Locked(locked),
+        Change::Claimed(claimed),
+    ];
+    let mut life = Life::begin(harness).await;
+    life.write(writes(&scope(), changes.clone())).await;
+    let life = life.kill(harness).await;
+    assert_eq!(life.kept, told(&scope(), false, changes));
+}
+
+/// Many locks of several owners, in one section and in many, and their end.
+pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
+    const OWNERS: u64 = 10;
+    let locks = |of: u64| (0..10_000).map(move |n| (format!("order/{of}/{n}"), of + 1, 1 + of * 10_000 + n));
+    let mut life = Life::begin(harness).await;
+    let mut expected: Vec<Change> = (1..=OWNERS).map(|n| Change::OwnerOpened(owner(n))).collect();
+    life.write(writes(&scope(), expected.clone())).await;
+    for of in 0..OWNERS {
+        let changes: Vec<Change> =
+            locks(of).map(|(name, owner, token)| Change::Locked(lock(&name, owner, token))).collect();
+        for section in changes.chunks(if of == 0 { 100 } else { 10_000 }) {
+            life.write(writes(&scope(), section.to_vec())).await;
+        }
+        expected.extend(changes);
+    }
+    let mut life = life.kill(harness).await;
+    assert_eq!(life.kept.len(), 1 + OWNERS as usize + 100_000);
+    assert!(life.kept == told(&scope(), false, expected), "not what was written");
+
+    for of in 0..OWNERS {
+        let names: Vec<String> = locks(of).map(|(name, ..)| name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        life.write(writes(&scope(), [ended(of + 1, &names)])).await;
+    }
+    let life = life.kill(harness).await;
+    assert_eq!(life.kept, told(&scope(), false, []));
+}

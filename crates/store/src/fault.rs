@@ -1,0 +1,275 @@
+//! A store that fails by a seed, as networks and disks do.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Poll;
+
+use parking_lot::Mutex;
+
+use crate::dice::Dice;
+use crate::{
+    Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, Unavailable, WriterId,
+};
+
+/// How often what goes wrong, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// A section is kept, but its answer is lost: `Unknown`.
+    pub answer_lost: u16,
+    /// A section is lost on its way: `Unknown`.
+    pub section_lost: u16,
+    /// A section arrives, if at all, only with some later call, perhaps of another epoch: `Unknown`.
+    pub late: u16,
+    /// A section is refused: `Refused`.
+    pub refused: u16,
+    /// Another writer takes the slot just before a section: `Fenced`.
+    pub fenced: u16,
+    /// A call takes longer than others.
+    pub stalled: u16,
+    /// A slot cannot be taken, though its epoch may grow.
+    pub take_failed: u16,
+}
+
+impl Faults {
+    /// Nothing goes wrong.
+    pub const NONE: Self =
+        Self { answer_lost: 0, section_lost: 0, late: 0, refused: 0, fenced: 0, stalled: 0, take_failed: 0 };
+
+    /// Everything goes wrong now and then.
+    pub const SOME: Self = Self {
+        answer_lost: 40,
+        section_lost: 40,
+        late: 40,
+        refused: 40,
+        fenced: 10,
+        stalled: 40,
+        take_failed: 100,
+    };
+}
+
+/// How many faults there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCount {
+    /// Answers lost.
+    pub answers_lost: u64,
+    /// Sections lost.
+    pub sections_lost: u64,
+    /// Sections that came late, or never.
+    pub late: u64,
+    /// Sections refused.
+    pub refused: u64,
+    /// Slots taken by another writer.
+    pub fenced: u64,
+    /// Calls that took longer.
+    pub stalled: u64,
+    /// Slots that could not be taken.
+    pub takes_failed: u64,
+}
+
+impl FaultCount {
+    /// All of them together.
+    pub fn total(&self) -> u64 {
+        self.answers_lost
+            + self.sections_lost
+            + self.late
+            + self.refused
+            + self.fenced
+            + self.stalled
+            + self.takes_failed
+    }
+}
+
+/// Stands before a store and fails by a seed: the same calls fail in the same way each time.
+///
+/// It is the way to the store, too: it outlives whoever calls it, and what it holds back may arrive after that one is gone.
+/// A call that stalls is pending for some polls and wakes its task each time, so that no clock is needed.
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    faults: Faults,
+    dice: Dice,
+    count: FaultCount,
+    /// What is still on its way.
+    late: Vec<Arc<Section>>,
+}
+
+/// What will become of a section.
+enum Way {
+    Through,
+    AnswerLost,
+    Lost,
+    Late,
+    Refused,
+    Fenced(WriterId),
+}
+
+/// The most polls for which a call stalls.
+const LONGEST_STALL: u64 = 20;
+
+impl FaultStore {
+    /// The store `inner` with these faults.
+    pub fn new(inner: Arc<dyn Store>, seed: u64, faults: Faults) -> Self {
+        let state = State { faults, dice: Dice::new(seed), count: FaultCount::default(), late: Vec::new() };
+        Self { inner, state: Mutex::new(state) }
+    }
+
+    /// Lets other things go wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state.lock().faults = faults;
+    }
+
+    /// What has gone wrong so far.
+    pub fn count(&self) -> FaultCount {
+        self.state.lock().count
+    }
+
+    async fn stall(&self) {
+        let mut polls = self.state.lock().stall();
+        poll_fn(|context| {
+            if polls == 0 {
+                return Poll::Ready(());
+            }
+            polls -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Some of what is on its way arrives now; nobody hears of it.
+    async fn deliver(&self) -> Result<(), Fatal> {
+        let arrived = self.state.lock().arrivals();
+        if !arrived.is_empty() {
+            self.inner.commit(arrived).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(&self, section: &Arc<Section>) -> Result<Fate, Fatal> {
+        let way = self.state.lock().way();
+        match way {
+            Way::Through => self.send(section).await,
+            Way::AnswerLost => self.send(section).await.map(|_| Fate::Unknown),
+            Way::Lost => Ok(Fate::Unknown),
+            Way::Late => {
+                self.state.lock().late.push(Arc::clone(section));
+                Ok(Fate::Unknown)
+            }
+            Way::Refused => Ok(Fate::Refused(away())),
+            Way::Fenced(writer) => {
+                // If the slot cannot be taken, nobody is fenced.
+                let _ = self.inner.take_slot(section.slot, writer, &mut drop).await;
+                self.send(section).await
+            }
+        }
+    }
+
+    async fn send(&self, section: &Arc<Section>) -> Result<Fate, Fatal> {
+        let fates = self.inner.commit(vec![Arc::clone(section)]).await?;
+        Ok(fates.into_iter().next().unwrap_or(Fate::Unknown))
+    }
+}
+
+impl State {
+    fn way(&mut self) -> Way {
+        let faults = self.faults;
+        if self.dice.happens(faults.answer_lost) {
+            self.count.answers_lost += 1;
+            Way::AnswerLost
+        } else if self.dice.happens(faults.section_lost) {
+            self.count.sections_lost += 1;
+            Way::Lost
+        } else if self.dice.happens(faults.late) {
+            self.count.late += 1;
+            Way::Late
+        } else if self.dice.happens(faults.refused) {
+            self.count.refused += 1;
+            Way::Refused
+        } else if self.dice.happens(faults.fenced) {
+            self.count.fenced += 1;
+            Way::Fenced(WriterId(self.dice.draw()))
+        } else {
+            Way::Through
+        }
+    }
+
+    fn stall(&mut self) -> u64 {
+        if !self.dice.happens(self.faults.stalled) {
+            return 0;
+        }
+        self.count.stalled += 1;
+        1 + self.dice.below(LONGEST_STALL)
+    }
+
+    fn arrivals(&mut self) -> Vec<Arc<Section>> {
+        let Self { late, dice, .. } = self;
+        late.extract_if(.., |_| dice.happens(500)).collect()
+    }
+
+    fn take_fails(&mut self) -> Option<bool> {
+        let fails = self.dice.happens(self.faults.take_failed);
+        self.count.takes_failed += u64::from(fails);
+        fails.then(|| self.dice.happens(500))
+    }
+}
+
+impl Store for FaultStore {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(Kept) + Send),
+    ) -> Answer<'a, Result<Opened, TakeError>> {
+        Box::pin(async move {
+            self.stall().await;
+            self.deliver().await?;
+            let fails = self.state.lock().take_fails();
+            match fails {
+                None => self.inner.take_slot(slot, writer, visit).await,
+                Some(only_the_answer) => {
+                    if only_the_answer {
+                        self.inner.take_slot(slot, writer, &mut drop).await?;
+                    }
+                    Err(TakeError::Unavailable(away()))
+                }
+            }
+        })
+    }
+
+    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+        Box::pin(async move {
+            self.stall().await;
+            self.deliver().await?;
+            let mut fates = Vec::with_capacity(sections.len());
+            for section in &sections {
+                fates.push(self.pass(section).await?);
+            }
+            self.stall().await;
+            Ok(fates)
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+        self.inner.backup(to)
+    }
+
+    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+        self.inner.close()
+    }
+}
+
+impl fmt::Debug for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultStore").field("inner", &self.inner).field("count", &self.count()).finish()
+    }
+}
+
+fn away() -> Unavailable {
+    Unavailable::Away { place: "the store".into(), why: "by the seed".into() }
+}

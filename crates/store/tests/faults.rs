@@ -1,0 +1,193 @@
+//! What a writer can rely on over a way that loses, delays, refuses, and lets others in.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lockhouse_core::{Change, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId};
+use lockhouse_store::conformance::{self, Harness};
+use lockhouse_store::{
+    Answer, Fate, FaultCount, FaultStore, Faults, Kept, MemoryStore, Opened, Scope, Section, Slot, Store,
+    TakeError, Write, WriterId,
+};
+use place::{Memory, Sqlite};
+
+/// What a writer survives by sending again.
+const SURVIVABLE: Faults = Faults {
+    answer_lost: 100,
+    section_lost: 100,
+    late: 100,
+    refused: 100,
+    stalled: 100,
+    fenced: 0,
+    take_failed: 300,
+};
+
+/// Opens a store behind such a way.
+struct Faulty<H> {
+    inner: H,
+    seed: AtomicU64,
+}
+
+impl<H: Harness> Harness for Faulty<H> {
+    fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+        Box::pin(async {
+            let seed = self.seed.fetch_add(1000, Ordering::Relaxed);
+            Arc::new(FaultStore::new(self.inner.open().await, seed, SURVIVABLE)) as _
+        })
+    }
+
+    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+        self.inner.kill(store)
+    }
+}
+
+macro_rules! over_faults {
+    ($($promise:ident)*) => { $(
+        mod $promise {
+            use super::*;
+
+            #[tokio::test]
+            async fn on_memory() {
+                for seed in 0..10 {
+                    conformance::$promise(&Faulty { inner: Memory::new(), seed: seed.into() }).await;
+                }
+            }
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                conformance::$promise(&Faulty { inner: Sqlite::new(), seed: 0.into() }).await;
+            }
+        }
+    )* };
+}
+
+// The others tell of fates, which are not the store's own here.
+over_faults! {
+    what_was_committed_is_there_after_a_kill
+    each_change_does_what_it_says
+    state_comes_back_in_an_order_that_rebuilds_it
+    the_mark_of_a_dropped_bucket_passes_to_its_tenant
+    only_what_was_told_since_the_last_recovery_recovers
+    random_histories_amount_to_what_they_say
+}
+
+/// A section of three locks that no other has.
+fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> Arc<Section> {
+    let scope = Arc::new(Scope::new("t", "b"));
+    let lock = |part: u64| {
+        Change::Locked(LockRecord {
+            name: NameBuf::new(&format!("{number}")).unwrap(),
+            owner: OwnerId::new(part),
+            mode: Mode::Shared,
+            token: FencingToken::new(1 + number * 3 + part),
+            since: Instant::from_millis(0),
+            metadata: None,
+        })
+    };
+    let writes = (0..3).map(|part| Write::Change { scope: Arc::clone(&scope), change: lock(part) }).collect();
+    Arc::new(Section { slot: Slot::ONLY, epoch: slot.epoch, writer, first_seq, writes })
+}
+
+/// Which sections are there, and how many locks of each.
+type Sections = BTreeMap<u64, usize>;
+
+async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Sections) {
+    loop {
+        let mut found = Sections::new();
+        let mut visit = |kept| {
+            if let Kept::Change { change: Change::Locked(lock), .. } = kept {
+                *found.entry(lock.name.as_name().as_str().unwrap().parse().unwrap()).or_default() += 1;
+            }
+        };
+        match store.take_slot(Slot::ONLY, writer, &mut visit).await {
+            Ok(opened) => return (opened, found),
+            Err(TakeError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Writers one after the other, each until it is fenced or gives up with a section still unknown.
+async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
+    let store = FaultStore::new(store, seed, Faults::SOME);
+    let (mut committed, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    let mut number = 0;
+    for life in 0..30 {
+        let writer = WriterId(seed ^ life);
+        let (opened, found) = take(&store, writer).await;
+        for (section, locks) in &found {
+            assert_eq!(*locks, 3, "section {section} is there in part");
+            assert!(committed.contains(section) || unknown.contains(section), "{section} was given up");
+        }
+        let lost: Vec<&u64> = committed.iter().filter(|section| !found.contains_key(section)).collect();
+        assert!(lost.is_empty(), "told as kept, but gone: {lost:?}");
+        // What has not arrived by now never will.
+        committed = found.into_keys().collect();
+        unknown.clear();
+
+        let mut first_seq = 1;
+        'writing: for _ in 0..20 {
+            number += 1;
+            let section = three_locks(number, &opened, writer, first_seq);
+            loop {
+                match store.commit(vec![Arc::clone(&section)]).await.unwrap().remove(0) {
+                    Fate::Committed => break,
+                    Fate::Refused(_) => {}
+                    Fate::Unknown => drop(unknown.insert(number)),
+                    Fate::Fenced => break 'writing,
+                }
+            }
+            committed.insert(number);
+            first_seq = section.last_seq() + 1;
+        }
+        // A last one, whose answer it does not live to see.
+        number += 1;
+        unknown.insert(number);
+        store.commit(vec![three_locks(number, &opened, writer, first_seq)]).await.unwrap();
+    }
+    (store.count(), committed.into_iter().collect())
+}
+
+#[tokio::test]
+async fn what_is_told_as_kept_is_kept_and_what_is_fenced_never_arrives() {
+    let mut total = FaultCount::default();
+    for seed in 0..100 {
+        let (count, _) = lives(Arc::new(MemoryStore::new().unwrap()), seed).await;
+        total.answers_lost += count.answers_lost;
+        total.sections_lost += count.sections_lost;
+        total.late += count.late;
+        total.refused += count.refused;
+        total.fenced += count.fenced;
+        total.stalled += count.stalled;
+        total.takes_failed += count.takes_failed;
+    }
+    let each = [total.answers_lost, total.sections_lost, total.late, total.refused, total.stalled];
+    assert!(
+        each.iter().all(|count| *count > 500) && total.fenced > 100 && total.takes_failed > 100,
+        "{total:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_same_seed_fails_in_the_same_way() {
+    let run = |seed| lives(Arc::new(MemoryStore::new().unwrap()), seed);
+    assert_eq!(run(7).await, run(7).await);
+    assert_ne!(run(7).await, run(8).await);
+}
+
+#[tokio::test]
+async fn without_faults_nothing_fails() {
+    let memory = Arc::new(MemoryStore::new().unwrap());
+    let store = FaultStore::new(memory, 1, Faults::NONE);
+    let (opened, _) = take(&store, WriterId(1)).await;
+    for number in 0..1000 {
+        let section = three_locks(number, &opened, WriterId(1), 1 + number * 3);
+        assert_eq!(store.commit(vec![section]).await, Ok(vec![Fate::Committed]));
+    }
+    assert_eq!(store.count().total(), 0);
+}
