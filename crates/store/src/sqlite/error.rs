@@ -153,11 +153,11 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) fn new(place: &str, error: &rusqlite::Error) -> Self {
         let place = place.into();
-        match (error, error.sqlite_error_code()) {
-            (_, Some(ErrorCode::DiskFull)) => Self::Unavailable(Unavailable::NoSpace { place }),
-            (_, Some(ErrorCode::ReadOnly)) => Self::Unavailable(Unavailable::ReadOnly { place }),
-            (_, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-            | (rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..), _) => {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Unavailable(Unavailable::NoSpace { place }),
+            Some(ErrorCode::ReadOnly) => Self::Unavailable(Unavailable::ReadOnly { place }),
+            // What does not come from SQLite comes from a row that cannot be what was written.
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
                 Self::Fatal(Fatal::Damaged { place, why: said(error) })
             }
             _ => Self::Fatal(Fatal::Io { place, why: said(error) }),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{OpenError, said};
 use super::schema;
@@ -27,14 +27,7 @@ pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, OpenError>
     } else {
         make(path)?;
     }
-    let log = beside(path, "-wal");
-    let had_log = log.exists();
-    let opened = open_existing(path, steps);
-    if opened.is_err() && !had_log {
-        // SQLite has made an empty one and keeps it, as it was told to leave things as they are.
-        remove_if_empty(&log);
-    }
-    opened
+    open_existing(path, steps)
 }
 
 /// Whether the file is there; none may be made where only a log is left.
@@ -58,13 +51,24 @@ fn exists(path: &Path) -> Result<bool, OpenError> {
 /// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that of somebody
 /// else's database.
 fn identify(path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+    match open_unlocked(path) {
+        Ok(file) => {
+            check_application(&file, path)?;
+            check_version(&file, path, steps)
+        }
+        // Half of it may be in its log, which only a lock gives a right to read.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(()),
+        Err(error) => Err(OpenError::sqlite(path, &error)),
+    }
+}
+
+fn check_application(file: &Connection, path: &Path) -> Result<(), OpenError> {
     let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
-    let file = open_unlocked(path).map_err(of)?;
-    let pages: i64 = file.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(of)?;
-    let application: i32 = file.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
+    let application = pragma(file, "application_id").map_err(of)?;
+    let pages = pragma(file, "page_count").map_err(of)?;
     let path = path.to_path_buf();
     match application {
-        schema::APPLICATION_ID => check_version(&file, &path, steps),
+        schema::APPLICATION_ID => Ok(()),
         schema::BACKUP_ID => Err(OpenError::Backup { path }),
         _ if pages == 0 => Err(OpenError::Foreign { path, what: "empty; remove it to have one made there" }),
         _ => Err(OpenError::Foreign { path, what: "a database of another program" }),
@@ -73,16 +77,18 @@ fn identify(path: &Path, steps: &[&str]) -> Result<(), OpenError> {
 
 fn check_version(file: &Connection, path: &Path, steps: &[&str]) -> Result<(), OpenError> {
     let known = schema::version_of(steps);
-    let found: i32 = file
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|error| OpenError::sqlite(path, &error))?;
+    let found = pragma(file, "user_version").map_err(|error| OpenError::sqlite(path, &error))?;
     if found > known {
         return Err(OpenError::Newer { path: path.to_path_buf(), found, known });
     }
     Ok(())
 }
 
-/// Opens the file as if nobody could change it: no locks, no log, no traces.
+pub(crate) fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
+    file.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Opens the file as if nobody could change it: no locks, no log, no traces. The header is read, and nothing else.
 pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = OsString::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -94,7 +100,10 @@ pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     uri.push("?immutable=1");
-    Connection::open_with_flags(uri, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let file = Connection::open_with_flags(uri, flags)?;
+    pragma(&file, "application_id")?;
+    Ok(file)
 }
 
 /// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of one.
@@ -116,19 +125,26 @@ fn make(path: &Path) -> Result<(), OpenError> {
 
 fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
     let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut file = Connection::open_with_flags(path, flags).map_err(of)?;
-    // Until all is found to be well, even the log of a crash stays where it is.
-    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(of)?;
+    let mut file = open_untouched(path).map_err(of)?;
     if file.is_readonly(rusqlite::MAIN_DB).map_err(of)? {
         return Err(OpenError::ReadOnly { path: path.to_path_buf() });
     }
     lock(&file).map_err(of)?;
+    check_application(&file, path)?;
     check_version(&file, path, steps)?;
     check_content(&file, path)?;
     file.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).map_err(of)?;
     schema::migrate(&mut file, steps).map_err(of)?;
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(of)?;
+    Ok(file)
+}
+
+/// Opens the file so that closing it leaves even the log of a crash where it is.
+pub(crate) fn open_untouched(path: &Path) -> rusqlite::Result<Connection> {
+    let has_log = beside(path, "-wal").exists();
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let file = Connection::open_with_flags(path, flags)?;
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
     Ok(file)
 }
 
@@ -146,7 +162,7 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.execute_batch("BEGIN EXCLUSIVE; COMMIT")
 }
 
-/// Reads every page once, as the start does anyway.
+/// Reads every page once.
 pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), OpenError> {
     let check = file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     let why = match check {
@@ -221,10 +237,4 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
-}
-
-fn remove_if_empty(path: &Path) {
-    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
-        let _ = fs::remove_file(path);
-    }
 }

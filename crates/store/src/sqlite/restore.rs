@@ -1,17 +1,16 @@
 //! Putting a backup in the place of a database that is not running.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use lockhouse_core::FencingToken;
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 use super::apply::{bits, number};
 use super::error::{OpenError, said};
-use super::file::{self, Draft, beside};
+use super::file::{self, Draft, beside, pragma};
 use super::{backup, schema};
 
 /// How far a restore raises the marks and the epoch: beyond whatever was given out after the backup.
@@ -86,10 +85,12 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     backup::copy(&source, draft.path(), || ()).map_err(|error| not_written(&error))?;
     prepare(draft.path())
         .map_err(|error| RestoreError::Unusable { path: from.into(), why: error.to_string().into() })?;
-    let kept_aside = former.map(|former| former.keep_aside(to)).transpose();
+    let kept_aside = former.as_ref().map(|former| former.keep_aside(to)).transpose();
     let kept_aside = kept_aside.map_err(|error| not_written(&error))?;
     draft.replace(to).map_err(|error| not_written(&error))?;
-    Ok(Restored { kept_aside: kept_aside.map(|(path, _lock)| path) })
+    // Only now may somebody else have the place.
+    drop(former);
+    Ok(Restored { kept_aside })
 }
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -102,9 +103,7 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     if let Err(error) = fs::metadata(path) {
         return Err(unusable(error.to_string().into()));
     }
-    let file = file::open_unlocked(path).map_err(|error| unusable(said(&error)))?;
-    let application = pragma(&file, "application_id").map_err(|error| unusable(said(&error)))?;
-    if ![schema::BACKUP_ID, schema::APPLICATION_ID].contains(&application) {
+    if is_foreign(path).map_err(|error| unusable(said(&error)))? {
         return Err(unusable("it is no backup of lockhouse".into()));
     }
     // This time with locks, so that nobody who runs can be copied half-way.
@@ -127,8 +126,14 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     Ok(file)
 }
 
-fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
-    file.pragma_query_value(None, name, |row| row.get(0))
+/// Whether the header says that it is a database of another program.
+fn is_foreign(path: &Path) -> rusqlite::Result<bool> {
+    match file::open_unlocked(path).and_then(|file| pragma(&file, "application_id")) {
+        Ok(application) => Ok(![schema::APPLICATION_ID, schema::BACKUP_ID].contains(&application)),
+        // Half of it may be in its log, which only a lock gives a right to read.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes a database of a copy of the backup.
@@ -160,11 +165,8 @@ fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The database that is there, locked if it is whole enough for that.
-struct Former {
-    lock: Option<Connection>,
-    has_log: bool,
-}
+/// The database that is there, locked unless it is too broken for that.
+struct Former(Option<Connection>);
 
 impl Former {
     fn lock(path: &Path) -> Result<Option<Self>, RestoreError> {
@@ -175,56 +177,52 @@ impl Former {
         if !path.is_file() {
             return Err(foreign("not a file"));
         }
-        let known = [schema::APPLICATION_ID, schema::BACKUP_ID];
-        match file::open_unlocked(path).and_then(|file| pragma(&file, "application_id")) {
-            Ok(application) if !known.contains(&application) => {
-                return Err(foreign("a database of another program"));
-            }
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+        match is_foreign(path) {
+            Ok(true) => return Err(foreign("a database of another program")),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
                 return Err(foreign("not a database of SQLite at all"));
             }
-            _ => {}
+            Ok(false) | Err(_) => {}
         }
-        match lock_alone(path) {
-            Ok(lock) => Ok(Some(Self { lock: Some(lock), has_log: false })),
-            Err(error) => match OpenError::sqlite(path, &error) {
-                OpenError::InUse { path, pid } => Err(RestoreError::InUse { path, pid }),
-                _ => Ok(Some(Self { lock: None, has_log: true })),
-            },
+        let locked = file::open_untouched(path).and_then(|file| file::lock(&file).map(|()| file));
+        match locked.map_err(|error| OpenError::sqlite(path, &error)) {
+            Ok(file) => Ok(Some(Self(Some(file)))),
+            Err(OpenError::InUse { path, pid }) => Err(RestoreError::InUse { path, pid }),
+            Err(_) => Ok(Some(Self(None))),
         }
     }
 
-    /// Gives it another name beside the one that it has. The lock stays until it is dropped.
-    fn keep_aside(self, path: &Path) -> std::io::Result<(PathBuf, Option<Connection>)> {
-        let names = (1..).map(|count| beside(path, &format!(".before-restore-{count}")));
-        for kept in names {
-            match fs::hard_link(path, &kept) {
-                Ok(()) if self.has_log => {
-                    // A log that stayed would be taken for the new file's.
-                    for suffix in ["-wal", "-journal"] {
-                        let log = beside(path, suffix);
-                        if log.exists() {
-                            fs::rename(log, beside(&kept, suffix))?;
-                        }
-                    }
-                    return Ok((kept, self.lock));
+    /// Gives the database another name beside the one that it has.
+    fn keep_aside(&self, path: &Path) -> io::Result<PathBuf> {
+        let whole = self.0.as_ref().is_some_and(|file| make_one_file(file, path));
+        let kept = link_aside(path)?;
+        if !whole {
+            // A log that stayed would be taken for the new file's.
+            for suffix in ["-wal", "-journal"] {
+                let log = beside(path, suffix);
+                if log.exists() {
+                    fs::rename(log, beside(&kept, suffix))?;
                 }
-                Ok(()) => return Ok((kept, self.lock)),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
             }
         }
-        Err(ErrorKind::AlreadyExists.into())
+        Ok(kept)
     }
 }
 
-/// Locks the database and moves its log into it, so that it is one file.
-fn lock_alone(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let file = Connection::open_with_flags(path, flags)?;
-    // If something goes wrong on the way, everything stays as it is.
-    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    file::lock(&file)?;
-    file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    Ok(file)
+/// Moves the log into the database, unless that is damaged.
+fn make_one_file(file: &Connection, path: &Path) -> bool {
+    file::check_content(file, path).is_ok()
+        && file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).is_ok()
+        && !beside(path, "-wal").exists()
+}
+
+fn link_aside(path: &Path) -> io::Result<PathBuf> {
+    for count in 1.. {
+        let kept = beside(path, &format!(".before-restore-{count}"));
+        match fs::hard_link(path, &kept) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            linked => return linked.map(|()| kept),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }

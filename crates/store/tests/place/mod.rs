@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod mount;
+pub(crate) mod process;
+pub(crate) mod writer;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,0 +1,284 @@
+//! A backup of a store that runs, and its way back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use lockhouse_core::Change;
+use lockhouse_store::{
+    BackupError, Fate, Kept, MemoryStore, OpenError, RestoreError, Restored, Scope, Section, Slot,
+    SqliteStore, Store, Write, WriterId, restore,
+};
+use place::Folder;
+use place::writer::{PARTS, Writer};
+use rusqlite::Connection;
+
+const LEAP: u64 = 1 << 32;
+
+async fn database(file: &Path, numbers: u64) -> Writer {
+    let mut writer = Writer::open(file).await;
+    writer.write(vec![Change::TokensReserved { up_to: 5000 }]).await.unwrap();
+    for number in 1..=numbers {
+        writer.keep(number, 1000).await.unwrap();
+    }
+    writer
+}
+
+#[tokio::test]
+async fn a_backup_is_whole_while_commits_go_on_beside_it() {
+    let folder = Folder::new();
+    let file = folder.file("lockhouse.db");
+    let writer = database(&file, 3000).await;
+
+    // Both are asked in turn until the backup is done, so that commits fall between its pages.
+    let mut beside = 0;
+    let Writer { store, .. } = &writer;
+    let backup = store.backup(folder.file("backup.db"));
+    let mut backup = std::pin::pin!(backup);
+    let mut sections = sections(&writer);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut backup => break done.unwrap(),
+            fates = store.commit(vec![sections.next().unwrap()]) => {
+                assert_eq!(fates, Ok(vec![Fate::Committed]));
+                beside += 1;
+            }
+        }
+    }
+    assert!(beside > 3, "no commit fell into the time of the backup: {beside}");
+    store.close().await.unwrap();
+
+    restore(folder.file("backup.db"), folder.file("restored.db")).unwrap();
+    let restored = Writer::open(&folder.file("restored.db")).await;
+    let (last, rest) = (restored.found.len() as u64, &restored.found);
+    assert!(last > 3000 && last <= 3001 + beside, "{last}");
+    assert!(rest.keys().copied().eq(1..=last), "a commit is in it, but not one before");
+    assert!(rest.values().all(|locks| *locks == PARTS), "a section is there in part");
+}
+
+/// Sections that go on where the writer is.
+fn sections(writer: &Writer) -> impl Iterator<Item = Arc<Section>> + use<> {
+    let (epoch, first) = (writer.opened.epoch, 2 + 3000 * PARTS);
+    let scope = Arc::new(Scope::new("t", "b"));
+    (0..).map(move |n| {
+        let lock = |part| Write::Change {
+            scope: Arc::clone(&scope),
+            change: Change::Locked(place::writer::lock(3001 + n, part, 1000)),
+        };
+        let writes = (0..PARTS).map(lock).collect();
+        Arc::new(Section {
+            slot: Slot::ONLY,
+            epoch,
+            writer: WriterId(1),
+            first_seq: first + n * PARTS,
+            writes,
+        })
+    })
+}
+
+#[tokio::test]
+async fn a_backup_is_one_file_that_must_be_restored_first() {
+    let folder = Folder::new();
+    let writer = database(&folder.file("lockhouse.db"), 10).await;
+    let backup = folder.file("backup.db");
+    writer.store.backup(backup.clone()).await.unwrap();
+    let again = writer.store.backup(backup.clone()).await;
+    assert_eq!(again, Err(BackupError::Exists(backup.clone())));
+    let nowhere = writer.store.backup(folder.file("not/there.db")).await;
+    assert!(matches!(nowhere, Err(BackupError::NotWritten { .. })), "{nowhere:?}");
+    writer.close().await;
+
+    assert_eq!(SqliteStore::open(&backup).unwrap_err(), OpenError::Backup { path: backup.clone() });
+    let raw = Connection::open_with_flags(&backup, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let locks: u64 =
+        raw.query_row("SELECT count(*) FROM locks", [], |row| row.get::<_, i64>(0)).unwrap() as u64;
+    assert_eq!(locks, 10 * PARTS, "it can be read as it is");
+    assert_eq!(folder.content().len(), 2, "no log, no draft");
+
+    let memory = MemoryStore::new().unwrap().backup(folder.file("memory.db")).await;
+    assert!(matches!(memory, Err(BackupError::Unsupported(..))));
+}
+
+#[tokio::test]
+async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
+    let folder = Folder::new();
+    let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));
+    let mut writer = database(&file, 10).await;
+    let other = Arc::new(Scope::new("t", "dropped"));
+    let extra = [
+        Write::Change { scope: Arc::clone(&other), change: Change::TokensReserved { up_to: 70_000 } },
+        Write::BucketDropped { scope: other },
+        Write::LongestLease { ms: 12_000 },
+        Write::MarkErased,
+    ];
+    let section = Section {
+        slot: Slot::ONLY,
+        epoch: writer.opened.epoch,
+        writer: WriterId(1),
+        first_seq: 2 + 10 * PARTS,
+        writes: extra.to_vec(),
+    };
+    assert_eq!(writer.store.commit(vec![Arc::new(section)]).await, Ok(vec![Fate::Committed]));
+    writer.store.backup(backup.clone()).await.unwrap();
+    let before = writer.opened.clone();
+    writer.close().await;
+    let original = fs::read(&backup).unwrap();
+
+    assert_eq!(
+        restore(&backup, &file),
+        Ok(Restored { kept_aside: Some(folder.file("lockhouse.db.before-restore-1")) })
+    );
+    assert_eq!(fs::read(&backup).unwrap(), original);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    writer = Writer::open(&file).await;
+    let opened = &writer.opened;
+    assert_eq!(opened.epoch, before.epoch + LEAP + 1);
+    assert_eq!(opened.key, before.key);
+    assert!(opened.restored && !opened.clean);
+    assert!(opened.recovers(false), "even a bucket that nothing is kept of");
+    assert!(opened.tickets_since <= before.epoch, "holders from before come back with their tickets");
+    assert_eq!(opened.longest_lease_ms, 12_000);
+    assert_eq!(opened.token_floor, 70_000 + LEAP);
+    assert_eq!(writer.kept[0], Kept::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
+    assert!(matches!(&writer.kept[1], Kept::Bucket { told_volatile: true, .. }));
+    // It may have been dropped and have begun anew above the other's mark since.
+    let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
+    assert!(matches!(&writer.kept[2], Kept::Change { change, .. } if *change == mark));
+    assert_eq!(writer.found.len(), 10);
+
+    // Until a recovery is completed it stays so.
+    writer.close().await;
+    let writer = Writer::open(&file).await;
+    assert!(writer.opened.restored);
+    let done = Section {
+        slot: Slot::ONLY,
+        epoch: writer.opened.epoch,
+        writer: WriterId(1),
+        first_seq: 1,
+        writes: vec![Write::RecoveryCompleted],
+    };
+    assert_eq!(writer.store.commit(vec![Arc::new(done)]).await, Ok(vec![Fate::Committed]));
+    writer.close().await;
+    let writer = Writer::open(&file).await;
+    assert!(!writer.opened.restored && !writer.opened.recovers(false));
+    assert_eq!(writer.opened.token_floor, 70_000 + LEAP);
+}
+
+#[tokio::test]
+async fn the_former_database_is_kept_aside_whole_each_time() {
+    let folder = Folder::new();
+    let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));
+    let writer = database(&file, 10).await;
+    writer.store.backup(backup.clone()).await.unwrap();
+    writer.close().await;
+    let mut writer = Writer::open(&file).await;
+    writer.keep(11, 10).await.unwrap();
+    // As a crash leaves it: the last commit stands in the log alone.
+    let crashed = folder.file("crashed.db");
+    fs::copy(&file, &crashed).unwrap();
+    fs::copy(folder.file("lockhouse.db-wal"), folder.file("crashed.db-wal")).unwrap();
+    writer.close().await;
+
+    for count in 1..=3 {
+        let aside = restore(&backup, &crashed).unwrap().kept_aside.unwrap();
+        assert_eq!(aside, folder.file(&format!("crashed.db.before-restore-{count}")));
+        assert!(!folder.file("crashed.db-wal").exists(), "it would be taken for the new one's");
+        let former = Writer::open(&aside).await;
+        assert_eq!(former.found.len(), if count == 1 { 11 } else { 10 });
+        former.close().await;
+        let now = Writer::open(&crashed).await;
+        assert_eq!(now.found.len(), 10);
+        now.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_database_gives_way_to_its_backup_and_is_kept_aside_as_it_is() {
+    let folder = Folder::new();
+    let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));
+    let mut writer = database(&file, 200).await;
+    writer.store.backup(backup.clone()).await.unwrap();
+    writer.keep(201, 10).await.unwrap();
+    let log = fs::read(folder.file("lockhouse.db-wal")).unwrap();
+    writer.close().await;
+    let mut bytes = fs::read(&file).unwrap();
+    // All but the header of the file: nothing can be made of it any more, and of its log neither.
+    bytes[100..].fill(0xA5);
+    fs::write(&file, &bytes).unwrap();
+    fs::write(folder.file("lockhouse.db-wal"), &log[..log.len() / 2]).unwrap();
+
+    let aside = restore(&backup, &file).unwrap().kept_aside.unwrap();
+    assert!(fs::read(&aside).unwrap() == bytes, "changed on its way");
+    let log_aside = fs::read(folder.file("lockhouse.db.before-restore-1-wal")).unwrap();
+    assert!(log_aside == log[..log.len() / 2], "changed on its way");
+    assert!(!folder.file("lockhouse.db-wal").exists(), "it would be taken for the new one's");
+    assert_eq!(Writer::open(&file).await.found.len(), 200);
+}
+
+#[tokio::test]
+async fn a_restore_that_cannot_be_done_changes_nothing() {
+    let folder = Folder::new();
+    let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));
+    let writer = database(&file, 200).await;
+    writer.store.backup(backup.clone()).await.unwrap();
+    let line = |from: &Path, to: &Path| {
+        let error = restore(from, to).unwrap_err().to_string();
+        error.replace(folder.path().to_str().unwrap(), "D")
+    };
+    let refused = |from: &Path, to: &Path| {
+        let before = folder.content();
+        let line = line(from, to);
+        assert!(folder.content() == before, "{line}");
+        line
+    };
+
+    let pid = std::process::id();
+    // Reading the files here would open them to others: a lock of POSIX ends with the first time its file is closed.
+    let in_use = format!("D/lockhouse.db is in use by another lockhouse (process {pid}); stop it first");
+    assert_eq!(line(&backup, &file), in_use);
+    let running = "D/lockhouse.db cannot be restored: a lockhouse is running on it; name another backup";
+    assert_eq!(line(&file, &folder.file("new.db")), running);
+    assert!(!folder.file("new.db").exists());
+    writer.close().await;
+
+    assert_eq!(refused(&file, &file), "D/lockhouse.db is the database itself; name a backup of it");
+    let line = "D/none.db cannot be restored: No such file or directory (os error 2); name another backup";
+    assert_eq!(refused(&folder.file("none.db"), &file), line);
+    fs::write(folder.file("letter"), "dear reader".repeat(1000)).unwrap();
+    let line = refused(&folder.file("letter"), &file);
+    assert!(line.starts_with("D/letter cannot be restored: "), "{line}");
+    let line = "D/letter is no lockhouse database (not a database of SQLite at all); move it away first";
+    assert_eq!(refused(&backup, &folder.file("letter")), line);
+    Connection::open(folder.file("else.db")).unwrap().execute_batch("CREATE TABLE a (x)").unwrap();
+    let line = "D/else.db cannot be restored: it is no backup of lockhouse; name another backup";
+    assert_eq!(refused(&folder.file("else.db"), &file), line);
+    let line = "D/else.db is no lockhouse database (a database of another program); move it away first";
+    assert_eq!(refused(&backup, &folder.file("else.db")), line);
+
+    let mut damaged = fs::read(&backup).unwrap();
+    damaged[40_000..60_000].fill(0xA5);
+    fs::write(folder.file("damaged.db"), damaged).unwrap();
+    let line = refused(&folder.file("damaged.db"), &file);
+    assert!(line.starts_with("D/damaged.db cannot be restored: it is damaged ("), "{line}");
+    fs::copy(&backup, folder.file("newer.db")).unwrap();
+    Connection::open(folder.file("newer.db")).unwrap().pragma_update(None, "user_version", 9).unwrap();
+    let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 1; name another backup";
+    assert_eq!(refused(&folder.file("newer.db"), &file), line);
+    let used_up = folder.file("used-up.db");
+    fs::copy(&backup, &used_up).unwrap();
+    Connection::open(&used_up)
+        .unwrap()
+        .execute("UPDATE buckets SET mark = ?1", [(1_i64 << 53) - 100])
+        .unwrap();
+    let line = refused(&used_up, &file);
+    assert!(line.contains("its fencing tokens are used up"), "{line}");
+    assert!(matches!(restore(&backup, folder.file("no/x.db")), Err(RestoreError::NotWritten { .. })));
+    assert_eq!(Writer::open(&file).await.found.len(), 200);
+}

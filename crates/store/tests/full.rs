@@ -1,0 +1,156 @@
+//! No space, no permission to write, no luck with the disk. The disk is a small one, mounted by the test.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use std::fs;
+use std::path::Path;
+
+use lockhouse_store::{BackupError, Fatal, Fate, OpenError, SqliteStore, Store, TakeError, Unavailable};
+use place::Folder;
+use place::mount::Mount;
+use place::process::{Process, part, tell};
+use place::writer::{PARTS, Writer};
+
+const MIB: usize = 1 << 20;
+
+fn fill(folder: &Folder) -> std::path::PathBuf {
+    let ballast = folder.file("ballast");
+    let mut file = fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[7; 1024]).is_ok() {}
+    ballast
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, 4 * MIB);
+    let file = folder.file("lockhouse.db");
+    let mut writer = Writer::open(&file).await;
+    let mut kept = 0;
+    let refusal = loop {
+        match writer.keep(kept + 1, 20_000).await.unwrap() {
+            Fate::Committed => kept += 1,
+            other => break other,
+        }
+    };
+    let no_space = Unavailable::NoSpace { place: file.display().to_string().into() };
+    assert_eq!(refusal, Fate::Refused(no_space));
+    assert!(kept > 5, "{kept}");
+    // What is smaller may fit; what does not is refused each time, and nothing is lost by it.
+    let ballast = fill(&folder);
+    for _ in 0..20 {
+        assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(Fate::Refused(_))));
+    }
+
+    fs::remove_file(ballast).unwrap();
+    assert_eq!(writer.keep(kept + 1, 100).await, Ok(Fate::Committed));
+    writer.close().await;
+    let writer = Writer::open(&file).await;
+    assert!(writer.found.keys().copied().eq(1..=kept + 1));
+    assert!(writer.found.values().all(|locks| *locks == PARTS));
+    writer.close().await;
+}
+
+#[tokio::test]
+async fn a_slot_is_taken_on_a_full_disk_only_when_there_is_space_again() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, MIB);
+    let file = folder.file("lockhouse.db");
+    let mut writer = Writer::open(&file).await;
+    writer.keep(1, 100).await.unwrap();
+    let epoch = writer.opened.epoch;
+    writer.close().await;
+
+    let ballast = fill(&folder);
+    let store = SqliteStore::open(&file).unwrap();
+    let Err((store, refused)) = Writer::take(store).await else { panic!("there is no space") };
+    assert!(matches!(refused, TakeError::Unavailable(Unavailable::NoSpace { .. })), "{refused}");
+    fs::remove_file(ballast).unwrap();
+    let Ok(writer) = Writer::take(store).await else { panic!("there is space") };
+    assert_eq!((writer.opened.epoch, writer.found.len()), (epoch + 1, 1));
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_database_or_backup_that_found_no_space() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let _disk = Mount::disk(&folder, MIB);
+    fill(&folder);
+    let error = SqliteStore::open(folder.file("new.db")).unwrap_err();
+    assert_eq!(error, OpenError::NoSpace { path: folder.file("new.db") });
+    let writer = Writer::open(&elsewhere.file("lockhouse.db")).await;
+    let backup = writer.store.backup(folder.file("backup.db")).await;
+    assert!(matches!(backup, Err(BackupError::NotWritten { .. })), "{backup:?}");
+    assert_eq!(folder.content().len(), 1, "only the ballast");
+}
+
+#[tokio::test]
+async fn a_file_or_folder_that_is_read_only_is_refused_in_one_line() {
+    let folder = Folder::new();
+    let inner = folder.file("inner");
+    fs::create_dir(&inner).unwrap();
+    let file = inner.join("lockhouse.db");
+    Writer::open(&file).await.close().await;
+    let before = fs::read(&file).unwrap();
+    let line = format!(
+        "{} cannot be written (the file or its folder is read-only, or belongs to somebody else); make both writable or name another file",
+        file.display()
+    );
+    let refused = || SqliteStore::open(&file).unwrap_err().to_string();
+    {
+        let _file = Mount::read_only(&file);
+        assert_eq!(refused(), line, "the file");
+    }
+    {
+        let _file = Mount::same(&file);
+        let _folder = Mount::read_only(&inner);
+        let new = SqliteStore::open(inner.join("new.db")).unwrap_err();
+        assert_eq!(new, OpenError::ReadOnly { path: inner.join("new.db") });
+        assert_eq!(refused(), line, "both");
+    }
+    {
+        let _folder = Mount::read_only(&inner);
+        let _file = Mount::same(&file);
+        assert_eq!(refused(), line, "the folder");
+    }
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1);
+    assert_eq!(Writer::open(&file).await.found.len(), 0);
+}
+
+/// A file that must not grow makes every further write an error of the system that is no lack of space.
+#[tokio::test]
+async fn an_error_of_the_disk_ends_the_store_and_spares_what_was_kept() {
+    const NAME: &str = "an_error_of_the_disk_ends_the_store_and_spares_what_was_kept";
+    if let Some(file) = part() {
+        return write_until_fatal(&file).await;
+    }
+    let folder = Folder::new();
+    let file = folder.file("lockhouse.db");
+    // In blocks of 512 bytes; the signal that comes with it would end the process first.
+    let mut process = Process::start_by("trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"", NAME, &file);
+    let kept: u64 = process.hear().unwrap().parse().unwrap();
+    assert!(process.end());
+    assert!(kept > 5, "{kept}");
+    let writer = Writer::open(&file).await;
+    assert!(writer.found.keys().copied().eq(1..=kept));
+    assert!(writer.found.values().all(|locks| *locks == PARTS));
+}
+
+async fn write_until_fatal(file: &Path) {
+    let mut writer = Writer::open(file).await;
+    let mut kept = 0;
+    let fatal = loop {
+        match writer.keep(kept + 1, 20_000).await {
+            Ok(fate) => assert_eq!(fate, Fate::Committed),
+            Err(fatal) => break fatal,
+        }
+        kept += 1;
+    };
+    assert!(matches!(fatal, Fatal::Io { .. }), "{fatal}");
+    let start = format!("{} cannot be written or read any more (", file.display());
+    assert!(fatal.to_string().starts_with(&start), "{fatal}");
+    assert_eq!(writer.keep(kept + 1, 10).await, Err(fatal), "not even what would fit");
+    tell(&kept.to_string());
+}

@@ -1,0 +1,61 @@
+//! Promise 4 with real processes: what a process was told is kept is there after SIGKILL.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use std::path::Path;
+
+use place::Folder;
+use place::process::{Process, part, tell};
+use place::writer::{PARTS, Writer};
+
+const KILLS: u64 = 12;
+
+#[tokio::test]
+async fn what_a_killed_process_was_told_is_kept_is_there() {
+    if let Some(file) = part() {
+        return write_for_ever(&file).await;
+    }
+    let folder = Folder::new();
+    let file = folder.file("lockhouse.db");
+    let mut next = 1;
+    let mut epochs = Vec::new();
+    for round in 0..KILLS {
+        let mut process = Process::start("what_a_killed_process_was_told_is_kept_is_there", &file);
+        // Killed while it opens the file, or while it writes, sooner or later.
+        let mut told = Vec::new();
+        while told.len() as u64 != round * round * 7 {
+            told.push(process.hear().unwrap().parse::<u64>().unwrap());
+        }
+        process.kill();
+        while let Some(line) = process.hear() {
+            told.push(line.parse().unwrap());
+        }
+        if !file.exists() {
+            assert_eq!(told, [], "killed before there was a file");
+            continue;
+        }
+        let writer = Writer::open(&file).await;
+        let found: Vec<u64> = writer.found.keys().copied().collect();
+        assert!(writer.found.values().all(|locks| *locks == PARTS), "a section is there in part");
+        let last = told.last().copied().unwrap_or(next - 1);
+        // One more may have been kept without having been told.
+        assert!((last..=last + 1).contains(&(found.len() as u64)), "{last} were told, {} found", found.len());
+        assert!(found.iter().copied().eq(1..=found.len() as u64));
+        epochs.push(writer.opened.epoch);
+        next = found.len() as u64 + 1;
+        writer.close().await;
+    }
+    assert!(next > 1000, "too little was written to prove anything: {next}");
+    assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
+}
+
+/// The other process: keeps one number after the other, and tells each.
+async fn write_for_ever(file: &Path) {
+    let mut writer = Writer::open(file).await;
+    for number in writer.found.len() as u64 + 1.. {
+        assert_eq!(writer.keep(number, 200).await, Ok(lockhouse_store::Fate::Committed));
+        tell(&number.to_string());
+    }
+}

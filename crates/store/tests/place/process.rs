@@ -1,0 +1,81 @@
+//! Another process: this test once more, told by a variable to play the other part.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const PART: &str = "LOCKHOUSE_STORE_TEST_PART";
+
+/// The file that the other process works on; `None` in the test itself.
+pub(crate) fn part() -> Option<PathBuf> {
+    std::env::var_os(PART).map(PathBuf::from)
+}
+
+/// What the other process tells the test, a line at a time.
+pub(crate) fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "told: {line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// The other process; killed at the latest when the test ends.
+pub(crate) struct Process {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Runs the test `name` in another process, on this file.
+    pub(crate) fn start(name: &str, file: impl AsRef<OsStr>) -> Self {
+        Self::start_by("exec \"$0\" \"$@\"", name, file)
+    }
+
+    /// The same by a shell script, whose `"$0" "$@"` is the test.
+    pub(crate) fn start_by(script: &str, name: &str, file: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).arg(std::env::current_exe().unwrap());
+        command.args([name, "--exact", "--nocapture"]).env(PART, OsString::from(file.as_ref()));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line that it tells; `None` when it has ended.
+    pub(crate) fn hear(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            // What was cut off by a kill was not told.
+            if let Some((_, told)) = line.strip_suffix('\n').and_then(|line| line.split_once("told: ")) {
+                return Some(told.to_owned());
+            }
+        }
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it ends by itself, and says whether it ended well.
+    pub(crate) fn end(&mut self) -> bool {
+        drop(self.child.stdin.take());
+        while self.hear().is_some() {}
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
