@@ -107,3 +107,6 @@ impl Store for SqliteStore {
         Box::pin(async move { self.ask(|reply| Job::Close { reply }).await? })
     }
 }
+
+#[cfg(test)]
+mod tests;

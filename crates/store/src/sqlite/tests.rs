@@ -1,0 +1,210 @@
+//! What only the inside of the store can show.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockhouse_core::{
+    AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
+};
+use rusqlite::Connection;
+
+use super::*;
+use crate::{Scope, Write};
+
+/// A file in a folder of its own, which goes with it.
+struct File(PathBuf);
+
+impl File {
+    fn new(test: &str) -> Self {
+        let name = format!("lockhouse-store-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder.join("lockhouse.db"))
+    }
+
+    fn raw(&self) -> Connection {
+        Connection::open(&self.0).unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, OpenError> {
+    SqliteStore::open_with(path, steps, history_rows)
+}
+
+/// Keeps the changes, some in each section, and closes the store.
+async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
+    let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+    let mut first_seq = 1;
+    for some in changes.chunks(50) {
+        let write = |change: &Change| Write::Change { scope: Arc::clone(scope), change: change.clone() };
+        let writes = some.iter().map(write).collect();
+        let section =
+            Section { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq, writes };
+        first_seq = section.last_seq() + 1;
+        assert_eq!(store.commit(vec![Arc::new(section)]).await, Ok(vec![Fate::Committed]));
+    }
+    store.close().await.unwrap();
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(1_790_000_000_000 + ms)
+}
+
+fn name(text: &str) -> NameBuf {
+    NameBuf::new(text).unwrap()
+}
+
+fn lock(text: &str, token: u64) -> LockRecord {
+    LockRecord {
+        name: name(text),
+        owner: OwnerId::new(7),
+        mode: Mode::Exclusive,
+        token: FencingToken::new(token),
+        since: at(token),
+        metadata: None,
+    }
+}
+
+fn owner() -> Change {
+    Change::OwnerOpened(OwnerRecord {
+        owner: OwnerId::new(7),
+        label: "Ann".into(),
+        metadata: None,
+        ttl_ms: 60_000,
+        since: at(7),
+        ends: None,
+        seal: Seal(1),
+    })
+}
+
+fn claim(token: u64) -> Change {
+    Change::Claimed(ClaimRecord {
+        name: name("seat/1"),
+        claimant: "worker".into(),
+        token: FencingToken::new(token),
+        ttl_ms: 1000,
+        since: at(token),
+        seal: Seal(2),
+        metadata: None,
+    })
+}
+
+#[tokio::test]
+async fn the_history_says_who_did_what_when_and_why() {
+    let file = File::new("history");
+    let scope = Arc::new(Scope::new("t", "b"));
+    let token = FencingToken::new;
+    let unlocked = |token, reason, ms| Change::Unlocked {
+        name: name("a"),
+        owner: OwnerId::new(7),
+        token: FencingToken::new(token),
+        reason,
+        at: at(ms),
+    };
+    let shared = LockRecord { mode: Mode::Shared, ..lock("a", 8) };
+    let assigned = AssignmentRecord {
+        name: name("seat/1"),
+        claimant: "worker".into(),
+        token: token(23),
+        since: at(24),
+        seal: Seal(2),
+    };
+    let changes = vec![
+        Change::TokensReserved { up_to: 100 },
+        owner(),
+        Change::Locked(shared),
+        unlocked(8, LockEnd::Undone, 9),
+        Change::Locked(lock("a", 10)),
+        unlocked(10, LockEnd::Stolen, 11),
+        Change::Locked(lock("a\0\u{1F511}", 12)),
+        Change::Locked(lock("b", 13)),
+        Change::OwnerEnded {
+            owner: OwnerId::new(7),
+            names: vec![name("a\0\u{1F511}"), name("b")],
+            reason: OwnerEnd::Overdue,
+            at: at(14),
+        },
+        claim(21),
+        Change::Unclaimed { name: name("seat/1"), token: token(21), reason: ClaimEnd::Expired, at: at(22) },
+        claim(23),
+        Change::Assigned(assigned),
+        Change::Unassigned { name: name("seat/1"), token: token(23), at: at(25) },
+        // What never began does not end.
+        unlocked(99, LockEnd::Released, 30),
+        Change::Unassigned { name: name("seat/1"), token: token(23), at: at(31) },
+    ];
+    keep(open(&file.0, schema::STEPS, history::ROWS).unwrap(), &scope, changes).await;
+
+    let raw = file.raw();
+    let sql = "SELECT concat_ws(' ', at - 1790000000000, tenant, bucket, what, event, coalesce('(' || why || ')', '-'),
+                   coalesce(who, '-'), coalesce(owner, '-'), iif(name IS NULL, '-', hex(name)), coalesce(mode, '-'),
+                   coalesce(token, '-')) FROM history ORDER BY seq";
+    let mut statement = raw.prepare(sql).unwrap();
+    let rows: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(
+        rows,
+        [
+            "7 t b owner began - Ann 7 - - -",
+            "8 t b lock began - Ann 7 61 shared 8",
+            "9 t b lock ended (undone) Ann 7 61 shared 8",
+            "10 t b lock began - Ann 7 61 exclusive 10",
+            "11 t b lock ended (stolen) Ann 7 61 exclusive 10",
+            "12 t b lock began - Ann 7 6100F09F9491 exclusive 12",
+            "13 t b lock began - Ann 7 62 exclusive 13",
+            "14 t b lock ended (owner overdue) Ann 7 6100F09F9491 exclusive 12",
+            "14 t b lock ended (owner overdue) Ann 7 62 exclusive 13",
+            "14 t b owner ended (overdue) Ann 7 - - -",
+            "21 t b claim began - worker - 736561742F31 - 21",
+            "22 t b claim ended (expired) worker - 736561742F31 - 21",
+            "23 t b claim began - worker - 736561742F31 - 23",
+            "24 t b claim ended (finalized) worker - 736561742F31 - 23",
+            "24 t b assignment began - worker - 736561742F31 - 23",
+            "25 t b assignment ended (unassigned) worker - 736561742F31 - 23",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_history_keeps_its_newest_rows_and_no_more_than_its_bound() {
+    let file = File::new("bound");
+    let scope = Arc::new(Scope::new("t", "b"));
+    // Over several lives, so that what the last one left counts, too.
+    for life in 0..4 {
+        let changes = (1..=600).map(|token| claim(life * 600 + token)).collect();
+        keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, changes).await;
+        let newest: i64 =
+            file.raw().query_row("SELECT max(token) FROM history", [], |row| row.get(0)).unwrap();
+        assert_eq!(newest as u64, life * 600 + 600);
+        let rows: i64 = file.raw().query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
+        assert!((100..=1100).contains(&rows), "{rows}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in_it() {
+    let file = File::new("migrate");
+    let scope = Arc::new(Scope::new("t", "b"));
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, vec![owner(), Change::Locked(lock("a", 8))])
+        .await;
+
+    let later = [schema::STEPS[0], "ALTER TABLE owners ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"];
+    let store = open(&file.0, &later, 100).unwrap();
+    let mut kept = Vec::new();
+    let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| kept.push(piece)).await.unwrap();
+    assert_eq!((opened.epoch, kept.len()), (2, 3));
+    store.close().await.unwrap();
+    let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
+    assert_eq!(colour, "red");
+
+    let newer = OpenError::Newer { path: file.0.clone(), found: 2, known: 1 };
+    assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
+}
