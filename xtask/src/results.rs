@@ -143,6 +143,7 @@ pub(crate) fn read_harness(
 pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
     let suite = match binary.split("::").next()? {
         "lockhouse-core" => "core",
+        "lockhouse-store" => "store",
         "lockhouse" => "library",
         "lockhouse-server" => "server",
         "xtask" => "xtask",

@@ -6,8 +6,11 @@ mod place;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use lockhouse_store::{BackupError, Fatal, Fate, OpenError, SqliteStore, Store, TakeError, Unavailable};
+use lockhouse_store::{
+    BackupError, Fatal, Fate, OpenError, Section, SqliteStore, Store, TakeError, Unavailable,
+};
 use place::Folder;
 use place::mount::Mount;
 use place::process::{Process, part, tell};
@@ -51,6 +54,22 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     assert!(writer.found.keys().copied().eq(1..=kept + 1));
     assert!(writer.found.values().all(|locks| *locks == PARTS));
     writer.close().await;
+}
+
+#[tokio::test]
+async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, 2 * MIB);
+    let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
+    let kept = writer.section(1, 100);
+    assert_eq!(writer.keep(1, 100).await, Ok(Fate::Committed));
+    let next = writer.section(2, 4 * MIB);
+    let _ballast = fill(&folder);
+    let fates = writer.store.commit(vec![kept.clone(), next.clone(), kept]).await.unwrap();
+    assert!(matches!(&fates[..], [Fate::Committed, Fate::Refused(_), Fate::Committed]), "{fates:?}");
+    let late = Section { epoch: writer.opened.epoch - 1, ..(*next).clone() };
+    let fates = writer.store.commit(vec![next, Arc::new(late)]).await.unwrap();
+    assert!(matches!(&fates[..], [Fate::Refused(_), Fate::Fenced]), "{fates:?}");
 }
 
 #[tokio::test]

@@ -99,13 +99,14 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
     let filter = filter.trim();
     let plan = match name {
         "core" => tests_of("lockhouse-core", filter),
+        "store" => tests_of("lockhouse-store", filter),
         "library" => tests_of("lockhouse", filter),
         "server" => server(filter),
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 100000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, library, server (each with a filter if need be), oracle, model, js FILE"
+            "`ring: {ring}` is none of core, store, library, server (each with a filter if need be), oracle, model, js FILE"
         ),
     };
     Ok(plan)

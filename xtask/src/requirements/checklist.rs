@@ -34,7 +34,7 @@ impl Named {
 }
 
 /// The suites of the Rust ring, one per package; every other suite is a ring of its own.
-const RUST_SUITES: [&str; 4] = ["core", "library", "server", "xtask"];
+const RUST_SUITES: [&str; 5] = ["core", "store", "library", "server", "xtask"];
 const OTHER_SUITES: [&str; 4] = ["doc", "js", "oracle", "model"];
 
 /// Reads the whole checklist.

@@ -132,10 +132,15 @@ fn holder(path: &Path) -> Option<u32> {
     locks.lines().find_map(|line| {
         // 1: POSIX  ADVISORY  WRITE 4711 fe:01:270371 1073741825 1073742335
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, _, _, _, pid, file, ..] = words[..] else { return None };
-        (file.rsplit(':').next() == Some(&inode)).then(|| pid.parse().ok()).flatten()
+        let [_, "POSIX", _, _, pid, file, start, ..] = words[..] else { return None };
+        let at_byte = start.parse().is_ok_and(|start: u64| LOCK_BYTES.contains(&start));
+        (at_byte && file.rsplit(':').next() == Some(&inode)).then(|| pid.parse().ok()).flatten()
     })
 }
+
+/// Where SQLite puts its locks. <https://sqlite.org/fileformat2.html#the_lock_byte_page>
+#[cfg(target_os = "linux")]
+const LOCK_BYTES: std::ops::Range<u64> = (1 << 30)..(1 << 30) + 512;
 
 #[cfg(not(target_os = "linux"))]
 fn holder(_: &Path) -> Option<u32> {

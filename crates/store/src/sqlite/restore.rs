@@ -217,7 +217,7 @@ fn make_one_file(file: &Connection, path: &Path) -> bool {
 }
 
 fn link_aside(path: &Path) -> io::Result<PathBuf> {
-    for count in 1.. {
+    for count in 1..1_000_000 {
         let kept = beside(path, &format!(".before-restore-{count}"));
         match fs::hard_link(path, &kept) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

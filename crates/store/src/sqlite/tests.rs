@@ -208,3 +208,35 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     let newer = OpenError::Newer { path: file.0.clone(), found: 2, known: 1 };
     assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
 }
+
+#[tokio::test]
+async fn the_queries_of_the_documentation_run() {
+    let file = File::new("queries");
+    let scope = Arc::new(Scope::new("t", "b"));
+    let customer = LockRecord { name: name("customer/42"), ..lock("", 8) };
+    let released = Change::Unlocked {
+        name: name("customer/42"),
+        owner: OwnerId::new(7),
+        token: FencingToken::new(8),
+        reason: LockEnd::Released,
+        at: at(2008),
+    };
+    let changes = vec![
+        owner(),
+        Change::Locked(customer.clone()),
+        released,
+        Change::Locked(LockRecord { token: FencingToken::new(9), ..customer }),
+        claim(10),
+    ];
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, changes).await;
+    let page = include_str!("../../../../docs/sqlite.md");
+    let queries: Vec<&str> =
+        page.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(queries.len() >= 4);
+    let raw = file.raw();
+    for (sql, rows) in queries.iter().zip([1, 3, 1, 1]) {
+        let mut query = raw.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let found = query.query_map([], |_| Ok(())).unwrap().count();
+        assert_eq!(found, rows, "{sql}");
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{Change, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, Seal};
 use lockhouse_store::{
-    Fate, Kept, Opened, Scope, Section, Slot, SqliteStore, Store, TakeError, Write, WriterId,
+    Fatal, Fate, Kept, Opened, Scope, Section, Slot, SqliteStore, Store, TakeError, Write, WriterId,
 };
 
 /// Locks in each section.
@@ -44,23 +44,32 @@ impl Writer {
     }
 
     /// Tries to keep a number, with so many bytes beside it.
-    pub(crate) async fn keep(&mut self, number: u64, bytes: usize) -> Result<Fate, lockhouse_store::Fatal> {
-        let locks = (0..PARTS).map(|part| Change::Locked(lock(number, part, bytes)));
-        self.write(locks.collect()).await
+    pub(crate) async fn keep(&mut self, number: u64, bytes: usize) -> Result<Fate, Fatal> {
+        let section = self.section(number, bytes);
+        self.commit(section).await
     }
 
-    pub(crate) async fn write(&mut self, changes: Vec<Change>) -> Result<Fate, lockhouse_store::Fatal> {
+    /// The section with which that is tried.
+    pub(crate) fn section(&self, number: u64, bytes: usize) -> Arc<Section> {
+        self.section_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))
+    }
+
+    pub(crate) async fn write(&mut self, changes: Vec<Change>) -> Result<Fate, Fatal> {
+        let section = self.section_of(changes);
+        self.commit(section).await
+    }
+
+    fn section_of(&self, changes: impl IntoIterator<Item = Change>) -> Arc<Section> {
         let scope = Arc::new(Scope::new("t", "b"));
-        let writes = changes.into_iter().map(|change| Write::Change { scope: Arc::clone(&scope), change });
-        let section = Section {
-            slot: Slot::ONLY,
-            epoch: self.opened.epoch,
-            writer: WriterId(1),
-            first_seq: self.next_seq,
-            writes: writes.collect(),
-        };
+        let write = |change| Write::Change { scope: Arc::clone(&scope), change };
+        let writes = changes.into_iter().map(write).collect();
+        let (epoch, first_seq) = (self.opened.epoch, self.next_seq);
+        Arc::new(Section { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq, writes })
+    }
+
+    async fn commit(&mut self, section: Arc<Section>) -> Result<Fate, Fatal> {
         let last_seq = section.last_seq();
-        let fate = self.store.commit(vec![Arc::new(section)]).await?.remove(0);
+        let fate = self.store.commit(vec![section]).await?.remove(0);
         if fate == Fate::Committed {
             self.next_seq = last_seq + 1;
         }
