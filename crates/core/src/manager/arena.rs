@@ -68,6 +68,11 @@ impl<T> Arena<T> {
         self.slots.is_empty()
     }
 
+    /// The values with their slots, in that order.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().map(|(slot, value)| (slot as u32, value))
+    }
+
     /// The values in slot order.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().map(|(_, value)| value)
