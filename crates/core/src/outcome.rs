@@ -151,7 +151,7 @@ pub enum Effect {
         agent: AgentId,
         /// The request, which is over.
         request: RequestId,
-        /// As it would have been told at once.
+        /// Whom it found in its way; only those who wait and came before it count.
         refusal: Box<Refusal>,
     },
     /// The recovery is over: from now on what is free is granted.

@@ -101,27 +101,28 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     fn settle_the_queue(&mut self, now: Instant, name: u32) {
-        let mut somebody_waits = false;
+        let mut waiting = 0;
         let mut next = self.table.names[name].queue.head;
         while next != NONE {
             let (slot, entry) = (next, &self.table.entries[next]);
             next = entry.by_name.next;
-            if !somebody_waits && self.is_grantable(name, entry.mode) {
+            if waiting == 0 && self.is_grantable(name, entry.mode) {
                 self.grant_pending(now, name, slot);
             } else if entry.if_available {
-                self.turn_away(name, slot);
+                self.turn_away(name, slot, waiting);
             } else {
-                somebody_waits = true;
+                waiting += 1;
             }
         }
     }
 
     /// A request that would not have waited has to.
-    fn turn_away(&mut self, name: u32, slot: u32) {
+    fn turn_away(&mut self, name: u32, slot: u32, queued: u32) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let request = self.remove(slot).request;
-        let refusal = Box::new(self.unavailable(name));
+        let (holders, _) = self.holders(name);
+        let refusal = Box::new(Refusal::Unavailable { holders, queued });
         self.effects.push_back(Effect::Unavailable { agent, request, refusal });
     }
 
