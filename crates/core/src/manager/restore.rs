@@ -164,9 +164,9 @@ impl<S: BuildHasher> LockManager<S> {
 fn anew(now: Instant, length_ms: u64, number: u64) -> Instant {
     // The finaliser of SplitMix64: neighbouring numbers land far apart.
     let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    hash = (hash ^ hash >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let share = u128::from(hash ^ hash >> 31) * u128::from(length_ms / 10) >> 64;
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    let share = (u128::from(hash ^ (hash >> 31)) * u128::from(length_ms / 10)) >> 64;
     // A share of a length fits into what a length fits into.
     now.plus_millis(length_ms).plus_millis(share as u64)
 }
