@@ -177,13 +177,12 @@ proptest! {
             for effect in &effects {
                 match effect {
                     Effect::Granted { grant, .. } => given.push(grant.token.get()),
-                    Effect::Change(change) => match &**change {
-                        Change::TokensReserved { up_to } => {
-                            prop_assert!(*up_to > reserved);
-                            reserved = *up_to;
+                    Effect::Change(change) => {
+                        if let Change::TokensReserved { up_to } = **change {
+                            prop_assert!(up_to > reserved);
+                            reserved = up_to;
                         }
-                        _ => {}
-                    },
+                    }
                     _ => {}
                 }
             }

@@ -21,10 +21,10 @@ impl<S: BuildHasher> LockManager<S> {
     #[inline]
     pub fn request_a_lock(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         self.check_bounds(request)?;
-        let name = self
-            .table
-            .name_slot(request.name, self.limits.names)
-            .ok_or(Refusal::TooManyNames { limit: self.limits.names })?;
+        let limit = self.limits.names;
+        let Some(name) = self.table.name_slot(request.name, limit) else {
+            return Err(Refusal::TooManyNames { limit });
+        };
         let (must_wait, if_available) = match request.acquire {
             Acquire::Wait(mode) => (!self.is_free(name, mode), false),
             Acquire::IfAvailable(mode) => {
@@ -207,8 +207,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     #[inline]
     pub(super) fn check_bounds(&mut self, request: &NewRequest<'_>) -> Result<(), Refusal> {
-        let limits = self.limits;
-        let party = self.table.party_mut(request.agent).ok_or(Refusal::UnknownAgent)?;
+        let limits = &self.limits;
+        let Some(party) = self.table.party_mut(request.agent) else { return Err(Refusal::UnknownAgent) };
         if party.count >= limits.requests_per_agent {
             return Err(Refusal::TooManyRequests { limit: limits.requests_per_agent });
         }

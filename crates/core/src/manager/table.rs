@@ -295,12 +295,28 @@ impl<S: BuildHasher> Table<S> {
         let entry = &self.entries[slot];
         let (name, kind, whose, token) = (entry.name, entry.kind, entry.whose, entry.token);
         self.leave_name(name, slot, token.is_some());
-        if kind != Kind::Ttl {
-            let party = &mut self.parties[whose];
-            party.all.remove::<ByParty>(&mut self.entries, slot);
-            party.count -= 1;
+        match kind {
+            Kind::Agent => self.leave_party(whose, slot),
+            Kind::Owner => {
+                self.leave_party(whose, slot);
+                self.remove_owned(slot);
+            }
+            Kind::Ttl => return self.drop_claim(slot, whose),
         }
         self.drop_entry(slot)
+    }
+
+    #[inline]
+    fn leave_party(&mut self, party: u32, slot: u32) {
+        let party = &mut self.parties[party];
+        party.all.remove::<ByParty>(&mut self.entries, slot);
+        party.count -= 1;
+    }
+
+    #[cold]
+    fn drop_claim(&mut self, slot: u32, claim: u32) -> Removed {
+        let armed = Some(self.claims.remove(claim).lease.armed);
+        Removed { armed, ..self.drop_entry(slot) }
     }
 
     fn leave_name(&mut self, name: u32, slot: u32, held: bool) {
@@ -315,16 +331,10 @@ impl<S: BuildHasher> Table<S> {
 
     #[inline]
     fn drop_entry(&mut self, slot: u32) -> Removed {
-        if self.entries[slot].kind == Kind::Owner {
-            self.remove_owned(slot);
-        }
         let entry = self.entries.remove(slot);
         let mut armed = None;
         if entry.extras != NONE {
             armed = self.extras.remove(entry.extras).expires;
-        }
-        if entry.kind == Kind::Ttl {
-            armed = Some(self.claims.remove(entry.whose).lease.armed);
         }
         Removed { request: RequestId { slot, serial: entry.serial }, name: entry.name, armed }
     }
@@ -340,6 +350,9 @@ impl<S: BuildHasher> Table<S> {
             let entry = &self.entries[next];
             let (after, name, held) = (entry.by_party.next, entry.name, entry.token.is_some());
             self.leave_name(name, next, held);
+            if party.owner.is_some() {
+                self.remove_owned(next);
+            }
             removed(self.drop_entry(next));
             next = after;
         }
