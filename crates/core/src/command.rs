@@ -1,6 +1,6 @@
-//! What goes in and what comes out: closed enums.
+//! What goes in: commands in the imperative, all of them borrowed.
 
-use crate::{AgentId, FencingToken, Instant, Name, RequestId, Snapshot};
+use crate::{AgentId, FencingToken, Name, OwnedLock, OwnerId, RequestId, Seal};
 
 /// How a lock may be shared. <https://w3c.github.io/web-locks/#concept-lock-mode>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,74 @@ impl<'a> NewRequest<'a> {
     }
 }
 
+/// A lock of an agent from before a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewReclaim<'a> {
+    /// Who held it.
+    pub agent: AgentId,
+    /// The resource name.
+    pub name: Name<'a>,
+    /// How it was held.
+    pub mode: Mode,
+    /// The token of the lock, which it keeps.
+    pub token: FencingToken,
+    /// As in [`NewRequest`].
+    pub metadata: Option<&'a str>,
+    /// As in [`NewRequest`], counted from now.
+    pub max_hold_ms: Option<u64>,
+}
+
+/// An owner to be: a session or business transaction.
+/// <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewOwner<'a> {
+    /// What it is called, shown to those who are refused.
+    pub label: &'a str,
+    /// What it says of itself.
+    pub metadata: Option<&'a str>,
+    /// How long it lives without any activity, in milliseconds.
+    pub ttl_ms: u64,
+    /// How long it lives at most, whatever it does, in milliseconds.
+    pub max_ms: Option<u64>,
+    /// What its secret is derived from.
+    pub seal: Seal,
+}
+
+/// Offline locks to be, all of them or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewLocks<'a> {
+    /// Who asks.
+    pub owner: OwnerId,
+    /// What for. Of a name that stands there twice, the stronger mode counts.
+    pub locks: &'a [(Name<'a>, Mode)],
+    /// Shown to others, with each of the locks that are new.
+    pub metadata: Option<&'a str>,
+}
+
+/// Which of its locks an owner gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlock<'a> {
+    /// Those of these names, each only if it bears the token, where one is given.
+    These(&'a [(Name<'a>, Option<FencingToken>)]),
+    /// All, except those of these names.
+    AllBut(&'a [Name<'a>]),
+}
+
+/// A claim to be: a reservation that ends by itself unless it is made final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewClaim<'a> {
+    /// The resource name.
+    pub name: Name<'a>,
+    /// Who claims it, shown to those who are refused.
+    pub claimant: &'a str,
+    /// How long the claim lasts unless it is renewed, in milliseconds.
+    pub ttl_ms: u64,
+    /// What its secret is derived from.
+    pub seal: Seal,
+    /// Shown to others.
+    pub metadata: Option<&'a str>,
+}
+
 /// What can be asked of a lock manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
@@ -100,161 +168,72 @@ pub enum Command<'a> {
     },
     /// "Snapshot the lock state". Answer: `Snapshot`.
     Snapshot,
-    /// From now on nothing is granted any more: the house is about to close. Answer: `Closed`.
+    /// From now on nothing is granted any more, and no owner begins: the house is about to close. Answer: `Closed`.
     Close,
-}
-
-/// What the asker is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The agent lives.
-    Joined(AgentId),
-    /// The lock is held.
-    Granted(Grant),
-    /// The request waits in its queue; an [`Effect::Granted`] will tell of its grant.
-    Queued(RequestId),
-    /// Nothing happened.
-    Refused(Refusal),
-    /// Whether the request was pending; if so, it has left its queue.
-    Aborted {
-        /// False if it had been granted, or had ended, before.
-        pending: bool,
+    /// An owner begins. Answer: `OwnerOpened` or `Refused`.
+    OpenOwner(NewOwner<'a>),
+    /// The owner is active: its TTL runs anew from now, as it does with all that it is granted and gives back. Answer: `Renewed`.
+    Touch {
+        /// The owner.
+        owner: OwnerId,
     },
-    /// Whether the lock was held; if so, it is released.
-    Released {
-        /// False if it was pending, or had ended, before.
-        held: bool,
+    /// The owner ends, and its locks with it. Answer: `Ended`.
+    EndOwner {
+        /// The owner.
+        owner: OwnerId,
     },
-    /// Whether the agent was alive; if so, its lease runs anew.
-    Renewed {
-        /// False if it had ended before.
-        alive: bool,
+    /// "Acquire lock", several at once: what the owner has is kept, what is free is granted, a shared lock of which it is
+    /// the sole holder becomes exclusive; nothing waits. Answer: `Locked` in the order asked, or `Refused` as a whole.
+    Lock(NewLocks<'a>),
+    /// "Release lock": takes effect only where name, owner and token match; else nothing happens. Answer: `Unlocked`.
+    Unlock {
+        /// Whose locks.
+        owner: OwnerId,
+        /// Which.
+        locks: Unlock<'a>,
     },
-    /// Whether the agent was alive; if so, it has ended.
-    Ended {
-        /// False if it had ended before.
-        alive: bool,
+    /// A step of the business transaction failed. What it was granted, as [`Outcome::Locked`](crate::Outcome::Locked) told, is
+    /// taken back: what is fresh is released, what was upgraded is shared again, under the token of the upgrade.
+    /// Answer: `Undone`.
+    Undo {
+        /// Whose step.
+        owner: OwnerId,
+        /// What it was granted; of a name that it took and then upgraded, the last token, as fresh.
+        locks: &'a [(Name<'a>, OwnedLock)],
     },
-    /// All that is held and pending.
-    Snapshot(Snapshot),
-    /// Nothing will be granted any more.
-    Closed,
-}
-
-/// A granted lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
-    /// The request that was granted; it names the lock from now on.
-    pub request: RequestId,
-    /// Higher than that of every earlier grant of this manager.
-    pub token: FencingToken,
-}
-
-/// What happened to others than the asker, as facts, in the order in which it happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// A pending request was granted.
-    Granted {
-        /// Whose it is.
-        agent: AgentId,
-        /// The grant.
-        grant: Grant,
+    /// Claims a name. Answer: `Claimed` or `Refused`.
+    Claim(NewClaim<'a>),
+    /// The TTL of a claim runs anew from now. Answer: `ClaimRenewed`, or `Refused` as expired or lost.
+    RenewClaim {
+        /// The name.
+        name: Name<'a>,
+        /// The token of the claim; `None`: whoever asks has shown no secret of a claim.
+        token: Option<FencingToken>,
     },
-    /// A held lock was taken away; its holder may not know yet.
-    Lost {
-        /// Whose it was.
-        agent: AgentId,
-        /// The lock.
-        request: RequestId,
-        /// Why.
-        reason: LossReason,
+    /// Gives a claim back. Answer: `ClaimReleased`, or `Refused` as expired or lost.
+    ReleaseClaim {
+        /// The name.
+        name: Name<'a>,
+        /// As in `RenewClaim`.
+        token: Option<FencingToken>,
     },
-    /// An agent was ended by the manager, with all its requests and locks, of which no other effect tells.
-    AgentEnded {
-        /// The agent.
-        agent: AgentId,
-        /// Why.
-        reason: EndReason,
+    /// Makes a claim final: checks it, assigns the name to the claimant and deletes the claim, all in one. Once more with
+    /// the token of the standing assignment, it is answered the same. Answer: `Finalized`, or `Refused` as expired or lost.
+    Finalize {
+        /// The name.
+        name: Name<'a>,
+        /// As in `RenewClaim`.
+        token: Option<FencingToken>,
     },
-}
-
-/// Why a lock was taken from its holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LossReason {
-    /// Another request stole the name.
-    Stolen,
-    /// It was held for its `max_hold_ms`.
-    Expired,
-}
-
-/// Why the manager ended an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EndReason {
-    /// Its lease ran out.
-    Expired,
-}
-
-/// Why nothing happened: refusals are data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// An `IfAvailable` request that could not be granted at once.
-    Unavailable {
-        /// The first holders, at most [`Refusal::HOLDERS_SHOWN`].
-        holders: Vec<Holder>,
-        /// How many requests wait for the name.
-        queued: u32,
+    /// Takes an assignment back. Answer: `Unassigned`.
+    Unassign {
+        /// The name.
+        name: Name<'a>,
+        /// Only the assignment with this token, if one is given.
+        token: Option<FencingToken>,
     },
-    /// The name is longer than [`Limits::name_units`](crate::Limits::name_units).
-    NameTooLong {
-        /// Its length.
-        units: usize,
-        /// The bound.
-        limit: usize,
-    },
-    /// The metadata is longer than [`Limits::metadata_bytes`](crate::Limits::metadata_bytes).
-    MetadataTooLong {
-        /// Its length.
-        bytes: usize,
-        /// The bound.
-        limit: usize,
-    },
-    /// The agent has [`Limits::requests_per_agent`](crate::Limits::requests_per_agent) requests and locks already.
-    TooManyRequests {
-        /// The bound.
-        limit: u32,
-    },
-    /// The manager has [`Limits::names`](crate::Limits::names) names already.
-    TooManyNames {
-        /// The bound.
-        limit: u32,
-    },
-    /// The manager has [`Limits::agents`](crate::Limits::agents) agents already.
-    TooManyAgents {
-        /// The bound.
-        limit: u32,
-    },
-    /// The agent has ended, or is of another manager.
-    UnknownAgent,
-    /// The manager was closed ([`Command::Close`]), and the request is not one that waits.
-    Closed,
-}
-
-impl Refusal {
-    /// How many holders an `Unavailable` names at most.
-    pub const HOLDERS_SHOWN: usize = 8;
-}
-
-/// Who holds a name, as told to those who were refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// The holder's label.
-    pub client_id: String,
-    /// How it holds.
-    pub mode: Mode,
-    /// The instant of the grant.
-    pub since: Instant,
-    /// When its longest hold ends, if it has one.
-    pub expires: Option<Instant>,
-    /// What it said of itself.
-    pub metadata: Option<String>,
+    /// An agent brings back a lock from before a restart. Answer: `Granted` or `Refused`.
+    Reclaim(NewReclaim<'a>),
+    /// Nobody will bring anything back any more. Answer: `RecoveryEnded`.
+    EndRecovery,
 }

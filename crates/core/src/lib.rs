@@ -33,17 +33,20 @@ mod id;
 mod limits;
 mod manager;
 mod name;
+mod outcome;
+mod refusal;
 mod snapshot;
 
 pub use change::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
 };
 pub use command::{
-    Acquire, Command, Effect, EndReason, Grant, Holder, LossReason, Mode, NewAgent, NewRequest, Outcome,
-    Refusal,
+    Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Unlock,
 };
 pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
 pub use limits::Limits;
-pub use manager::{LockManager, Standing};
+pub use manager::{LockManager, RestoreError, Standing};
 pub use name::{InvalidName, Name, NameBuf};
-pub use snapshot::{Entry, Snapshot, State};
+pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
+pub use refusal::{Conflict, Holder, Party, Refusal};
+pub use snapshot::{AssignmentView, ClaimView, Entry, OwnerView, Snapshot, State};

@@ -1,5 +1,7 @@
 //! Every bound of the lock manager, in one place.
 
+use crate::{Name, Refusal};
+
 /// How much one lock manager takes on. What exceeds a bound is refused, by a [`Refusal`](crate::Refusal) of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -11,8 +13,21 @@ pub struct Limits {
     pub names: u32,
     /// Agents alive at once.
     pub agents: u32,
-    /// Length of the metadata of one request, in bytes.
+    /// Length of the metadata of one request, lock, claim or owner, in bytes.
     pub metadata_bytes: usize,
+    /// Owners alive at once.
+    pub owners: u32,
+    /// Offline locks of one owner.
+    pub locks_per_owner: u32,
+    /// Locks in one command, so that its changes fit into one transaction of the smallest store.
+    pub locks_per_command: usize,
+    /// Length of the label of an owner or a claimant, in bytes.
+    pub label_bytes: usize,
+    /// The shortest and the longest TTL of an owner or a claim, in milliseconds. No claim is renewed beyond the longest after
+    /// its beginning.
+    pub ttl_ms: (u64, u64),
+    /// Claims and assignments together, so that a claim can always become final.
+    pub assignments: u32,
 }
 
 impl Limits {
@@ -23,7 +38,52 @@ impl Limits {
         names: 50_000_000,
         agents: 1_000_000,
         metadata_bytes: 1024,
+        owners: 1_000_000,
+        locks_per_owner: 100_000,
+        locks_per_command: 60,
+        label_bytes: 256,
+        ttl_ms: (1, 30 * 24 * 60 * 60 * 1_000),
+        assignments: 50_000_000,
     };
+}
+
+impl Limits {
+    #[inline]
+    pub(crate) fn check_name(&self, name: Name<'_>) -> Result<(), Refusal> {
+        // A unit takes at least one byte, so that short names need not be counted.
+        if name.as_wtf8().len() > self.name_units {
+            let units = name.unit_count();
+            if units > self.name_units {
+                return Err(Refusal::NameTooLong { units, limit: self.name_units });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn check_metadata(&self, metadata: Option<&str>) -> Result<(), Refusal> {
+        let bytes = metadata.map_or(0, str::len);
+        if bytes > self.metadata_bytes {
+            return Err(Refusal::MetadataTooLong { bytes, limit: self.metadata_bytes });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_label(&self, label: &str) -> Result<(), Refusal> {
+        let bytes = label.len();
+        if bytes > self.label_bytes {
+            return Err(Refusal::LabelTooLong { bytes, limit: self.label_bytes });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_ttl(&self, ttl_ms: u64) -> Result<(), Refusal> {
+        let (least, most) = self.ttl_ms;
+        if (least..=most).contains(&ttl_ms) {
+            return Ok(());
+        }
+        Err(Refusal::TtlOutOfBounds { ttl_ms, least, most })
+    }
 }
 
 impl Default for Limits {

@@ -1,6 +1,6 @@
 //! All that is held and pending, as data.
 
-use crate::{AgentId, FencingToken, Instant, Mode, NameBuf};
+use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, Party, Seal};
 
 /// A consistent cut of a lock manager. <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub struct Entry {
     /// Its mode.
     pub mode: Mode,
     /// Whose it is.
-    pub agent: AgentId,
-    /// The agent's label.
-    pub client_id: String,
+    pub party: Party,
+    /// The client id of the agent, the label of the owner, or the claimant.
+    pub label: String,
     /// Held or pending.
     pub state: State,
     /// The instant of the grant, of the request while pending.
     pub since: Instant,
-    /// When its longest hold ends, if it is held and has one.
+    /// If it is held, when it ends, as in [`Holder::expires`](crate::Holder::expires).
     pub expires: Option<Instant>,
     /// What the requester said of it.
     pub metadata: Option<String>,
@@ -42,4 +42,61 @@ pub enum State {
         /// The place.
         place: u32,
     },
+}
+
+/// A current claim. Never shown as it is: the seal is as good as the secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimView<'a> {
+    /// Its fencing token.
+    pub token: FencingToken,
+    /// Who claims.
+    pub claimant: &'a str,
+    /// How long it lasts unless it is renewed, in milliseconds.
+    pub ttl_ms: u64,
+    /// The instant at which it began.
+    pub since: Instant,
+    /// When it ends unless it is renewed.
+    pub expires: Instant,
+    /// What its secret is derived from.
+    pub seal: Seal,
+    /// What the claimant said of it.
+    pub metadata: Option<&'a str>,
+}
+
+/// An owner that lives. Never shown as it is: the seal is as good as the secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerView<'a> {
+    /// Its public number.
+    pub owner: OwnerId,
+    /// What it is called.
+    pub label: &'a str,
+    /// What it said of itself.
+    pub metadata: Option<&'a str>,
+    /// How long it lives without any activity, in milliseconds.
+    pub ttl_ms: u64,
+    /// The instant at which it began.
+    pub since: Instant,
+    /// When it ends unless more is heard of it.
+    pub expires: Instant,
+    /// When it ends at the latest.
+    pub ends: Option<Instant>,
+    /// What its secret is derived from.
+    pub seal: Seal,
+    /// How many locks it has.
+    pub locks: u32,
+}
+
+/// An assignment that stands. Never shown as it is: the seal is as good as the secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AssignmentView<'a> {
+    /// The resource name.
+    pub name: &'a NameBuf,
+    /// To whom it belongs.
+    pub claimant: &'a str,
+    /// The fencing token of the claim.
+    pub token: FencingToken,
+    /// The instant at which it became final.
+    pub since: Instant,
+    /// The seal of the claim.
+    pub seal: Seal,
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant as Stopwatch};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
+    Acquire, AgentId, Command, FencingToken, Instant, LockManager, Mode, Name, NewAgent, NewClaim, NewLocks,
+    NewOwner, NewRequest, Outcome, OwnerId, RequestId, Seal, Unlock,
 };
 
 const NOW: Instant = Instant::from_millis(0);
@@ -39,6 +40,36 @@ impl World {
     fn pair(&mut self, name: &str) {
         let request = self.request(name);
         assert_eq!(self.manager.handle(NOW, Command::Release { request }), Outcome::Released { held: true });
+    }
+
+    fn open(&mut self, ttl_ms: u64) -> OwnerId {
+        let new = NewOwner { label: "owner", metadata: None, ttl_ms, max_ms: None, seal: Seal(1) };
+        match self.handle(Command::OpenOwner(new)) {
+            Outcome::OwnerOpened(owner) => owner,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn lock(&mut self, owner: OwnerId, name: &str, mode: Mode) {
+        let locks = [(Name::new(name).expect("no hyphen"), mode)];
+        let locked = self.handle(Command::Lock(NewLocks { owner, locks: &locks, metadata: None }));
+        assert!(matches!(locked, Outcome::Locked(_)), "{locked:?}");
+    }
+
+    fn claim(&mut self, name: &str, ttl_ms: u64) -> FencingToken {
+        let name = Name::new(name).expect("no hyphen");
+        let new = NewClaim { name, claimant: "claimant", ttl_ms, seal: Seal(1), metadata: None };
+        match self.handle(Command::Claim(new)) {
+            Outcome::Claimed(grant) => grant.token,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As a bucket does it: nobody lets effects pile up.
+    fn handle(&mut self, command: Command<'_>) -> Outcome {
+        let outcome = self.manager.handle(NOW, command);
+        while self.manager.poll_effect().is_some() {}
+        outcome
     }
 
     fn abort(&mut self, request: RequestId) {
@@ -122,4 +153,94 @@ fn the_end_of_a_small_agent_costs_the_same_in_a_crowd() {
     let among_none = shortest(10, || ends(&mut alone)).max(Duration::from_micros(50));
     let among_many = shortest(10, || ends(&mut crowd));
     assert!(among_many < among_none * WIDE, "{among_many:?} among 100,000 names, {among_none:?} alone");
+}
+
+#[test]
+fn the_end_of_an_owner_costs_its_own_locks_alone() {
+    fn ends(world: &mut World) -> Duration {
+        let owners: Vec<OwnerId> = (0..1_000).map(|_| world.open(60_000)).collect();
+        for (n, owner) in owners.iter().enumerate() {
+            world.lock(*owner, &format!("own {n}"), Mode::Exclusive);
+            world.lock(*owner, "read by all", Mode::Shared);
+        }
+        timed(|| owners.into_iter().for_each(|owner| _ = world.handle(Command::EndOwner { owner })))
+    }
+    let mut alone = World::new();
+    let mut crowd = World::new();
+    for n in 0..10_000 {
+        let owner = crowd.open(60_000);
+        (0..10).for_each(|m| crowd.lock(owner, &format!("name {n} {m}"), Mode::Exclusive));
+        crowd.lock(owner, "read by all", Mode::Shared);
+    }
+    let among_none = shortest(10, || ends(&mut alone)).max(Duration::from_micros(50));
+    let among_many = shortest(10, || ends(&mut crowd));
+    assert!(among_many < among_none * WIDE, "{among_many:?} among 110,000 locks, {among_none:?} alone");
+}
+
+#[test]
+fn a_lock_that_is_held_already_is_found_at_once_among_many_holders() {
+    fn again(world: &mut World, owner: OwnerId) -> Duration {
+        timed(|| (0..1_000).for_each(|_| world.lock(owner, "read by all", Mode::Shared)))
+    }
+    let mut alone = World::new();
+    let mut crowd = World::new();
+    let [first, other] = [&mut alone, &mut crowd].map(|world| world.open(60_000));
+    (0..50_000).for_each(|_| {
+        let owner = crowd.open(60_000);
+        crowd.lock(owner, "read by all", Mode::Shared);
+    });
+    let among_none = shortest(20, || again(&mut alone, first)).max(Duration::from_micros(50));
+    let among_many = shortest(20, || again(&mut crowd, other));
+    assert!(among_many < among_none * WIDE, "{among_many:?} among 50,000 readers, {among_none:?} alone");
+    // Nor does giving it back look at the others.
+    let name = [(Name::new("read by all").expect("no hyphen"), None)];
+    let given_back = timed(|| {
+        (0..1_000).for_each(|_| {
+            crowd.handle(Command::Unlock { owner: other, locks: Unlock::These(&name) });
+            crowd.lock(other, "read by all", Mode::Shared);
+        });
+    });
+    assert!(
+        given_back < among_none * WIDE * 2,
+        "{given_back:?} to give back and take, {among_none:?} to find"
+    );
+}
+
+#[test]
+fn renewing_a_claim_among_many_costs_what_it_costs_alone() {
+    fn renews(world: &mut World, token: FencingToken) -> Duration {
+        let name = Name::new("mine").expect("no hyphen");
+        let renew = Command::RenewClaim { name, token: Some(token) };
+        timed(|| {
+            for _ in 0..1_000 {
+                assert!(matches!(world.handle(renew), Outcome::ClaimRenewed { .. }));
+            }
+        })
+    }
+    let mut alone = World::new();
+    let mut crowd = World::new();
+    (0..100_000).for_each(|n| _ = crowd.claim(&format!("name {n}"), 60_000));
+    let [first, other] = [&mut alone, &mut crowd].map(|world| world.claim("mine", 60_000));
+    let among_none = shortest(20, || renews(&mut alone, first)).max(Duration::from_micros(50));
+    let among_many = shortest(20, || renews(&mut crowd, other));
+    assert!(among_many < among_none * WIDE, "{among_many:?} among 100,000 claims, {among_none:?} alone");
+}
+
+#[test]
+fn a_hundred_thousand_owners_that_expire_at_once_cost_each_what_a_few_cost() {
+    fn expire(owners: usize) -> Duration {
+        let mut world = World::new();
+        for n in 0..owners {
+            let owner = world.open(1_000);
+            world.lock(owner, &format!("name {n}"), Mode::Exclusive);
+            world.lock(owner, "read by all", Mode::Shared);
+        }
+        world.request("read by all");
+        let spent = timed(|| world.manager.handle_timeout(Instant::from_millis(1_000)));
+        assert_eq!((world.manager.owners().len(), world.manager.len()), (0, 1));
+        spent
+    }
+    let few = shortest(10, || expire(1_000)).max(Duration::from_micros(100));
+    let many = expire(100_000);
+    assert!(many < few * 100 * WIDE, "{many:?} for 100,000 owners, {few:?} for 1,000");
 }

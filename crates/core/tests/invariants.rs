@@ -5,9 +5,12 @@ mod random;
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
-use lockhouse_core::{Effect, Entry, FencingToken, Mode, NameBuf, Outcome, Snapshot, Standing, State};
+use lockhouse_core::{
+    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, Entry, FencingToken, Instant,
+    LockManager, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, Snapshot, Standing, State,
+};
 use proptest::prelude::*;
-use random::{Step, World, steps};
+use random::{BEFORE, Step, World, limits, steps};
 
 /// Held locks and pending requests of each name.
 type ByName = BTreeMap<NameBuf, (Vec<Entry>, Vec<Entry>)>;
@@ -36,6 +39,72 @@ fn excludes(held: &[Entry], mode: Mode) -> bool {
     !held.is_empty() && (mode == Mode::Exclusive || held.iter().any(|lock| lock.mode == Mode::Exclusive))
 }
 
+fn token(lock: &Entry) -> FencingToken {
+    match lock.state {
+        State::Held(token) => token,
+        State::Pending { .. } => panic!("{lock:?} among the held"),
+    }
+}
+
+/// All that must survive a restart, as the facts that bring it back.
+fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Change> {
+    let owner = |view: OwnerView<'_>| OwnerRecord {
+        owner: view.owner,
+        label: view.label.into(),
+        metadata: view.metadata.map(Into::into),
+        ttl_ms: view.ttl_ms,
+        since: view.since,
+        ends: view.ends,
+        seal: view.seal,
+    };
+    let mut facts: Vec<Change> = manager.owners().map(|view| Change::OwnerOpened(owner(view))).collect();
+    facts.extend(manager.owners().flat_map(|owner| manager.locks_of(owner.owner)).map(Change::Locked));
+    facts.extend(names.iter().filter_map(|name| {
+        let view = manager.claim_of(name.as_name())?;
+        Some(Change::Claimed(ClaimRecord {
+            name: name.clone(),
+            claimant: view.claimant.into(),
+            token: view.token,
+            ttl_ms: view.ttl_ms,
+            since: view.since,
+            seal: view.seal,
+            metadata: view.metadata.map(Into::into),
+        }))
+    }));
+    facts.extend(manager.assignments().map(|view| {
+        Change::Assigned(AssignmentRecord {
+            name: view.name.clone(),
+            claimant: view.claimant.into(),
+            token: view.token,
+            since: view.since,
+            seal: view.seal,
+        })
+    }));
+    facts
+}
+
+fn names() -> BTreeSet<NameBuf> {
+    random::NAMES.iter().map(|name| NameBuf::new(name).expect("no hyphen")).collect()
+}
+
+/// In an order that does not depend on how it came about.
+fn durable(manager: &LockManager<FixedState>) -> BTreeSet<String> {
+    facts(manager, &names()).iter().map(|fact| format!("{fact:?}")).collect()
+}
+
+fn compact(world: &World<FixedState>) -> Vec<Change> {
+    facts(&world.manager, &names())
+}
+
+fn restored(changes: &[Change]) -> LockManager<FixedState> {
+    let mut manager = LockManager::with_limits(FixedState::default(), limits());
+    for change in changes {
+        manager.restore(Instant::default(), change).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    }
+    assert!(manager.poll_effect().is_none(), "a restored fact is told again");
+    manager
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -50,7 +119,7 @@ proptest! {
     #[test]
     fn invariant_2_the_head_of_a_queue_is_not_grantable(steps in steps()) {
         after_each(&steps, |world| for (held, pending) in by_name(world.snapshot()).values() {
-            if let (Some(head), false) = (pending.first(), world.closed) {
+            if let (Some(head), false) = (pending.first(), world.closed || world.manager.is_recovering()) {
                 assert!(excludes(held, head.mode), "{head:?} waits for none of {held:?}");
             }
         });
@@ -72,7 +141,11 @@ proptest! {
             assert_eq!(world.manager.is_empty(), snapshot.held.is_empty() && snapshot.pending.is_empty());
             let mut places: BTreeMap<NameBuf, u32> = BTreeMap::new();
             for entry in snapshot.pending.iter().chain(&snapshot.held) {
-                assert!(world.manager.is_alive(entry.agent), "{entry:?}");
+                match entry.party {
+                    Party::Agent(agent) => assert!(world.manager.is_alive(agent), "{entry:?}"),
+                    Party::Owner(owner) => assert!(world.manager.owner(owner).is_some(), "{entry:?}"),
+                    Party::Claimant => assert!(world.manager.claim_of(entry.name.as_name()).is_some(), "{entry:?}"),
+                }
             }
             for entry in &snapshot.pending {
                 let place = places.entry(entry.name.clone()).or_default();
@@ -86,33 +159,67 @@ proptest! {
                 Standing::Held(token) => Some(*token),
                 _ => None,
             }).collect();
-            let shown = snapshot.held.iter().map(|lock| match lock.state {
-                State::Held(token) => token,
-                State::Pending { .. } => panic!("{lock:?} among the held"),
-            });
-            assert_eq!(shown.collect::<BTreeSet<_>>(), tokens);
-            assert_eq!(tokens.len(), snapshot.held.len());
+            let is_web = |lock: &&Entry| matches!(lock.party, Party::Agent(_));
+            let shown: Vec<FencingToken> = snapshot.held.iter().filter(is_web).map(token).collect();
+            assert_eq!(shown.iter().copied().collect::<BTreeSet<_>>(), tokens);
+            assert_eq!(tokens.len(), shown.len());
         });
     }
 
     #[test]
     fn invariant_5_tokens_strictly_grow_in_the_order_of_the_grants(steps in steps()) {
         let mut world = World::new(FixedState::default());
-        let mut last = 0;
+        let (mut last, mut reserved) = (0, world.manager.reserved_up_to());
         for step in &steps {
             let (outcome, effects) = world.play(step);
-            // One command never grants both to the asker and to others, so the order between the two does not matter.
-            let told = effects.iter().filter_map(|effect| match effect {
-                Effect::Granted { grant, .. } => Some(*grant),
-                _ => None,
-            });
-            let own = match outcome {
-                Some(Outcome::Granted(grant)) => Some(grant),
-                _ => None,
+            reserved = reserved.max(world.manager.reserved_up_to().min(BEFORE));
+            let mut given = Vec::new();
+            for effect in &effects {
+                match effect {
+                    Effect::Granted { grant, .. } => given.push(grant.token.get()),
+                    Effect::Change(change) => {
+                        if let Change::TokensReserved { up_to } = **change {
+                            prop_assert!(up_to > reserved);
+                            reserved = up_to;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let own = match &outcome {
+                // What is brought back keeps its token.
+                Some(Outcome::Granted(_)) if matches!(step, Step::Reclaim { .. }) => vec![],
+                Some(Outcome::Granted(grant)) => vec![grant.token.get()],
+                Some(Outcome::OwnerOpened(owner)) => vec![owner.get()],
+                Some(Outcome::Claimed(grant)) => vec![grant.token.get()],
+                Some(Outcome::Locked(locks)) => {
+                    let mut new: Vec<u64> =
+                        locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld).map(|lock| lock.token.get()).collect();
+                    // A name that was asked for twice is answered twice.
+                    new.sort();
+                    new.dedup();
+                    new
+                }
+                _ => vec![],
             };
-            for grant in told.chain(own) {
-                prop_assert!(grant.token.get() > last, "{} after {}", grant.token, last);
-                last = grant.token.get();
+            // A command that sweeps an expired claim may grant to others, but does so before its own grant.
+            for token in given.into_iter().chain(own) {
+                prop_assert!(token > last, "{token} after {last}");
+                prop_assert!(token <= reserved, "{token} above {reserved}");
+                last = token;
+            }
+        }
+    }
+
+    #[test]
+    fn invariant_6_what_was_told_as_changed_is_what_there_is(steps in steps()) {
+        let mut world = World::new(FixedState::default());
+        for (at, step) in steps.iter().enumerate() {
+            world.play(step);
+            if at % 16 == 0 || at + 1 == steps.len() {
+                let there_is = durable(&world.manager);
+                prop_assert_eq!(&durable(&restored(&world.kept)), &there_is);
+                prop_assert_eq!(&durable(&restored(&compact(&world))), &there_is);
             }
         }
     }
@@ -122,8 +229,17 @@ proptest! {
         let mut world = World::new(FixedState::default());
         steps.iter().for_each(|step| _ = world.play(step));
         for agent in world.agents.clone() {
-            world.manager.handle(world.now, lockhouse_core::Command::End { agent });
+            world.manager.handle(world.now, Command::End { agent });
         }
+        for owner in world.owners.clone() {
+            world.manager.handle(world.now, Command::EndOwner { owner });
+        }
+        for (name, token) in world.claims.clone() {
+            world.manager.handle(world.now, Command::ReleaseClaim { name, token: Some(token) });
+            world.manager.handle(world.now, Command::Unassign { name, token: None });
+        }
+        world.manager.handle(world.now, Command::EndRecovery);
+        prop_assert_eq!((world.manager.owners().len(), world.manager.assignments().len()), (0, 0));
         prop_assert_eq!((world.manager.len(), world.manager.names()), (0, 0));
         prop_assert_eq!(world.manager.next_timeout(), None);
         prop_assert_eq!(world.snapshot(), Snapshot::default());

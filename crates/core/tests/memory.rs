@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
+    Acquire, AgentId, Command, Effect, Instant, LockManager, Mode, Name, NewAgent, NewClaim, NewLocks,
+    NewOwner, NewRequest, Outcome, OwnerId, RequestId, Seal, Unlock,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -64,8 +65,9 @@ fn request(manager: &mut LockManager<FixedState>, agent: AgentId, name: &str, mo
     }
 }
 
-fn drain(manager: &mut LockManager<FixedState>) -> usize {
-    std::iter::from_fn(|| manager.poll_effect()).count()
+fn grants(manager: &mut LockManager<FixedState>) -> usize {
+    let effects = std::iter::from_fn(|| manager.poll_effect());
+    effects.filter(|effect| matches!(effect, Effect::Granted { .. })).count()
 }
 
 #[test]
@@ -119,7 +121,90 @@ fn a_million_grants_by_one_release_leave_nothing() {
         }
         manager.handle(NOW, Command::Release { request: first });
         assert_much_is_in_use();
-        assert_eq!(drain(manager), MANY);
+        assert_eq!(grants(manager), MANY);
         manager.handle(NOW, Command::End { agent: waiting });
+    });
+}
+
+fn open(manager: &mut LockManager<FixedState>) -> OwnerId {
+    let new = NewOwner { label: "owner", metadata: Some("m"), ttl_ms: 1_000, max_ms: None, seal: Seal(1) };
+    match manager.handle(NOW, Command::OpenOwner(new)) {
+        Outcome::OwnerOpened(owner) => owner,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn lock(manager: &mut LockManager<FixedState>, owner: OwnerId, names: &[String]) {
+    let name = |name| Name::new(name).expect("no hyphen");
+    let locks: Vec<_> = names.iter().map(|text| (name(text), Mode::Exclusive)).collect();
+    let locked = manager.handle(NOW, Command::Lock(NewLocks { owner, locks: &locks, metadata: Some("m") }));
+    assert!(matches!(locked, Outcome::Locked(_)), "{locked:?}");
+}
+
+fn claim(manager: &mut LockManager<FixedState>, name: &str, seal: u64) -> lockhouse_core::FencingToken {
+    let name = Name::new(name).expect("no hyphen");
+    let new = NewClaim { name, claimant: "claimant", ttl_ms: 1_000, seal: Seal(seal), metadata: Some("m") };
+    match manager.handle(NOW, Command::Claim(new)) {
+        Outcome::Claimed(grant) => grant.token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn owners_that_expire_at_once_with_ten_locks_each_leave_nothing() {
+    let _turn = alone();
+    gives_back(|manager, _| {
+        for n in 0..MANY / 25 {
+            let owner = open(manager);
+            lock(manager, owner, &(0..10).map(|m| format!("name {n} {m}")).collect::<Vec<_>>());
+            while manager.poll_effect().is_some() {}
+        }
+        assert_much_is_in_use();
+        manager.handle_timeout(Instant::from_millis(1_000));
+        while manager.poll_effect().is_some() {}
+    });
+}
+
+#[test]
+fn an_owner_that_comes_and_goes_with_all_it_locks_leaves_nothing() {
+    let _turn = alone();
+    gives_back(|manager, _| {
+        for n in 0..MANY / 10 {
+            let owner = open(manager);
+            lock(manager, owner, &[format!("a name that lives on the heap {n}")]);
+            manager.handle(NOW, Command::Unlock { owner, locks: Unlock::AllBut(&[]) });
+            manager.handle(NOW, Command::EndOwner { owner });
+            while manager.poll_effect().is_some() {}
+        }
+    });
+}
+
+#[test]
+fn claims_that_end_in_any_way_leave_nothing() {
+    let _turn = alone();
+    gives_back(|manager, _| {
+        let tokens: Vec<_> = (0..MANY / 4)
+            .map(|n| {
+                let token = claim(manager, &format!("name {n}"), n as u64);
+                while manager.poll_effect().is_some() {}
+                token
+            })
+            .collect();
+        assert_much_is_in_use();
+        for (n, token) in tokens.into_iter().enumerate() {
+            let name = format!("name {n}");
+            let name = Name::new(&name).expect("no hyphen");
+            match n % 3 {
+                0 => _ = manager.handle(NOW, Command::ReleaseClaim { name, token: Some(token) }),
+                1 => {
+                    manager.handle(NOW, Command::Finalize { name, token: Some(token) });
+                    manager.handle(NOW, Command::Unassign { name, token: None });
+                }
+                _ => {}
+            }
+            while manager.poll_effect().is_some() {}
+        }
+        manager.handle_timeout(Instant::from_millis(1_000));
+        while manager.poll_effect().is_some() {}
     });
 }

@@ -349,11 +349,18 @@ impl State {
     }
 
     fn deliver(&mut self, effect: Effect) {
-        let (Effect::Granted { agent, .. } | Effect::Lost { agent, .. } | Effect::AgentEnded { agent, .. }) =
-            effect;
+        let agent = match effect {
+            Effect::Granted { agent, .. }
+            | Effect::Lost { agent, .. }
+            | Effect::AgentEnded { agent, .. }
+            | Effect::Unavailable { agent, .. } => agent,
+            // Buckets of memory alone keep nothing and never recover.
+            Effect::Change(_) | Effect::Recovered => return,
+        };
         if let Some(Some(inbox)) = self.inboxes.get(agent.slot()) {
+            let has_ended = matches!(effect, Effect::AgentEnded { .. });
             self.wakers.extend(inbox.push(Notice::Effect(effect)));
-            if matches!(effect, Effect::AgentEnded { .. }) {
+            if has_ended {
                 self.route(agent, None);
             }
             return;
@@ -366,7 +373,10 @@ impl State {
                 self.heard.extend(self.waiters.lost(request, Loss::from(reason)));
             }
             // Agents of this process have no lease.
-            Effect::AgentEnded { .. } => {}
+            Effect::AgentEnded { .. }
+            | Effect::Unavailable { .. }
+            | Effect::Change(_)
+            | Effect::Recovered => {}
         }
     }
 

@@ -139,7 +139,7 @@ impl Quota {
             Refusal::TooManyAgents { limit } => {
                 Self::new("bucket", format!("{limit} agents"), "it cannot have one more")
             }
-            Refusal::Unavailable { .. } | Refusal::UnknownAgent | Refusal::Closed => return None,
+            _ => return None,
         })
     }
 }

@@ -64,7 +64,7 @@ impl LockInfo {
         Self {
             name: entry.name,
             mode: entry.mode,
-            client_id: entry.client_id,
+            client_id: entry.label,
             state: entry.state,
             since: wall(entry.since),
             expires_at: entry.expires.map(wall),
@@ -84,7 +84,7 @@ impl LockInfo {
 impl Holder {
     pub(crate) fn new(holder: lockhouse_core::Holder, wall: Wall<'_>) -> Self {
         Self {
-            client_id: holder.client_id,
+            client_id: holder.label,
             mode: holder.mode,
             since: wall(holder.since),
             expires_at: holder.expires.map(wall),

@@ -26,7 +26,8 @@ pub enum Loss {
 impl From<LossReason> for Loss {
     fn from(reason: LossReason) -> Self {
         match reason {
-            LossReason::Stolen => Self::Stolen,
+            // A younger lock stands in its place, whether it was asked for now or is brought back.
+            LossReason::Stolen | LossReason::Superseded => Self::Stolen,
             LossReason::Expired => Self::Expired,
         }
     }

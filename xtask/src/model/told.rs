@@ -176,6 +176,7 @@ impl Told {
                 self.end(index);
                 Ok(())
             }
+            ref other => Err(format!("{other:?} upon {action:?}")),
         }
     }
 

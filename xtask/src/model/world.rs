@@ -2,8 +2,8 @@
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Command, Effect, Entry, Instant, Limits, LockManager, Name, NewAgent, NewRequest, Outcome, Snapshot,
-    Standing, State,
+    Command, Effect, Entry, Instant, Limits, LockManager, Name, NewAgent, NewRequest, Outcome, Party,
+    Snapshot, Standing, State,
 };
 
 use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILABLE, TICK_MS};
@@ -185,8 +185,9 @@ impl World {
     fn check_entry(&self, shown: &Entry, told: &Asked) -> Result<(), Breach> {
         let alive =
             self.told.agents[told.agent].ok_or_else(|| format!("{told:?} is of an agent that has ended"))?;
-        let same =
-            shown.agent == alive.id && shown.client_id == NAME_OF[told.agent] && shown.mode == told.mode;
+        let same = shown.party == Party::Agent(alive.id)
+            && shown.label == NAME_OF[told.agent]
+            && shown.mode == told.mode;
         let expires = match told.status {
             Status::Held { expires, .. } => expires.map(|at| Instant::from_millis(at * TICK_MS)),
             _ => None,
@@ -235,7 +236,8 @@ impl World {
     }
 
     fn effects(&mut self) -> Vec<Effect> {
-        std::iter::from_fn(|| self.core.poll_effect()).collect()
+        let all = std::iter::from_fn(|| self.core.poll_effect());
+        all.filter(|effect| !matches!(effect, Effect::Change(_))).collect()
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, Breach> {

@@ -148,6 +148,7 @@ fn tiny(random: &mut Random) -> Limits {
         names: 1 + random.below(3) as u32,
         agents: 1 + random.below(4) as u32,
         metadata_bytes: random.below(4),
+        ..Limits::DEFAULT
     }
 }
 

@@ -80,6 +80,7 @@ impl Histogram {
             Effect::Lost { reason: LossReason::Stolen, .. } => "effect: lost, stolen",
             Effect::Lost { reason: LossReason::Expired, .. } => "effect: lost, expired",
             Effect::AgentEnded { reason: EndReason::Expired, .. } => "effect: agent expired",
+            _ => "",
         });
     }
 
@@ -122,6 +123,7 @@ fn class_of(action: &Action, outcome: &Outcome) -> &'static str {
         Outcome::Ended { alive: false } => "end of nothing",
         Outcome::Snapshot(_) => "snapshot",
         Outcome::Closed => "closed",
+        _ => "",
     }
 }
 
@@ -146,5 +148,6 @@ fn class_of_refusal(refusal: &Refusal) -> &'static str {
         Refusal::TooManyAgents { .. } => "refused too-many-agents",
         Refusal::UnknownAgent => "refused unknown-agent",
         Refusal::Closed => "refused closed",
+        _ => "",
     }
 }

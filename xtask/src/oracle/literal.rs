@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::{
     Acquire, AgentId, Command, Effect, EndReason, Entry, FencingToken, Grant, Holder, Instant, Limits,
-    LossReason, Mode, Name, NameBuf, NewAgent, NewRequest, Outcome, Refusal, RequestId, Snapshot, State,
+    LossReason, Mode, Name, NameBuf, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId, Snapshot,
+    State,
 };
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
@@ -113,6 +114,7 @@ impl Literal {
                 self.closed = true;
                 Outcome::Closed
             }
+            _ => unreachable!("no such command is generated"),
         })
     }
 
@@ -415,7 +417,8 @@ impl Literal {
     fn unavailable(&self, name: &NameBuf) -> Refusal {
         let of_that_name = self.held.iter().filter(|lock| lock.request.name == *name);
         let holders = of_that_name.take(Refusal::HOLDERS_SHOWN).map(|lock| Holder {
-            client_id: lock.request.client_id.clone(),
+            party: Party::Agent(lock.request.agent),
+            label: lock.request.client_id.clone(),
             mode: lock.request.mode,
             since: lock.since,
             expires: lock.expires,
@@ -464,8 +467,8 @@ fn entry(request: &Request, state: State, since: Instant, expires: Option<Instan
     Entry {
         name: request.name.clone(),
         mode: request.mode,
-        agent: request.agent,
-        client_id: request.client_id.clone(),
+        party: Party::Agent(request.agent),
+        label: request.client_id.clone(),
         state,
         since,
         expires,

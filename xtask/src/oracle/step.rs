@@ -56,7 +56,7 @@ pub(super) struct Story {
 /// As a script of the core's tests, expectations left out; `A0` and `r0` are strangers.
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes } = self.start.limits;
+        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes, .. } = self.start.limits;
         writeln!(
             f,
             "limits name_units={name_units} requests_per_agent={requests_per_agent} names={names} agents={agents} \
@@ -141,7 +141,14 @@ mod tests {
             Step { at_ms: 7, action: Action::Request(ask) },
             Step { at_ms: 7, action: Action::Release { request: 3 } },
         ];
-        let limits = Limits { name_units: 4, requests_per_agent: 3, names: 2, agents: 1, metadata_bytes: 9 };
+        let limits = Limits {
+            name_units: 4,
+            requests_per_agent: 3,
+            names: 2,
+            agents: 1,
+            metadata_bytes: 9,
+            ..Limits::DEFAULT
+        };
         let story = Story { start: Start { limits, hash_seed: 1, token_mark: 41 }, steps };
         let script = r#"limits name_units=4 requests_per_agent=3 names=2 agents=1 metadata_bytes=9
 tokens above 41

@@ -1,25 +1,28 @@
-//! Agents: their beginning, their lease and their end.
+//! Agents: their beginning, their lease and their end; and whatever else ends by itself.
 
 use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::deadlines::Due;
-use super::table::Lease;
-use crate::{AgentId, Effect, EndReason, Instant, LossReason, NewAgent, Refusal};
+use super::table::{Lease, Tenure};
+use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {
     pub(super) fn join(&mut self, now: Instant, agent: NewAgent<'_>) -> Result<AgentId, Refusal> {
         let limit = self.limits.agents;
-        if self.table.parties.len() >= limit as usize {
+        if self.table.agents() >= limit as usize {
             return Err(Refusal::TooManyAgents { limit });
         }
-        let id = self.table.add_party(agent.client_id);
+        let id = self.table.add_party(agent.client_id, None);
         if let Some(length_ms) = agent.lease_ms {
-            let ends = now.plus_millis(length_ms);
-            self.table.parties[id.slot].lease = Some(Lease { length_ms, ends, armed: ends });
-            self.deadlines.arm_lease(id, ends);
+            self.give_lease(id, length_ms, now.plus_millis(length_ms));
         }
         Ok(id)
+    }
+
+    pub(super) fn give_lease(&mut self, party: AgentId, length_ms: u64, ends: Instant) {
+        self.table.parties[party.slot].lease = Some(Lease { length_ms, ends, armed: ends });
+        self.deadlines.arm_lease(party, ends);
     }
 
     /// O(1): the deadline that is armed already finds out when it fires.
@@ -39,40 +42,59 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(lease) = party.lease {
             self.deadlines.disarm_lease(agent, lease.armed);
         }
-        self.remove_all_of(agent);
+        self.remove_all_of(agent.slot);
         self.process_touched(now);
         true
     }
 
-    pub(super) fn expire(&mut self, due: Due) {
+    /// Ends what is due, unless it was renewed.
+    pub(super) fn expire(&mut self, now: Instant, due: Due) {
         match due {
-            Due::Hold(request) => {
-                // Only held locks arm such a deadline, and whoever takes one away disarms it.
-                let name = self.table.entries[request.slot].name;
-                self.lose(request.slot, LossReason::Expired);
+            Due::Hold(entry) => {
+                // Only what is held arms such a deadline, and whoever takes it away disarms it.
+                let name = self.table.entries[entry.slot].name;
+                if let Tenure::Ttl(claim) = self.table.entries[entry.slot].tenure() {
+                    let lease = &mut self.table.claims[claim].lease;
+                    if let Some(ends) = lease.rearm() {
+                        return self.deadlines.arm_hold(entry, Some(ends));
+                    }
+                    self.end_claim(now, entry.slot, ClaimEnd::Expired);
+                } else {
+                    self.lose(entry.slot, LossReason::Expired);
+                }
                 self.touched.push(name);
             }
-            Due::Lease(agent) => {
-                let lease = self.table.parties[agent.slot].lease.as_mut();
+            Due::Lease(party) => {
+                let lease = self.table.parties[party.slot].lease.as_mut();
                 let lease = lease.expect("only a party with a lease arms one");
-                if lease.ends > lease.armed {
-                    // It was renewed. If it is due all the same, its turn comes in the order of the deadlines.
-                    lease.armed = lease.ends;
-                    self.deadlines.arm_lease(agent, lease.ends);
+                if let Some(ends) = lease.rearm() {
+                    self.deadlines.arm_lease(party, ends);
+                } else if self.table.parties[party.slot].owner.is_some() {
+                    self.expire_owner(now, party.slot);
                 } else {
-                    self.remove_all_of(agent);
-                    self.effects.push_back(Effect::AgentEnded { agent, reason: EndReason::Expired });
+                    self.remove_all_of(party.slot);
+                    self.effects.push_back(Effect::AgentEnded { agent: party, reason: EndReason::Expired });
                 }
             }
         }
     }
 
-    fn remove_all_of(&mut self, agent: AgentId) {
+    /// The party goes with all that is its own; the names that it leaves are still to be processed.
+    pub(super) fn remove_all_of(&mut self, party: u32) {
         let Self { table, touched, deadlines, .. } = self;
-        table.remove_party(agent.slot, |removed| {
+        table.remove_party(party, |removed| {
             deadlines.disarm_hold(removed);
             touched.push(removed.name);
         });
+    }
+}
+
+impl Lease {
+    /// If it was renewed, the deadline to arm anew. Even if that is due at once, its turn comes in the order of the deadlines.
+    fn rearm(&mut self) -> Option<Instant> {
+        let renewed = self.ends > self.armed;
+        self.armed = self.ends.max(self.armed);
+        renewed.then_some(self.ends)
     }
 }
 

@@ -5,9 +5,10 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::arena::KEPT;
 use super::list::{ByName, NONE};
-use super::table::{Extras, Held, Tenure};
+use super::table::{Extras, Held, Removed, Tenure};
 use crate::{
-    Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, NewRequest, Outcome, Refusal, RequestId,
+    Acquire, ClaimEnd, Effect, FencingToken, Grant, Instant, LockEnd, LossReason, Mode, NewRequest, Outcome,
+    Refusal, RequestId,
 };
 
 impl<S: BuildHasher> LockManager<S> {
@@ -20,24 +21,28 @@ impl<S: BuildHasher> LockManager<S> {
     #[inline]
     pub fn request_a_lock(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         self.check_bounds(request)?;
-        let name = self
-            .table
-            .name_slot(request.name, &self.limits)
-            .ok_or(Refusal::TooManyNames { limit: self.limits.names })?;
-        match request.acquire {
-            Acquire::Wait(_) => {}
+        let limit = self.limits.names;
+        let Some(name) = self.table.name_slot(request.name, limit) else {
+            return Err(Refusal::TooManyNames { limit });
+        };
+        let (must_wait, if_available) = match request.acquire {
+            Acquire::Wait(mode) => (!self.is_free(name, mode), false),
             Acquire::IfAvailable(mode) => {
-                if self.table.names[name].queued > 0 || !self.is_grantable(name, mode) {
+                let is_free = self.is_free(name, mode);
+                if !is_free && self.recovery.is_none() {
                     return Err(self.unavailable(name));
                 }
+                (!is_free, true)
             }
-            Acquire::Steal => self.steal(name),
-        }
+            Acquire::Steal => {
+                self.steal(now, name);
+                (false, false)
+            }
+        };
         let tenure = Tenure::Agent(request.agent.slot);
         let id = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
-        let must_wait = matches!(request.acquire, Acquire::Wait(mode)
-            if self.table.names[name].queued > 0 || !self.is_grantable(name, mode));
         if must_wait {
+            self.table.entries[id.slot].if_available = if_available;
             self.enqueue(name, id.slot);
             return Ok(Outcome::Queued(id));
         }
@@ -81,15 +86,20 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
+    /// Whether a lock of that mode could be granted at once, without passing anybody who waits.
     #[inline]
-    fn remove_and_process(&mut self, now: Instant, slot: u32) {
-        let removed = self.table.remove_entry(slot);
-        self.deadlines.disarm_hold(removed);
+    pub(super) fn is_free(&self, name: u32, mode: Mode) -> bool {
+        self.table.names[name].queued == 0 && self.is_grantable(name, mode)
+    }
+
+    #[inline]
+    pub(super) fn remove_and_process(&mut self, now: Instant, slot: u32) {
+        let removed = self.remove(slot);
         self.process(now, removed.name);
     }
 
     #[inline]
-    fn process(&mut self, now: Instant, name: u32) {
+    pub(super) fn process(&mut self, now: Instant, name: u32) {
         self.process_the_lock_request_queue(now, name);
         self.table.forget_if_idle(name);
     }
@@ -101,42 +111,69 @@ impl<S: BuildHasher> LockManager<S> {
             if head == NONE || !self.is_grantable(name, self.table.entries[head].mode) {
                 return;
             }
-            let queue = &mut self.table.names[name];
-            queue.queue.remove::<ByName>(&mut self.table.entries, head);
-            queue.queued -= 1;
-            let grant = self.grant(now, name, head);
-            let agent = self.table.agent_of(&self.table.entries[head]);
-            self.effects.push_back(Effect::Granted { agent, grant });
+            self.grant_pending(now, name, head);
+        }
+    }
+
+    /// A request leaves the queue of its name and becomes a lock, and its agent is told.
+    #[inline]
+    pub(super) fn grant_pending(&mut self, now: Instant, name: u32, slot: u32) {
+        let queue = &mut self.table.names[name];
+        queue.queue.remove::<ByName>(&mut self.table.entries, slot);
+        queue.queued -= 1;
+        let grant = self.grant(now, name, slot);
+        if let Tenure::Agent(party) = self.table.entries[slot].tenure() {
+            self.effects.push_back(Effect::Granted { agent: self.table.party_id(party), grant });
         }
     }
 
     /// Whether the held locks let a request of that mode be granted; its place in the queue is the caller's to judge.
     /// <https://w3c.github.io/web-locks/#grantable>
     #[inline]
-    fn is_grantable(&self, name: u32, mode: Mode) -> bool {
-        let held = self.table.names[name].held;
-        let fits =
-            held.is_empty() || (mode == Mode::Shared && self.table.entries[held.head].mode == Mode::Shared);
-        fits && !self.closed
+    pub(super) fn is_grantable(&self, name: u32, mode: Mode) -> bool {
+        self.fits(name, mode) && self.grants
     }
 
-    /// The first half of a steal: every holder of the name loses it.
-    fn steal(&mut self, name: u32) {
+    #[inline]
+    pub(super) fn fits(&self, name: u32, mode: Mode) -> bool {
+        let held = self.table.names[name].held;
+        held.is_empty() || (mode == Mode::Shared && self.table.entries[held.head].mode == Mode::Shared)
+    }
+
+    /// The first half of a steal: every holder of the name loses it, of whatever kind.
+    fn steal(&mut self, now: Instant, name: u32) {
+        self.note_steal(name);
+        self.take_from_all(now, name, LossReason::Stolen);
+    }
+
+    pub(super) fn take_from_all(&mut self, now: Instant, name: u32, reason: LossReason) {
         loop {
             let victim = self.table.names[name].held.head;
             if victim == NONE {
                 return;
             }
-            self.lose(victim, LossReason::Stolen);
+            match self.table.entries[victim].tenure() {
+                Tenure::Agent(_) => self.lose(victim, reason),
+                Tenure::Owner(_) => self.end_lock(now, victim, LockEnd::Stolen),
+                Tenure::Ttl(_) => self.end_claim(now, victim, ClaimEnd::Stolen),
+            }
         }
     }
 
-    /// Takes a held lock from its holder, who is told why. Its name is not processed here.
+    /// Takes a held web lock from its agent, who is told why. Its name is not processed here.
     pub(super) fn lose(&mut self, slot: u32, reason: LossReason) {
-        let agent = self.table.agent_of(&self.table.entries[slot]);
+        let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
+        let agent = self.table.party_id(party);
+        let removed = self.remove(slot);
+        self.effects.push_back(Effect::Lost { agent, request: removed.request, reason });
+    }
+
+    /// The entry goes, with its deadline. Its name is not processed here.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32) -> Removed {
         let removed = self.table.remove_entry(slot);
         self.deadlines.disarm_hold(removed);
-        self.effects.push_back(Effect::Lost { agent, request: removed.request, reason });
+        removed
     }
 
     fn enqueue(&mut self, name: u32, slot: u32) {
@@ -146,9 +183,14 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     #[inline]
-    fn grant(&mut self, now: Instant, name: u32, slot: u32) -> Grant {
-        self.last_token += 1;
-        let token = FencingToken::new(self.last_token);
+    pub(super) fn grant(&mut self, now: Instant, name: u32, slot: u32) -> Grant {
+        let token = FencingToken::new(self.next_number());
+        self.hold(now, name, slot, token)
+    }
+
+    /// An entry that is in no list of its name becomes a lock with that token.
+    #[inline]
+    pub(super) fn hold(&mut self, now: Instant, name: u32, slot: u32, token: FencingToken) -> Grant {
         let entry = &mut self.table.entries[slot];
         entry.token = Some(Held::new(token));
         entry.since = now;
@@ -164,23 +206,14 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     #[inline]
-    fn check_bounds(&mut self, request: &NewRequest<'_>) -> Result<(), Refusal> {
-        let limits = self.limits;
-        let party = self.table.party_mut(request.agent).ok_or(Refusal::UnknownAgent)?;
+    pub(super) fn check_bounds(&mut self, request: &NewRequest<'_>) -> Result<(), Refusal> {
+        let limits = &self.limits;
+        let Some(party) = self.table.party_mut(request.agent) else { return Err(Refusal::UnknownAgent) };
         if party.count >= limits.requests_per_agent {
             return Err(Refusal::TooManyRequests { limit: limits.requests_per_agent });
         }
-        // A unit takes at least one byte, so that short names need not be counted.
-        if request.name.as_wtf8().len() > limits.name_units {
-            let units = request.name.unit_count();
-            if units > limits.name_units {
-                return Err(Refusal::NameTooLong { units, limit: limits.name_units });
-            }
-        }
-        let bytes = request.metadata.map_or(0, str::len);
-        if bytes > limits.metadata_bytes {
-            return Err(Refusal::MetadataTooLong { bytes, limit: limits.metadata_bytes });
-        }
+        limits.check_name(request.name)?;
+        limits.check_metadata(request.metadata)?;
         if self.closed && !matches!(request.acquire, Acquire::Wait(_)) {
             return Err(Refusal::Closed);
         }
@@ -188,15 +221,13 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     #[cold]
-    fn unavailable(&self, name: u32) -> Refusal {
-        let slot = &self.table.names[name];
-        let holders = slot.held.iter::<ByName>(&self.table.entries).take(Refusal::HOLDERS_SHOWN);
-        let holders = holders.map(|slot| self.holder(&self.table.entries[slot])).collect();
-        Refusal::Unavailable { holders, queued: slot.queued }
+    pub(super) fn unavailable(&self, name: u32) -> Refusal {
+        let (holders, queued) = self.holders(name);
+        Refusal::Unavailable { holders, queued }
     }
 }
 
-fn extras(request: &NewRequest<'_>) -> Option<Extras> {
+pub(super) fn extras(request: &NewRequest<'_>) -> Option<Extras> {
     let NewRequest { metadata, max_hold_ms, .. } = *request;
     (metadata.is_some() || max_hold_ms.is_some()).then(|| Extras {
         metadata: metadata.map(Into::into),

@@ -5,11 +5,13 @@ use std::ops::{Index, IndexMut};
 use slab::Slab;
 
 /// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned as far as survivors at the
-/// end allow, at a cost that the removals since have paid for.
+/// end allow, at a cost that the removals since have paid for; after that, each time when half of the survivors have gone.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
     slots: Slab<T>,
     removed_since_shrinking: usize,
+    /// How many values survived the last attempt.
+    survivors: usize,
 }
 
 /// How many slots are kept although nothing needs them.
@@ -17,7 +19,7 @@ pub(super) const KEPT: usize = 1024;
 
 impl<T> Arena<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Slab::new(), removed_since_shrinking: 0 }
+        Self { slots: Slab::new(), removed_since_shrinking: 0, survivors: 0 }
     }
 
     #[inline]
@@ -40,8 +42,15 @@ impl<T> Arena<T> {
     fn shrink(&mut self) {
         if self.slots.is_empty() {
             *self = Self::new();
-        } else if self.removed_since_shrinking * 2 >= self.slots.capacity() {
+            return;
+        }
+        let is_paid = self.removed_since_shrinking * 2 >= self.slots.capacity();
+        // Halving happens so seldom that it needs no pay.
+        if is_paid || self.slots.len() * 2 <= self.survivors {
             self.slots.shrink_to_fit();
+            self.survivors = self.slots.len();
+        }
+        if is_paid {
             self.removed_since_shrinking = 0;
         }
     }
@@ -66,6 +75,11 @@ impl<T> Arena<T> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// The values with their slots, in that order.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().map(|(slot, value)| (slot as u32, value))
     }
 
     /// The values in slot order.
@@ -100,6 +114,14 @@ mod tests {
         let slots: Vec<u32> = (0..100_000).map(|n| arena.insert(n)).collect();
         slots.iter().for_each(|slot| _ = arena.remove(*slot));
         assert_eq!(arena.slots.capacity(), 0);
+    }
+
+    #[test]
+    fn values_that_go_in_the_order_in_which_they_came_leave_no_memory_to_a_survivor() {
+        let mut arena = Arena::new();
+        let slots: Vec<u32> = (0..100_000).map(|n| arena.insert(n)).collect();
+        slots[1..].iter().for_each(|slot| _ = arena.remove(*slot));
+        assert!(arena.slots.capacity() <= KEPT, "{} slots kept for one value", arena.slots.capacity());
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::{AgentId, Instant, RequestId};
 /// What may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// The lease of an agent, if it was not renewed meanwhile.
+    /// The lease of a party, if it was not renewed meanwhile.
     Lease(AgentId),
-    /// The longest hold of a lock.
+    /// The longest hold of a lock, or the time of a claim, if it was not renewed meanwhile.
     Hold(RequestId),
 }
 
@@ -19,12 +19,12 @@ pub(super) enum Due {
 pub(super) struct Deadlines(BTreeSet<(Instant, Due)>);
 
 impl Deadlines {
-    pub(super) fn arm_lease(&mut self, agent: AgentId, ends: Instant) {
-        self.0.insert((ends, Due::Lease(agent)));
+    pub(super) fn arm_lease(&mut self, party: AgentId, ends: Instant) {
+        self.0.insert((ends, Due::Lease(party)));
     }
 
-    pub(super) fn disarm_lease(&mut self, agent: AgentId, armed: Instant) {
-        self.0.remove(&(armed, Due::Lease(agent)));
+    pub(super) fn disarm_lease(&mut self, party: AgentId, armed: Instant) {
+        self.0.remove(&(armed, Due::Lease(party)));
     }
 
     pub(super) fn arm_hold(&mut self, request: RequestId, expires: Option<Instant>) {
@@ -35,8 +35,8 @@ impl Deadlines {
 
     #[inline]
     pub(super) fn disarm_hold(&mut self, removed: Removed) {
-        if let Some(expires) = removed.expires {
-            self.0.remove(&(expires, Due::Hold(removed.request)));
+        if let Some(armed) = removed.armed {
+            self.0.remove(&(armed, Due::Hold(removed.request)));
         }
     }
 

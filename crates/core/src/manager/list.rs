@@ -65,6 +65,10 @@ impl List {
         self.head == NONE
     }
 
+    pub(super) fn is_only(self, slot: u32) -> bool {
+        self.head == slot && self.tail == slot
+    }
+
     #[inline]
     pub(super) fn push_back<B: By>(&mut self, entries: &mut Arena<Entry>, slot: u32) {
         *B::link_mut(&mut entries[slot]) = Link { prev: self.tail, next: NONE };

@@ -3,21 +3,28 @@
 mod agents;
 mod algorithms;
 mod arena;
+mod claims;
 mod deadlines;
 mod list;
+mod offline;
+mod owners;
+mod recovery;
+mod restore;
 mod table;
+mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 
 use arena::KEPT;
+use claims::Assignment;
 use deadlines::Deadlines;
-use list::ByName;
-use table::{Entry, Table};
+use recovery::Recovery;
+pub use restore::RestoreError;
+use table::Table;
+pub use views::Standing;
 
-use crate::{
-    AgentId, Command, Effect, FencingToken, Holder, Instant, Limits, Outcome, RequestId, Snapshot, State,
-};
+use crate::{Change, Command, Effect, FencingToken, Instant, Limits, NameBuf, Outcome, Refusal};
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
@@ -26,31 +33,28 @@ use crate::{
 /// # Invariants
 ///
 /// 1. The held set of a name is empty, or one exclusive lock, or shared locks only (`algorithms::is_grantable` is the only way in).
-/// 2. After every command the head of each queue is not grantable, unless the manager is closed.
+/// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers.
 /// 3. A name is in the index exactly if something of it is held or queued.
-/// 4. Every entry is in the list of its party, and in exactly one of the queue and the held set of its name.
-/// 5. Tokens strictly grow in the order of the grants.
+/// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held set of its name.
+/// 5. Tokens strictly grow in the order of the grants, and are never above the mark that was reserved last.
+/// 6. Whatever of owners, offline locks, claims and assignments changes is told as a [`Change`], before what rests on it.
 #[derive(Debug)]
 pub struct LockManager<S> {
     table: Table<S>,
     deadlines: Deadlines,
     effects: VecDeque<Effect>,
     limits: Limits,
+    /// The last number that was given: to a grant or to an owner.
     last_token: u64,
+    /// The mark up to which numbers may be given.
+    reserved: u64,
     closed: bool,
+    /// Neither closed nor recovering: what is free is granted.
+    grants: bool,
+    recovery: Option<Box<Recovery>>,
+    assignments: BTreeMap<NameBuf, Assignment>,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
-}
-
-/// Where a request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// In its queue.
-    Pending,
-    /// Granted, and held still.
-    Held(FencingToken),
-    /// Refused, aborted, released, lost, or of an agent that has ended.
-    Ended,
 }
 
 impl<S: BuildHasher> LockManager<S> {
@@ -67,12 +71,16 @@ impl<S: BuildHasher> LockManager<S> {
             effects: VecDeque::new(),
             limits,
             last_token: 0,
+            reserved: 0,
             closed: false,
+            grants: true,
+            recovery: None,
+            assignments: BTreeMap::new(),
             touched: Vec::new(),
         }
     }
 
-    /// From now on gives only tokens above `mark`: for a bucket that existed before.
+    /// From now on gives only tokens above `mark`, up to which they count as reserved: for a bucket that existed before.
     ///
     /// # Panics
     ///
@@ -80,6 +88,7 @@ impl<S: BuildHasher> LockManager<S> {
     pub fn continue_tokens_above(&mut self, mark: u64) {
         assert!(mark < FencingToken::LIMIT - 1, "no token is left above {mark}");
         self.last_token = self.last_token.max(mark);
+        self.reserved = self.reserved.max(mark);
     }
 
     /// Carries out a command, wholly, and tells its outcome. What it meant for others waits in
@@ -102,11 +111,42 @@ impl<S: BuildHasher> LockManager<S> {
                 Outcome::Ended { alive: self.terminate_remaining_locks_and_requests(now, agent) }
             }
             Command::Snapshot => Outcome::Snapshot(self.snapshot_the_lock_state()),
+            command => self.handle_rarer(now, command).unwrap_or_else(Outcome::Refused),
+        }
+    }
+
+    /// Apart, so that the commands of web locks stay small where they are inlined.
+    #[inline(never)]
+    fn handle_rarer(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
+        Ok(match command {
+            Command::OpenOwner(owner) => Outcome::OwnerOpened(self.open_owner(now, &owner)?),
+            Command::Touch { owner } => Outcome::Renewed { alive: self.touch_owner(now, owner) },
+            Command::EndOwner { owner } => Outcome::Ended { alive: self.end_owner(now, owner) },
+            Command::Lock(locks) => Outcome::Locked(self.lock(now, &locks)?),
+            Command::Unlock { owner, locks } => Outcome::Unlocked { count: self.unlock(now, owner, locks) },
+            Command::Undo { owner, locks } => Outcome::Undone { count: self.undo(now, owner, locks) },
+            Command::Claim(claim) => Outcome::Claimed(self.claim(now, &claim)?),
+            Command::RenewClaim { name, token } => {
+                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token)? }
+            }
+            Command::ReleaseClaim { name, token } => self.release_claim(now, name, token)?,
+            Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),
+            Command::Unassign { name, token } => Outcome::Unassigned { was: self.unassign(now, name, token) },
+            Command::Reclaim(reclaim) => Outcome::Granted(self.reclaim(now, &reclaim)?),
+            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery(now) },
             Command::Close => {
                 self.closed = true;
+                self.grants = false;
                 Outcome::Closed
             }
-        }
+            Command::Request(_)
+            | Command::Release { .. }
+            | Command::Abort { .. }
+            | Command::Renew { .. }
+            | Command::Join(_)
+            | Command::End { .. }
+            | Command::Snapshot => unreachable!("these are carried out by `handle`"),
+        })
     }
 
     /// The next effect, oldest first. Take all of them after each [`handle`](Self::handle) and
@@ -122,97 +162,58 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.next()
+        let recovery = self.recovery.as_ref().map(|recovery| recovery.until);
+        self.deadlines.next().into_iter().chain(recovery).min()
     }
 
-    /// Ends the agents and locks whose time has come: whatever ends at or before `now`.
+    /// Ends the agents, locks, owners and claims whose time has come, and the recovery: whatever ends at or before `now`.
     ///
-    /// First all of them end, in the order of their deadlines, then the queues of the names they leave are processed.
+    /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the recovery; then
+    /// the queues of the names they leave are processed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(due) = self.deadlines.pop_due(now) {
-            self.expire(due);
+            self.expire(now, due);
+        }
+        if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= now) {
+            self.end_recovery(now);
         }
         self.process_touched(now);
     }
 
-    /// Where the request stands.
+    /// The number for the next grant or owner.
+    ///
+    /// Numbers are reserved a block at a time, while half a block is left, so that nobody has to wait for it.
     #[inline]
-    pub fn standing(&self, request: RequestId) -> Standing {
-        match self.table.entry(request).map(|entry| entry.token) {
-            None => Standing::Ended,
-            Some(None) => Standing::Pending,
-            Some(Some(held)) => Standing::Held(held.token()),
+    fn next_number(&mut self) -> u64 {
+        self.last_token += 1;
+        if self.reserved.saturating_sub(self.last_token) < BLOCK / 2 {
+            self.reserve_numbers();
         }
-    }
-
-    /// The requests and locks of the agent, oldest request first; none if it has ended.
-    pub fn requests_of(&self, agent: AgentId) -> impl Iterator<Item = RequestId> + '_ {
-        self.table.requests_of(agent)
-    }
-
-    /// The number of the last token given, 0 if none was.
-    pub fn last_token(&self) -> u64 {
         self.last_token
     }
 
-    /// Whether the agent lives.
-    pub fn is_alive(&self, agent: AgentId) -> bool {
-        self.table.parties.get(agent.slot).is_some_and(|party| party.serial == agent.serial)
-    }
-
-    /// How many requests and locks there are.
-    pub fn len(&self) -> usize {
-        self.table.entries.len()
-    }
-
-    /// Whether nothing is held and nothing pending.
-    pub fn is_empty(&self) -> bool {
-        self.table.entries.is_empty()
-    }
-
-    /// How many names have something held or queued.
-    pub fn names(&self) -> usize {
-        self.table.names.len()
-    }
-
-    /// <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
-    fn snapshot_the_lock_state(&self) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        for name in self.table.names.values() {
-            for (place, slot) in (1..).zip(name.queue.iter::<ByName>(&self.table.entries)) {
-                snapshot.pending.push(self.describe(slot, State::Pending { place }));
-            }
-            for slot in name.held.iter::<ByName>(&self.table.entries) {
-                let held = self.table.entries[slot].token.expect("what is in the held set was granted");
-                snapshot.held.push(self.describe(slot, State::Held(held.token())));
-            }
-        }
-        snapshot
-    }
-
-    fn describe(&self, slot: u32, state: State) -> crate::Entry {
-        let entry = &self.table.entries[slot];
-        let holder = self.holder(entry);
-        crate::Entry {
-            name: self.table.names[entry.name].name.clone(),
-            mode: entry.mode,
-            agent: self.table.agent_of(entry),
-            client_id: holder.client_id,
-            state,
-            since: entry.since,
-            expires: holder.expires,
-            metadata: holder.metadata,
+    #[cold]
+    fn reserve_numbers(&mut self) {
+        let up_to = (self.last_token + BLOCK).min(FencingToken::LIMIT - 1);
+        if up_to > self.reserved {
+            self.reserved = up_to;
+            self.change(Change::TokensReserved { up_to });
         }
     }
 
-    fn holder(&self, entry: &Entry) -> Holder {
-        let extras = self.table.extras_of(entry);
-        Holder {
-            client_id: self.table.parties[entry.tenure.party()].client_id.to_string(),
-            mode: entry.mode,
-            since: entry.since,
-            expires: extras.and_then(|extras| extras.expires),
-            metadata: extras.and_then(|extras| extras.metadata.as_deref().map(str::to_owned)),
+    fn change(&mut self, change: Change) {
+        self.effects.push_back(Effect::Change(Box::new(change)));
+    }
+
+    /// What asks without waiting, and for longer than a moment, is refused while the manager does not grant.
+    fn check_open(&self) -> Result<(), Refusal> {
+        match &self.recovery {
+            _ if self.closed => Err(Refusal::Closed),
+            Some(recovery) => Err(Refusal::Recovering { until: recovery.until }),
+            None => Ok(()),
         }
     }
 }
+
+/// How many numbers are reserved at a time.
+const BLOCK: u64 = 1 << 20;

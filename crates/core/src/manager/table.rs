@@ -3,6 +3,7 @@
 //! ```text
 //!   index: hash ─▶ NameSlot ──held──▶ Entry ⇄ Entry           Entry.name ─▶ NameSlot
 //!                      └─────queue──▶ Entry ⇄ Entry ⇄ …       Entry.tenure ─▶ Party ──all──▶ Entry ⇄ …
+//!   owned: (party, name) ─▶ Entry                                         or Claim
 //! ```
 //!
 //! An entry is a lock request from its arrival on, and the lock after its grant: a grant only moves it from one list to another.
@@ -11,22 +12,27 @@ use std::hash::BuildHasher;
 
 use super::arena::{Arena, KEPT};
 use super::list::{ByName, ByParty, Link, List, NONE};
-use crate::{AgentId, FencingToken, Instant, Limits, Mode, Name, NameBuf, RequestId};
+use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, Seal};
 use hashbrown::HashTable;
+use std::collections::BTreeMap;
 
-/// What ends a hold.
+/// What ends a hold, unless its holder gives it back or it is stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tenure {
-    /// The end of the agent in this slot (or of its task, by release).
+    /// The end of the agent in this slot of `parties`.
     Agent(u32),
+    /// The end of the owner in this slot of `parties`.
+    Owner(u32),
+    /// The time of the claim in this slot of `claims`.
+    Ttl(u32),
 }
 
-impl Tenure {
-    pub(super) fn party(self) -> u32 {
-        match self {
-            Self::Agent(slot) => slot,
-        }
-    }
+/// A [`Tenure`] without its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Agent,
+    Owner,
+    Ttl,
 }
 
 /// A lock request, or the lock that it became.
@@ -39,10 +45,31 @@ pub(super) struct Entry {
     pub(super) by_name: Link,
     pub(super) by_party: Link,
     pub(super) name: u32,
-    pub(super) tenure: Tenure,
+    /// The slot of its tenure, which in one piece would take four bytes more.
+    whose: u32,
     /// Its slot in `extras`, or `NONE`.
     pub(super) extras: u32,
     pub(super) mode: Mode,
+    kind: Kind,
+    /// Waits only because the manager recovers.
+    pub(super) if_available: bool,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn tenure(&self) -> Tenure {
+        match self.kind {
+            Kind::Agent => Tenure::Agent(self.whose),
+            Kind::Owner => Tenure::Owner(self.whose),
+            Kind::Ttl => Tenure::Ttl(self.whose),
+        }
+    }
+
+    /// The token of what is held.
+    #[inline]
+    pub(super) fn held_token(&self) -> FencingToken {
+        self.token.expect("what is in a held set was granted").token()
+    }
 }
 
 /// The token of a held lock, in a form whose `Option` takes no more room.
@@ -59,7 +86,7 @@ impl Held {
     }
 }
 
-/// What few requests have.
+/// What few entries have.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     pub(super) metadata: Option<Box<str>>,
@@ -77,18 +104,38 @@ pub(super) struct NameSlot {
     pub(super) queued: u32,
 }
 
-/// An agent.
+/// An agent or an owner.
 #[derive(Debug)]
 pub(super) struct Party {
     pub(super) serial: u64,
-    pub(super) client_id: Box<str>,
-    /// Every request and lock of it, oldest request first.
+    pub(super) label: Box<str>,
+    /// Every request and lock of it, oldest first.
     pub(super) all: List,
     pub(super) count: u32,
     pub(super) lease: Option<Lease>,
+    /// What an owner has beyond that; `None`: it is an agent.
+    pub(super) owner: Option<Box<Owner>>,
 }
 
-/// The lease of a party. Renewing moves `ends` alone; the armed deadline catches up when it fires.
+/// What only owners have.
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) id: OwnerId,
+    pub(super) metadata: Option<Box<str>>,
+    pub(super) since: Instant,
+    pub(super) ends: Option<Instant>,
+    pub(super) seal: Seal,
+}
+
+/// What only claims have.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) claimant: Box<str>,
+    pub(super) seal: Seal,
+    pub(super) lease: Lease,
+}
+
+/// The lease of a party or a claim. Renewing moves `ends` alone, never back; the armed deadline catches up when it fires.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     pub(super) length_ms: u64,
@@ -105,6 +152,10 @@ pub(super) struct Table<S> {
     pub(super) entries: Arena<Entry>,
     pub(super) extras: Arena<Extras>,
     pub(super) parties: Arena<Party>,
+    pub(super) claims: Arena<Claim>,
+    pub(super) owners: BTreeMap<OwnerId, u32>,
+    /// The offline locks, found by owner and name.
+    owned: HashTable<u32>,
     last_serial: u64,
 }
 
@@ -117,25 +168,40 @@ impl<S: BuildHasher> Table<S> {
             entries: Arena::new(),
             extras: Arena::new(),
             parties: Arena::new(),
+            claims: Arena::new(),
+            owners: BTreeMap::new(),
+            owned: HashTable::new(),
             last_serial: 0,
         }
     }
 
     /// "Get the lock request queue": finds the name, or makes it; `None` if there are `limit` names already.
     #[inline]
-    pub(super) fn name_slot(&mut self, name: Name<'_>, limits: &Limits) -> Option<u32> {
+    pub(super) fn name_slot(&mut self, name: Name<'_>, limit: u32) -> Option<u32> {
         let hash = self.hasher.hash_one(name.as_wtf8());
         let names = &mut self.names;
         if let Some(&slot) = self.index.find(hash, |&slot| names[slot].name.as_name() == name) {
             return Some(slot);
         }
-        if names.len() >= limits.names as usize {
+        if names.len() >= limit as usize {
             return None;
         }
         let name = name.to_buf();
         let slot = names.insert(NameSlot { name, hash, held: List::EMPTY, queue: List::EMPTY, queued: 0 });
         self.index.insert_unique(hash, slot, |&slot| names[slot].hash);
         Some(slot)
+    }
+
+    /// The name, if something of it is held or queued.
+    pub(super) fn find_name(&self, name: Name<'_>) -> Option<u32> {
+        let hash = self.hasher.hash_one(name.as_wtf8());
+        self.index.find(hash, |&slot| self.names[slot].name.as_name() == name).copied()
+    }
+
+    /// "Has lock": the offline lock of that owner on that name.
+    pub(super) fn own_lock(&self, party: u32, name: u32) -> Option<u32> {
+        let is_it = |&slot: &u32| is_owned(&self.entries[slot], party, name);
+        self.owned.find(self.hasher.hash_one((party, name)), is_it).copied()
     }
 
     /// Forgets a name of which nothing is held and nothing queued.
@@ -161,7 +227,7 @@ impl<S: BuildHasher> Table<S> {
         self.index.shrink_to(self.index.len() * 2, |&slot| names[slot].hash);
     }
 
-    /// A new entry of that party, in no list of its name yet.
+    /// A new entry of that tenure, in no list of its name yet.
     #[inline]
     pub(super) fn add_entry(
         &mut self,
@@ -175,24 +241,82 @@ impl<S: BuildHasher> Table<S> {
         let serial = self.last_serial;
         let extras = extras.map_or(NONE, |extras| self.extras.insert(extras));
         let (by_name, by_party) = (Link::ALONE, Link::ALONE);
-        let entry = Entry { serial, token: None, since: now, by_name, by_party, name, tenure, extras, mode };
-        let slot = self.entries.insert(entry);
-        let party = &mut self.parties[tenure.party()];
-        party.all.push_back::<ByParty>(&mut self.entries, slot);
-        party.count += 1;
+        let (kind, whose) = match tenure {
+            Tenure::Agent(party) => (Kind::Agent, party),
+            Tenure::Owner(party) => (Kind::Owner, party),
+            Tenure::Ttl(claim) => (Kind::Ttl, claim),
+        };
+        let slot = self.entries.insert(Entry {
+            serial,
+            token: None,
+            since: now,
+            by_name,
+            by_party,
+            name,
+            whose,
+            extras,
+            mode,
+            kind,
+            if_available: false,
+        });
+        if kind != Kind::Ttl {
+            let party = &mut self.parties[whose];
+            party.all.push_back::<ByParty>(&mut self.entries, slot);
+            party.count += 1;
+        }
+        if kind == Kind::Owner {
+            self.add_owned(slot);
+        }
         RequestId { slot, serial }
+    }
+
+    #[cold]
+    fn add_owned(&mut self, slot: u32) {
+        let Self { entries, hasher, owned, .. } = self;
+        let hash = |slot: u32| hasher.hash_one((entries[slot].whose, entries[slot].name));
+        owned.insert_unique(hash(slot), slot, |&slot| hash(slot));
+    }
+
+    #[cold]
+    fn remove_owned(&mut self, slot: u32) {
+        let Self { entries, hasher, owned, .. } = self;
+        let hash = |slot: u32| hasher.hash_one((entries[slot].whose, entries[slot].name));
+        if let Ok(found) = owned.find_entry(hash(slot), |&other| other == slot) {
+            found.remove();
+        }
+        if owned.len() * 8 < owned.capacity() && owned.capacity() > KEPT {
+            owned.shrink_to(owned.len() * 2, |&slot| hash(slot));
+        }
     }
 
     /// Takes the entry out of every list and forgets it; its name stays for the caller to process or forget.
     #[inline]
     pub(super) fn remove_entry(&mut self, slot: u32) -> Removed {
         let entry = &self.entries[slot];
-        let (name, tenure, token) = (entry.name, entry.tenure, entry.token);
+        let (name, kind, whose, token) = (entry.name, entry.kind, entry.whose, entry.token);
         self.leave_name(name, slot, token.is_some());
-        let party = &mut self.parties[tenure.party()];
+        match kind {
+            Kind::Agent => self.leave_party(whose, slot),
+            Kind::Owner => {
+                self.leave_party(whose, slot);
+                self.remove_owned(slot);
+            }
+            Kind::Ttl => return self.drop_claim(slot, whose),
+        }
+        self.drop_entry(slot)
+    }
+
+    #[inline]
+    fn leave_party(&mut self, party: u32, slot: u32) {
+        let party = &mut self.parties[party];
         party.all.remove::<ByParty>(&mut self.entries, slot);
         party.count -= 1;
-        self.drop_entry(slot)
+    }
+
+    #[cold]
+    fn drop_claim(&mut self, slot: u32, claim: u32) -> Removed {
+        let armed = Some(self.claims.remove(claim).lease.armed);
+        Removed { armed, ..self.drop_entry(slot) }
     }
 
     fn leave_name(&mut self, name: u32, slot: u32, held: bool) {
@@ -205,34 +329,51 @@ impl<S: BuildHasher> Table<S> {
         }
     }
 
+    #[inline]
     fn drop_entry(&mut self, slot: u32) -> Removed {
         let entry = self.entries.remove(slot);
-        let mut expires = None;
+        let mut armed = None;
         if entry.extras != NONE {
-            expires = self.extras.remove(entry.extras).expires;
+            armed = self.extras.remove(entry.extras).expires;
         }
-        Removed { request: RequestId { slot, serial: entry.serial }, name: entry.name, expires }
+        Removed { request: RequestId { slot, serial: entry.serial }, name: entry.name, armed }
     }
 
     /// Removes a party and all its entries, oldest first.
     pub(super) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> Party {
         let party = self.parties.remove(slot);
+        if let Some(owner) = &party.owner {
+            self.owners.remove(&owner.id);
+        }
         let mut next = party.all.head;
         while next != NONE {
             let entry = &self.entries[next];
             let (after, name, held) = (entry.by_party.next, entry.name, entry.token.is_some());
             self.leave_name(name, next, held);
+            if party.owner.is_some() {
+                self.remove_owned(next);
+            }
             removed(self.drop_entry(next));
             next = after;
         }
         party
     }
 
-    pub(super) fn add_party(&mut self, client_id: &str) -> AgentId {
+    /// A new party without a lease. Owners are named as agents are, here inside, besides by their numbers.
+    pub(super) fn add_party(&mut self, label: &str, owner: Option<Box<Owner>>) -> AgentId {
         self.last_serial += 1;
         let serial = self.last_serial;
-        let party = Party { serial, client_id: client_id.into(), all: List::EMPTY, count: 0, lease: None };
-        AgentId { slot: self.parties.insert(party), serial }
+        let owner_id = owner.as_ref().map(|owner| owner.id);
+        let party = Party { serial, label: label.into(), all: List::EMPTY, count: 0, lease: None, owner };
+        let slot = self.parties.insert(party);
+        if let Some(owner) = owner_id {
+            self.owners.insert(owner, slot);
+        }
+        AgentId { slot, serial }
+    }
+
+    pub(super) fn agents(&self) -> usize {
+        self.parties.len() - self.owners.len()
     }
 
     /// The party, unless it has ended.
@@ -253,9 +394,25 @@ impl<S: BuildHasher> Table<S> {
         all.iter::<ByParty>(&self.entries).map(|slot| RequestId { slot, serial: self.entries[slot].serial })
     }
 
-    pub(super) fn agent_of(&self, entry: &Entry) -> AgentId {
-        let slot = entry.tenure.party();
+    /// The party with its serial number.
+    #[inline]
+    pub(super) fn party_id(&self, slot: u32) -> AgentId {
         AgentId { slot, serial: self.parties[slot].serial }
+    }
+
+    /// What only an owner has. The party in that slot must be one.
+    pub(super) fn owner(&self, party: u32) -> &Owner {
+        self.parties[party].owner.as_ref().expect("offline locks are of owners alone")
+    }
+
+    pub(super) fn set_metadata(&mut self, slot: u32, metadata: &str) {
+        let metadata = Some(metadata.into());
+        let entry = &mut self.entries[slot];
+        if entry.extras == NONE {
+            entry.extras = self.extras.insert(Extras { metadata, ..Extras::default() });
+        } else {
+            self.extras[entry.extras].metadata = metadata;
+        }
     }
 
     pub(super) fn extras_of(&self, entry: &Entry) -> Option<&Extras> {
@@ -268,7 +425,12 @@ impl<S: BuildHasher> Table<S> {
 pub(super) struct Removed {
     pub(super) request: RequestId,
     pub(super) name: u32,
-    pub(super) expires: Option<Instant>,
+    /// When its deadline is armed for, if it has one.
+    pub(super) armed: Option<Instant>,
+}
+
+fn is_owned(entry: &Entry, party: u32, name: u32) -> bool {
+    entry.kind == Kind::Owner && entry.whose == party && entry.name == name
 }
 
 #[cfg(test)]

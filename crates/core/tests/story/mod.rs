@@ -14,12 +14,27 @@
 //! after 10s / at 12s                         time passes; the manager is not told
 //! timeout / wakes                            it is told; when it wants to be told next
 //! snapshot / counts / close
+//!
+//! O opens as "Ann" ttl 20s max 8h metadata "m"        an owner; without `ttl` 10 minutes
+//! O touches / O ends / owner O / owners / locks of O
+//! O locks a and b shared metadata "m"
+//! O unlocks a token 3 and b / O unlocks all but a
+//! O undoes a token 3 fresh and b token 4 upgraded
+//! claim a for "Ann" ttl 10s metadata "m"
+//! renew a token 3 / give back a token 3 / finalize a token 3 / unassign a token 3
+//! claim of a / assignment of a / assignments
+//!
+//! recover until 10s / recovery ends / recovering
+//! A reclaims a shared token 3 as a1
+//! restart                                    a new manager, without agents, from the changes that the old one told
+//! show reservations                          from here on, also those of tokens; tells the present mark
 //! ```
 //!
-//! Outcomes come first, then the effects, as `-> whom: what`. Names are words or JSON strings, so that `"\ud800"` can be
-//! written. Snapshots are sorted by name; where the specification promises no order, by token.
+//! Outcomes come first, then the effects, as `-> whom: what`, and the changes, as `=> what`. Names are words or JSON
+//! strings, so that `"\ud800"` can be written. Snapshots are sorted by name; where the specification promises no order, by token.
 
 mod parse;
+mod text;
 mod world;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! From text to commands.
 
-use lockhouse_core::{Acquire, Limits, Mode};
+use lockhouse_core::{Acquire, Acquired, Limits, Mode};
 
 pub(super) enum Line {
     Remark,
@@ -27,12 +27,37 @@ pub(super) enum Command {
     Snapshot,
     Counts,
     Close,
+    Open { owner: String, label: String, ttl_ms: u64, max_ms: Option<u64>, metadata: Option<String> },
+    Touch(String),
+    Owner(String),
+    Owners,
+    LocksOf(String),
+    Lock { owner: String, locks: Vec<(Units, Mode)>, metadata: Option<String> },
+    Unlock { owner: String, locks: Vec<(Units, Option<u64>)> },
+    UnlockAllBut { owner: String, spared: Vec<Units> },
+    Undo { owner: String, locks: Vec<(Units, u64, Acquired)> },
+    Claim { name: Units, claimant: String, ttl_ms: u64, metadata: Option<String> },
+    RenewClaim(Units, Option<u64>),
+    ReleaseClaim(Units, Option<u64>),
+    Finalize(Units, Option<u64>),
+    Unassign(Units, Option<u64>),
+    ClaimOf(Units),
+    AssignmentOf(Units),
+    Assignments,
+    Recover(u64),
+    EndRecovery,
+    Recovering,
+    Reclaim { ask: Ask, token: u64 },
+    Restart,
+    ShowReservations,
 }
+
+/// A name, in 16-bit units.
+pub(super) type Units = Vec<u16>;
 
 pub(super) struct Ask {
     pub(super) agent: String,
-    /// In 16-bit units.
-    pub(super) name: Vec<u16>,
+    pub(super) name: Units,
     pub(super) acquire: Acquire,
     pub(super) metadata: Option<String>,
     pub(super) max_hold_ms: Option<u64>,
@@ -64,6 +89,33 @@ pub(super) fn line(text: &str) -> Parsed<Line> {
         ["snapshot"] => Command::Snapshot,
         ["counts"] => Command::Counts,
         ["close"] => Command::Close,
+        ["owner", owner] => Command::Owner(owner.to_owned()),
+        ["owners"] => Command::Owners,
+        ["locks", "of", owner] => Command::LocksOf(owner.to_owned()),
+        ["claim", "of", _] => Command::ClaimOf(words[2].units.clone()),
+        ["claim", _, "for", ..] => claim(words[1].units.clone(), &plain[3..])?,
+        ["renew", _, ..] => Command::RenewClaim(words[1].units.clone(), token(&plain[2..])?),
+        ["give", "back", _, ..] => Command::ReleaseClaim(words[2].units.clone(), token(&plain[3..])?),
+        ["finalize", _, ..] => Command::Finalize(words[1].units.clone(), token(&plain[2..])?),
+        ["unassign", _, ..] => Command::Unassign(words[1].units.clone(), token(&plain[2..])?),
+        ["assignment", "of", _] => Command::AssignmentOf(words[2].units.clone()),
+        ["assignments"] => Command::Assignments,
+        ["recover", "until", time] => Command::Recover(milliseconds(time)?),
+        ["recovery", "ends"] => Command::EndRecovery,
+        ["recovering"] => Command::Recovering,
+        ["restart"] => Command::Restart,
+        ["show", "reservations"] => Command::ShowReservations,
+        [owner, "opens", ..] => open(owner, &plain[2..])?,
+        [owner, "touches"] => Command::Touch(owner.to_owned()),
+        [owner, "locks", ..] => lock(owner, &words[2..])?,
+        [owner, "unlocks", "all"] => Command::UnlockAllBut { owner: owner.to_owned(), spared: vec![] },
+        [owner, "unlocks", "all", "but", ..] => {
+            let spared = list(&words[4..]).iter().map(|item| item[0].units.clone()).collect();
+            Command::UnlockAllBut { owner: owner.to_owned(), spared }
+        }
+        [owner, "unlocks", ..] => unlock(owner, &words[2..])?,
+        [owner, "undoes", ..] => undo(owner, &words[2..])?,
+        [agent, "reclaims", _, ..] => reclaim(agent, &words[2..])?,
         [agent, "renews"] => Command::Renew(agent.to_owned()),
         [agent, "ends"] => Command::End(agent.to_owned()),
         [agent, "joins", ..] => join(agent, &plain[2..])?,
@@ -114,6 +166,102 @@ fn ask(agent: &str, name: Vec<u16>, options: &[&str]) -> Parsed<Ask> {
     Ok(Ask { agent: agent.to_owned(), name, acquire, metadata, max_hold_ms, label })
 }
 
+fn open(owner: &str, options: &[&str]) -> Parsed<Command> {
+    let (mut label, mut ttl_ms, mut max_ms, mut metadata) = (owner.to_owned(), 600_000, None, None);
+    let mut rest = options;
+    while let [option, value, tail @ ..] = rest {
+        match *option {
+            "as" => label = (*value).to_owned(),
+            "ttl" => ttl_ms = milliseconds(value)?,
+            "max" => max_ms = Some(milliseconds(value)?),
+            "metadata" => metadata = Some((*value).to_owned()),
+            other => return Err(format!("no option {other:?}")),
+        }
+        rest = tail;
+    }
+    nothing_left(rest)?;
+    Ok(Command::Open { owner: owner.to_owned(), label, ttl_ms, max_ms, metadata })
+}
+
+fn lock(owner: &str, words: &[Word]) -> Parsed<Command> {
+    let (words, metadata) = match words {
+        [words @ .., option, text] if option.text == "metadata" => (words, Some(text.text.clone())),
+        words => (words, None),
+    };
+    let mut locks = Vec::new();
+    for item in list(words) {
+        let options: Vec<&str> = item[1..].iter().map(|word| word.text.as_str()).collect();
+        let mode = match options[..] {
+            [] | ["exclusive"] => Mode::Exclusive,
+            ["shared"] => Mode::Shared,
+            _ => return Err(format!("no mode {options:?}")),
+        };
+        locks.push((item[0].units.clone(), mode));
+    }
+    Ok(Command::Lock { owner: owner.to_owned(), locks, metadata })
+}
+
+fn unlock(owner: &str, words: &[Word]) -> Parsed<Command> {
+    let one = |item: &[Word]| {
+        let options: Vec<&str> = item[1..].iter().map(|word| word.text.as_str()).collect();
+        Ok((item[0].units.clone(), token(&options)?))
+    };
+    let locks = list(words).into_iter().map(one).collect::<Parsed<_>>()?;
+    Ok(Command::Unlock { owner: owner.to_owned(), locks })
+}
+
+fn undo(owner: &str, words: &[Word]) -> Parsed<Command> {
+    let one = |item: &[Word]| {
+        let (how, rest) = item.split_last().ok_or("undo what?")?;
+        let how = match how.text.as_str() {
+            "fresh" => Acquired::Fresh,
+            "upgraded" => Acquired::Upgraded,
+            "held" => Acquired::AlreadyHeld,
+            other => return Err(format!("{other:?} is neither fresh, upgraded nor held")),
+        };
+        let options: Vec<&str> = rest[1..].iter().map(|word| word.text.as_str()).collect();
+        Ok((rest[0].units.clone(), token(&options)?.ok_or("say `token N`")?, how))
+    };
+    let locks = list(words).into_iter().map(one).collect::<Parsed<_>>()?;
+    Ok(Command::Undo { owner: owner.to_owned(), locks })
+}
+
+fn claim(name: Units, options: &[&str]) -> Parsed<Command> {
+    let (claimant, mut rest) = options.split_first().ok_or("for whom?")?;
+    let (mut ttl_ms, mut metadata) = (10_000, None);
+    while let [option, value, tail @ ..] = rest {
+        match *option {
+            "ttl" => ttl_ms = milliseconds(value)?,
+            "metadata" => metadata = Some((*value).to_owned()),
+            other => return Err(format!("no option {other:?}")),
+        }
+        rest = tail;
+    }
+    nothing_left(rest)?;
+    Ok(Command::Claim { name, claimant: (*claimant).to_owned(), ttl_ms, metadata })
+}
+
+fn reclaim(agent: &str, words: &[Word]) -> Parsed<Command> {
+    let plain: Vec<&str> = words[1..].iter().map(|word| word.text.as_str()).collect();
+    let at = plain.iter().position(|word| *word == "token").ok_or("say `token N`")?;
+    let number = token(plain.get(at..at + 2).unwrap_or_default())?.ok_or("say `token N`")?;
+    let options: Vec<&str> = [&plain[..at], &plain[at + 2..]].concat();
+    Ok(Command::Reclaim { ask: ask(agent, words[0].units.clone(), &options)?, token: number })
+}
+
+/// What stands between the words `and`.
+fn list(words: &[Word]) -> Vec<&[Word]> {
+    words.split(|word| word.text == "and").filter(|item| !item.is_empty()).collect()
+}
+
+fn token(options: &[&str]) -> Parsed<Option<u64>> {
+    match options {
+        [] => Ok(None),
+        ["token", number] => number.parse().map(Some).map_err(|_| format!("{number:?} is no number")),
+        other => Err(format!("what is {other:?}?")),
+    }
+}
+
 fn limits(settings: &[&str]) -> Parsed<Limits> {
     let mut limits = Limits::DEFAULT;
     for setting in settings {
@@ -125,6 +273,13 @@ fn limits(settings: &[&str]) -> Parsed<Limits> {
             "names" => limits.names = number,
             "agents" => limits.agents = number,
             "metadata_bytes" => limits.metadata_bytes = number as usize,
+            "owners" => limits.owners = number,
+            "locks_per_owner" => limits.locks_per_owner = number,
+            "locks_per_command" => limits.locks_per_command = number as usize,
+            "label_bytes" => limits.label_bytes = number as usize,
+            "least_ttl_ms" => limits.ttl_ms.0 = u64::from(number),
+            "most_ttl_ms" => limits.ttl_ms.1 = u64::from(number),
+            "assignments" => limits.assignments = number,
             other => return Err(format!("no limit {other:?}")),
         }
     }
@@ -132,11 +287,9 @@ fn limits(settings: &[&str]) -> Parsed<Limits> {
 }
 
 fn milliseconds(time: &str) -> Parsed<u64> {
-    let (number, unit) = match (time.strip_suffix("ms"), time.strip_suffix('s')) {
-        (Some(number), _) => (number, 1),
-        (None, Some(number)) => (number, 1000),
-        _ => return Err(format!("{time:?} is neither `5s` nor `5ms`")),
-    };
+    let units = [("ms", 1), ("s", 1_000), ("h", 3_600_000)];
+    let found = units.iter().find_map(|(unit, ms)| Some((time.strip_suffix(unit)?, *ms)));
+    let (number, unit) = found.ok_or_else(|| format!("{time:?} is neither `5ms`, `5s` nor `5h`"))?;
     number
         .parse::<u64>()
         .map(|number| number.saturating_mul(unit))

@@ -4,17 +4,24 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, Command, Effect, EndReason, Entry, Holder, Instant, Limits, LockManager, LossReason, Mode,
-    NameBuf, NewAgent, NewRequest, Outcome, Refusal, RequestId, Snapshot, Standing, State,
+    AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name, NameBuf,
+    NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, RequestId,
+    Seal, Standing, Unlock,
 };
 
-use super::parse::{self, Ask};
+use super::parse::{self, Ask, Units};
+use super::text;
 
 pub(super) struct World {
     manager: LockManager<FixedState>,
+    limits: Limits,
     now: Instant,
-    agents: BTreeMap<String, AgentId>,
-    requests: BTreeMap<String, RequestId>,
+    pub(super) agents: BTreeMap<String, AgentId>,
+    pub(super) requests: BTreeMap<String, RequestId>,
+    owners: BTreeMap<String, OwnerId>,
+    /// All changes that were told.
+    kept: Vec<Change>,
+    show_reservations: bool,
 }
 
 type Told = Result<Vec<String>, String>;
@@ -23,9 +30,13 @@ impl World {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             manager: LockManager::with_limits(FixedState::default(), limits),
+            limits,
             now: Instant::default(),
             agents: BTreeMap::new(),
             requests: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            kept: Vec::new(),
+            show_reservations: false,
         }
     }
 
@@ -33,7 +44,12 @@ impl World {
     pub(super) fn play(&mut self, command: &parse::Command) -> Told {
         let mut told = self.outcome(command)?;
         while let Some(effect) = self.manager.poll_effect() {
-            told.push(self.effect(effect));
+            if !is_reservation(&effect) || self.show_reservations {
+                told.push(self.effect(&effect));
+            }
+            if let Effect::Change(change) = effect {
+                self.kept.push(*change);
+            }
         }
         Ok(told)
     }
@@ -59,8 +75,11 @@ impl World {
                 let outcome = self.handle(Command::Renew { agent: self.agent(agent)? });
                 Ok(self.tell(outcome))
             }
-            parse::Command::End(agent) => {
-                let outcome = self.handle(Command::End { agent: self.agent(agent)? });
+            parse::Command::End(whom) => {
+                let outcome = match self.owners.get(whom) {
+                    Some(owner) => self.handle(Command::EndOwner { owner: *owner }),
+                    None => self.handle(Command::End { agent: self.agent(whom)? }),
+                };
                 Ok(self.tell(outcome))
             }
             parse::Command::Snapshot => {
@@ -102,12 +121,151 @@ impl World {
                 if self.manager.is_alive(self.agent(agent)?) { "alive" } else { "not alive" }.to_owned(),
             ]),
             parse::Command::Wakes => Ok(vec![
-                self.manager.next_timeout().map_or("never".to_owned(), |at| format!("at {}", time(at))),
+                self.manager.next_timeout().map_or("never".to_owned(), |at| format!("at {}", text::time(at))),
             ]),
             parse::Command::Counts => {
                 Ok(vec![format!("{} requests and locks, {} names", self.manager.len(), self.manager.names())])
             }
+            command => self.durable(command),
         }
+    }
+
+    /// The commands of offline locks, claims and recovery.
+    fn durable(&mut self, command: &parse::Command) -> Told {
+        let outcome = match command {
+            parse::Command::Open { owner, label, ttl_ms, max_ms, metadata } => {
+                let metadata = metadata.as_deref();
+                let new = NewOwner { label, metadata, ttl_ms: *ttl_ms, max_ms: *max_ms, seal: Seal(7) };
+                let outcome = self.handle(Command::OpenOwner(new));
+                if let Outcome::OwnerOpened(id) = outcome {
+                    self.owners.insert(owner.clone(), id);
+                }
+                outcome
+            }
+            parse::Command::Touch(owner) => {
+                let owner = self.owner(owner)?;
+                self.handle(Command::Touch { owner })
+            }
+            parse::Command::Lock { owner, locks, metadata } => {
+                let owner = self.owner(owner)?;
+                let names = names(locks.iter().map(|(name, _)| name))?;
+                let locks: Vec<(Name<'_>, Mode)> =
+                    names.iter().zip(locks).map(|(name, (_, mode))| (name.as_name(), *mode)).collect();
+                self.handle(Command::Lock(NewLocks { owner, locks: &locks, metadata: metadata.as_deref() }))
+            }
+            parse::Command::Unlock { owner, locks } => {
+                let owner = self.owner(owner)?;
+                let names = names(locks.iter().map(|(name, _)| name))?;
+                let locks: Vec<(Name<'_>, Option<FencingToken>)> = names
+                    .iter()
+                    .zip(locks)
+                    .map(|(name, (_, token))| (name.as_name(), fence(*token)))
+                    .collect();
+                self.handle(Command::Unlock { owner, locks: Unlock::These(&locks) })
+            }
+            parse::Command::UnlockAllBut { owner, spared } => {
+                let owner = self.owner(owner)?;
+                let names = names(spared)?;
+                let spared: Vec<Name<'_>> = names.iter().map(NameBuf::as_name).collect();
+                self.handle(Command::Unlock { owner, locks: Unlock::AllBut(&spared) })
+            }
+            parse::Command::Undo { owner, locks } => {
+                let owner = self.owner(owner)?;
+                let names = names(locks.iter().map(|(name, ..)| name))?;
+                let lock = |token: u64, how| OwnedLock {
+                    token: FencingToken::new(token),
+                    mode: Mode::Exclusive,
+                    how,
+                };
+                let locks: Vec<(Name<'_>, OwnedLock)> = names
+                    .iter()
+                    .zip(locks)
+                    .map(|(name, (_, token, how))| (name.as_name(), lock(*token, *how)))
+                    .collect();
+                self.handle(Command::Undo { owner, locks: &locks })
+            }
+            parse::Command::Claim { name, claimant, ttl_ms, metadata } => {
+                let name = named(name)?;
+                let (name, metadata) = (name.as_name(), metadata.as_deref());
+                let new = NewClaim { name, claimant, ttl_ms: *ttl_ms, seal: Seal(7), metadata };
+                self.handle(Command::Claim(new))
+            }
+            parse::Command::RenewClaim(name, token) => {
+                self.handle(Command::RenewClaim { name: named(name)?.as_name(), token: fence(*token) })
+            }
+            parse::Command::ReleaseClaim(name, token) => {
+                self.handle(Command::ReleaseClaim { name: named(name)?.as_name(), token: fence(*token) })
+            }
+            parse::Command::Finalize(name, token) => {
+                self.handle(Command::Finalize { name: named(name)?.as_name(), token: fence(*token) })
+            }
+            parse::Command::Unassign(name, token) => {
+                self.handle(Command::Unassign { name: named(name)?.as_name(), token: fence(*token) })
+            }
+            parse::Command::Reclaim { ask, token } => {
+                let name = named(&ask.name)?;
+                let outcome = self.handle(Command::Reclaim(NewReclaim {
+                    agent: self.agent(&ask.agent)?,
+                    name: name.as_name(),
+                    mode: ask.acquire.mode(),
+                    token: FencingToken::new(*token),
+                    metadata: ask.metadata.as_deref(),
+                    max_hold_ms: ask.max_hold_ms,
+                }));
+                self.remember(&ask.label, &outcome);
+                outcome
+            }
+            parse::Command::EndRecovery => self.handle(Command::EndRecovery),
+            command => return self.look(command),
+        };
+        Ok(self.tell(outcome))
+    }
+
+    /// What is no command of the manager's.
+    fn look(&mut self, command: &parse::Command) -> Told {
+        let manager = &self.manager;
+        let lines: Vec<String> = match command {
+            parse::Command::Owner(owner) => {
+                manager.owner(self.owner(owner)?).iter().map(text::owner_view).collect()
+            }
+            parse::Command::Owners => manager.owners().map(|owner| text::owner_view(&owner)).collect(),
+            parse::Command::LocksOf(owner) => {
+                manager.locks_of(self.owner(owner)?).map(|lock| text::lock_record(&lock)).collect()
+            }
+            parse::Command::ClaimOf(name) => {
+                manager.claim_of(named(name)?.as_name()).iter().map(text::claim_view).collect()
+            }
+            parse::Command::AssignmentOf(name) => {
+                manager.assignment_of(named(name)?.as_name()).iter().map(text::assignment_view).collect()
+            }
+            parse::Command::Assignments => {
+                manager.assignments().map(|view| text::assignment_view(&view)).collect()
+            }
+            parse::Command::Recovering => {
+                vec![if manager.is_recovering() { "recovering" } else { "not recovering" }.to_owned()]
+            }
+            parse::Command::Recover(until) => {
+                self.manager.begin_recovery(Instant::from_millis(*until));
+                return Ok(vec![]);
+            }
+            parse::Command::ShowReservations => {
+                self.show_reservations = true;
+                vec![format!("reserved up to {}", manager.reserved_up_to())]
+            }
+            parse::Command::Restart => return self.restart(),
+            _ => return Err("no such command".to_owned()),
+        };
+        Ok(if lines.is_empty() { vec!["none".to_owned()] } else { lines })
+    }
+
+    fn restart(&mut self) -> Told {
+        self.manager = LockManager::with_limits(FixedState::default(), self.limits);
+        self.agents.clear();
+        self.requests.clear();
+        for change in &self.kept {
+            self.manager.restore(self.now, change).map_err(|error| format!("{change:?}: {error}"))?;
+        }
+        Ok(vec![])
     }
 
     fn request(&mut self, ask: &Ask) -> Told {
@@ -122,151 +280,45 @@ impl World {
             metadata: ask.metadata.as_deref(),
             max_hold_ms: ask.max_hold_ms,
         }));
-        let id = match &outcome {
-            Outcome::Granted(grant) => Some(grant.request),
-            Outcome::Queued(id) => Some(*id),
-            _ => None,
-        };
-        if let Some(id) = id {
-            self.requests.insert(ask.label.clone(), id);
-        }
+        self.remember(&ask.label, &outcome);
         Ok(self.tell(outcome))
+    }
+
+    fn remember(&mut self, label: &str, outcome: &Outcome) {
+        if let Outcome::Granted(lockhouse_core::Grant { request, .. }) | Outcome::Queued(request) = outcome {
+            self.requests.insert(label.to_owned(), *request);
+        }
     }
 
     fn handle(&mut self, command: Command<'_>) -> Outcome {
         self.manager.handle(self.now, command)
     }
 
-    fn tell(&self, outcome: Outcome) -> Vec<String> {
-        let line = match outcome {
-            Outcome::Joined(_) => "joined".to_owned(),
-            Outcome::Granted(grant) => format!("granted, token {}", grant.token),
-            Outcome::Queued(_) => "queued".to_owned(),
-            Outcome::Refused(refusal) => format!("refused: {}", reason(&refusal)),
-            Outcome::Aborted { pending } => if pending { "aborted" } else { "not pending" }.to_owned(),
-            Outcome::Released { held } => if held { "released" } else { "not held" }.to_owned(),
-            Outcome::Renewed { alive } => if alive { "renewed" } else { "not alive" }.to_owned(),
-            Outcome::Ended { alive } => if alive { "ended" } else { "not alive" }.to_owned(),
-            Outcome::Snapshot(snapshot) => return self.entries(snapshot),
-            Outcome::Closed => "closed".to_owned(),
-        };
-        vec![line]
-    }
-
-    fn effect(&self, effect: Effect) -> String {
-        match effect {
-            Effect::Granted { agent, grant } => {
-                format!(
-                    "-> {}: {} granted, token {}",
-                    self.who(agent),
-                    self.which(grant.request),
-                    grant.token
-                )
-            }
-            Effect::Lost { agent, request, reason } => {
-                let reason = match reason {
-                    LossReason::Stolen => "stolen",
-                    LossReason::Expired => "held for too long",
-                };
-                format!("-> {}: {} lost, {reason}", self.who(agent), self.which(request))
-            }
-            Effect::AgentEnded { agent, reason: EndReason::Expired } => {
-                format!("-> {}: ended, lease expired", self.who(agent))
-            }
-        }
-    }
-
-    fn entries(&self, snapshot: Snapshot) -> Vec<String> {
-        let mut held = snapshot.held;
-        held.sort_by_key(|entry| match entry.state {
-            State::Held(token) => token.get(),
-            State::Pending { .. } => panic!("{entry:?} among the held"),
-        });
-        let mut entries: Vec<Entry> = held.into_iter().chain(snapshot.pending).collect();
-        // Stable: held before pending within a name, pending as they come.
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        if entries.is_empty() {
-            return vec!["nothing".to_owned()];
-        }
-        entries.iter().map(|entry| self.entry(entry)).collect()
-    }
-
-    fn entry(&self, entry: &Entry) -> String {
-        let mut line = match entry.state {
-            State::Held(token) => format!("{:?} held, token {token}: ", entry.name),
-            State::Pending { place } => format!("{:?} waiting at place {place}: ", entry.name),
-        };
-        let who = self.who(entry.agent);
-        line += &who;
-        if entry.client_id != who {
-            line += &format!(" ({:?})", entry.client_id);
-        }
-        line + &details(entry.mode, entry.since, entry.expires, entry.metadata.as_deref())
-    }
-
     fn agent(&self, label: &str) -> Result<AgentId, String> {
         self.agents.get(label).copied().ok_or_else(|| format!("no agent {label} has joined"))
+    }
+
+    fn owner(&self, label: &str) -> Result<OwnerId, String> {
+        self.owners.get(label).copied().ok_or_else(|| format!("no owner {label} was opened"))
     }
 
     fn request_id(&self, label: &str) -> Result<RequestId, String> {
         self.requests.get(label).copied().ok_or_else(|| format!("no request {label} was made"))
     }
-
-    fn who(&self, id: AgentId) -> String {
-        self.agents
-            .iter()
-            .find(|(_, agent)| **agent == id)
-            .map_or("a stranger".to_owned(), |(label, _)| label.clone())
-    }
-
-    fn which(&self, id: RequestId) -> String {
-        let found = self.requests.iter().find(|(_, request)| **request == id);
-        found.map_or("a strange request".to_owned(), |(label, _)| label.clone())
-    }
 }
 
-fn reason(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::Unavailable { holders, queued } => {
-            let holders: Vec<String> = holders.iter().map(holder).collect();
-            let holders = if holders.is_empty() { "held by nobody".to_owned() } else { holders.join("; ") };
-            format!("unavailable, {queued} waiting; {holders}")
-        }
-        Refusal::NameTooLong { units, limit } => format!("name of {units} units, at most {limit}"),
-        Refusal::MetadataTooLong { bytes, limit } => format!("metadata of {bytes} bytes, at most {limit}"),
-        Refusal::TooManyRequests { limit } => {
-            format!("too many requests and locks of this agent, at most {limit}")
-        }
-        Refusal::TooManyNames { limit } => format!("too many names, at most {limit}"),
-        Refusal::TooManyAgents { limit } => format!("too many agents, at most {limit}"),
-        Refusal::UnknownAgent => "unknown agent".to_owned(),
-        Refusal::Closed => "closed".to_owned(),
-    }
+fn is_reservation(effect: &Effect) -> bool {
+    matches!(effect, Effect::Change(change) if matches!(**change, Change::TokensReserved { .. }))
 }
 
-fn holder(holder: &Holder) -> String {
-    let Holder { client_id, mode, since, expires, metadata } = holder;
-    format!("held by {client_id:?}{}", details(*mode, *since, *expires, metadata.as_deref()))
+fn named(units: &Units) -> Result<NameBuf, String> {
+    NameBuf::from_units(units).map_err(|invalid| invalid.to_string())
 }
 
-fn details(mode: Mode, since: Instant, expires: Option<Instant>, metadata: Option<&str>) -> String {
-    let mode = match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Shared => "shared",
-    };
-    let mut line = format!(", {mode}, since {}", time(since));
-    if let Some(expires) = expires {
-        line += &format!(", expires at {}", time(expires));
-    }
-    if let Some(metadata) = metadata {
-        line += &format!(", metadata {metadata:?}");
-    }
-    line
+fn names<'a>(all: impl IntoIterator<Item = &'a Units>) -> Result<Vec<NameBuf>, String> {
+    all.into_iter().map(named).collect()
 }
 
-fn time(at: Instant) -> String {
-    match at.as_millis() {
-        ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
-        ms => format!("{ms}ms"),
-    }
+fn fence(token: Option<u64>) -> Option<FencingToken> {
+    token.map(FencingToken::new)
 }

@@ -114,6 +114,8 @@ impl Session {
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });
                 }
             }
+            // A server that keeps nothing neither tells changes nor recovers.
+            Effect::Change(_) | Effect::Recovered | Effect::Unavailable { .. } => {}
         }
     }
 
@@ -121,7 +123,8 @@ impl Session {
         let Some(id) = self.table.request_number(request) else { return };
         self.table.remove_request(id);
         let reason = match reason {
-            LossReason::Stolen => LostReason::Stolen,
+            // A younger lock stands in its place, whether it was asked for now or is brought back.
+            LossReason::Stolen | LossReason::Superseded => LostReason::Stolen,
             LossReason::Expired => LostReason::Expired,
         };
         self.outbound.push(Event::Lost { id, reason });
@@ -152,7 +155,7 @@ impl Session {
     fn holder_view<'h>(&self, holder: &'h Holder) -> HolderView<'h> {
         let bucket = self.port.bucket();
         HolderView {
-            client_id: holder.client_id.as_str().into(),
+            client_id: holder.label.as_str().into(),
             mode: holder.mode,
             since: bucket.wall(holder.since),
             expires_at: holder.expires.map(|at| bucket.wall(at)),
@@ -195,8 +198,7 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         Refusal::Closed => {
             (ErrorCode::Closing, Problem::with_message("the server stops: nothing is granted any more"))
         }
-        Refusal::Unavailable { .. } => {
-            (ErrorCode::Internal, Problem::with_message("the lock is not available"))
-        }
+        // None of these answers a request for a web lock but the first, which is told as a refusal.
+        _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
     }
 }

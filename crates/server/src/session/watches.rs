@@ -129,5 +129,5 @@ fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
         expires_at: entry.expires.map(|at| bucket.wall(at)),
         metadata: entry.metadata.as_deref().map(Into::into),
     });
-    Entry { client_id: entry.client_id.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
+    Entry { client_id: entry.label.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
 }

@@ -1,0 +1,197 @@
+//! Claims: reservations that end by themselves, and become assignments only by the hand of whoever still has the claim.
+//!
+//! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is `ClaimLost`.
+
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::table::{Claim, Extras, Lease, Tenure};
+use crate::{
+    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NewClaim,
+    Outcome, Refusal, Seal,
+};
+
+/// To whom a name belongs, by a claim made final. No hold: it keeps out nothing but claims.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    pub(super) claimant: Box<str>,
+    pub(super) token: FencingToken,
+    pub(super) since: Instant,
+    pub(super) seal: Seal,
+}
+
+impl<S: BuildHasher> LockManager<S> {
+    pub(super) fn claim(&mut self, now: Instant, new: &NewClaim<'_>) -> Result<ClaimGrant, Refusal> {
+        let limits = self.limits;
+        limits.check_name(new.name)?;
+        limits.check_label(new.claimant)?;
+        limits.check_metadata(new.metadata)?;
+        limits.check_ttl(new.ttl_ms)?;
+        self.check_open()?;
+        if let Some(assignment) = self.assignments.get(&new.name.to_buf()) {
+            return Err(Refusal::AlreadyAssigned(Box::new(record(new.name, assignment))));
+        }
+        self.sweep(now, new.name);
+        self.check_claimable(new.name)?;
+        if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {
+            return Err(Refusal::TooManyAssignments { limit: limits.assignments });
+        }
+        let name = self.table.name_slot(new.name, limits.names);
+        let name = name.ok_or(Refusal::TooManyNames { limit: limits.names })?;
+        let expires = now.plus_millis(new.ttl_ms);
+        let token = FencingToken::new(self.next_number());
+        let claim = ClaimRecord {
+            name: new.name.to_buf(),
+            claimant: new.claimant.into(),
+            token,
+            ttl_ms: new.ttl_ms,
+            since: now,
+            seal: new.seal,
+            metadata: new.metadata.map(Into::into),
+        };
+        self.add_claim(name, &claim, expires);
+        self.change(Change::Claimed(claim));
+        Ok(ClaimGrant { token, expires })
+    }
+
+    /// A current claim of a name that nobody holds, until `expires` unless it is renewed.
+    pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) {
+        let lease = Lease { length_ms: record.ttl_ms, ends: expires, armed: expires };
+        let claim = Claim { claimant: record.claimant.clone(), seal: record.seal, lease };
+        let claim = self.table.claims.insert(claim);
+        let extras = record.metadata.clone().map(|text| Extras { metadata: Some(text), ..Extras::default() });
+        let entry = self.table.add_entry(record.since, name, Tenure::Ttl(claim), Mode::Exclusive, extras);
+        self.hold(record.since, name, entry.slot, record.token);
+        self.deadlines.arm_hold(entry, Some(expires));
+    }
+
+    /// O(1): the deadline that is armed already finds out when it fires.
+    pub(super) fn renew_claim(
+        &mut self,
+        now: Instant,
+        name: Name<'_>,
+        token: Option<FencingToken>,
+    ) -> Result<Instant, Refusal> {
+        let (slot, claim) = self.current_claim(now, name, token)?;
+        let at_most = self.table.entries[slot].since.plus_millis(self.limits.ttl_ms.1);
+        let lease = &mut self.table.claims[claim].lease;
+        lease.ends = lease.ends.max(now.plus_millis(lease.length_ms).min(at_most));
+        Ok(lease.ends)
+    }
+
+    pub(super) fn release_claim(
+        &mut self,
+        now: Instant,
+        name: Name<'_>,
+        token: Option<FencingToken>,
+    ) -> Result<Outcome, Refusal> {
+        let (slot, _) = self.current_claim(now, name, token)?;
+        let name = self.table.entries[slot].name;
+        self.end_claim(now, slot, ClaimEnd::Released);
+        self.process(now, name);
+        Ok(Outcome::ClaimReleased)
+    }
+
+    /// Check, assign, delete: one step, one change.
+    pub(super) fn finalize(
+        &mut self,
+        now: Instant,
+        name: Name<'_>,
+        token: Option<FencingToken>,
+    ) -> Result<Box<AssignmentRecord>, Refusal> {
+        if let Some(standing) = self.assignments.get(&name.to_buf())
+            && Some(standing.token) == token
+        {
+            return Ok(Box::new(record(name, standing)));
+        }
+        let (slot, claim) = self.current_claim(now, name, token)?;
+        let token = self.table.entries[slot].held_token();
+        let Claim { ref claimant, seal, .. } = self.table.claims[claim];
+        let assignment = Assignment { claimant: claimant.clone(), token, since: now, seal };
+        let assigned = record(name, &assignment);
+        self.assignments.insert(name.to_buf(), assignment);
+        self.change(Change::Assigned(assigned.clone()));
+        self.remove_and_process(now, slot);
+        Ok(Box::new(assigned))
+    }
+
+    pub(super) fn unassign(&mut self, now: Instant, name: Name<'_>, token: Option<FencingToken>) -> bool {
+        let name = name.to_buf();
+        let Some(standing) = self.assignments.get(&name) else { return false };
+        let stands = standing.token;
+        if token.is_some_and(|token| token != stands) {
+            return false;
+        }
+        self.assignments.remove(&name);
+        self.change(Change::Unassigned { name, token: stands, at: now });
+        true
+    }
+
+    /// A claim goes without having been made final. Its name is still to be processed.
+    pub(super) fn end_claim(&mut self, now: Instant, slot: u32, reason: ClaimEnd) {
+        let entry = &self.table.entries[slot];
+        let name = self.table.names[entry.name].name.clone();
+        let token = entry.held_token();
+        self.remove(slot);
+        self.change(Change::Unclaimed { name, token, reason, at: now });
+    }
+
+    /// A claim whose time is over counts as absent, whether or not the timeout has come.
+    pub(super) fn sweep(&mut self, now: Instant, name: Name<'_>) {
+        let Some(name) = self.table.find_name(name) else { return };
+        let Some((slot, claim)) = self.claim_on(name) else { return };
+        if self.table.claims[claim].lease.ends <= now {
+            self.end_claim(now, slot, ClaimEnd::Expired);
+            self.process(now, name);
+        }
+    }
+
+    /// The entry and the claim that hold the name, if a claim does.
+    pub(super) fn claim_on(&self, name: u32) -> Option<(u32, u32)> {
+        let slot = self.table.names[name].held.head;
+        match self.table.entries.get(slot).map(super::table::Entry::tenure) {
+            Some(Tenure::Ttl(claim)) => Some((slot, claim)),
+            _ => None,
+        }
+    }
+
+    fn current_claim(
+        &mut self,
+        now: Instant,
+        name: Name<'_>,
+        token: Option<FencingToken>,
+    ) -> Result<(u32, u32), Refusal> {
+        self.sweep(now, name);
+        let current = self.table.find_name(name).and_then(|name| self.claim_on(name));
+        let (slot, claim) = current.ok_or(Refusal::ClaimExpired)?;
+        if token != Some(self.table.entries[slot].held_token()) {
+            return Err(Refusal::ClaimLost);
+        }
+        Ok((slot, claim))
+    }
+
+    /// A claim asks like `ifAvailable`: it passes nobody who waits.
+    fn check_claimable(&self, name: Name<'_>) -> Result<(), Refusal> {
+        let Some(name) = self.table.find_name(name) else { return Ok(()) };
+        if let Some((slot, _)) = self.claim_on(name) {
+            return Err(Refusal::Claimed { holder: Box::new(self.holder(&self.table.entries[slot])) });
+        }
+        if self.is_free(name, Mode::Exclusive) {
+            return Ok(());
+        }
+        let (holders, queued) = self.holders(name);
+        Err(Refusal::Busy { holders, queued })
+    }
+}
+
+impl Assignment {
+    pub(super) fn new(record: &AssignmentRecord) -> Self {
+        let AssignmentRecord { ref claimant, token, since, seal, .. } = *record;
+        Self { claimant: claimant.clone(), token, since, seal }
+    }
+}
+
+fn record(name: Name<'_>, assignment: &Assignment) -> AssignmentRecord {
+    let Assignment { ref claimant, token, since, seal } = *assignment;
+    AssignmentRecord { name: name.to_buf(), claimant: claimant.clone(), token, since, seal }
+}

@@ -1,0 +1,264 @@
+//! Offline locks: acquired at once or refused, held by owners, several in one command all or none.
+//! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
+
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::list::{ByName, ByParty};
+use super::table::{Extras, Held, Tenure};
+use crate::{
+    Acquired, Change, Conflict, FencingToken, Instant, LockEnd, LockRecord, Mode, Name, NewLocks, OwnedLock,
+    OwnerId, Refusal, Unlock,
+};
+
+/// What one name of a command needs.
+#[derive(Clone, Copy)]
+enum Need {
+    /// Nothing: this lock of the owner covers it.
+    Covered(u32),
+    /// This shared lock of the owner, which has no other holder, becomes exclusive.
+    Upgrade(u32),
+    /// A lock of its own.
+    Fresh,
+}
+
+impl<S: BuildHasher> LockManager<S> {
+    /// "Acquire lock", for all the names or for none.
+    pub(super) fn lock(&mut self, now: Instant, new: &NewLocks<'_>) -> Result<Vec<OwnedLock>, Refusal> {
+        let party = self.live_owner(now, new.owner).ok_or(Refusal::UnknownOwner)?;
+        self.check_locks(new)?;
+        let (names, places) = distinct(new.locks);
+        for (name, _) in &names {
+            self.sweep(now, *name);
+        }
+        let needs = self.needs(party, &names)?;
+        self.check_room(party, &names, &needs)?;
+        let mut locks = Vec::with_capacity(names.len());
+        for (&(name, mode), need) in names.iter().zip(needs) {
+            locks.push(self.meet(now, party, name, mode, need, new.metadata));
+        }
+        self.touch(now, party);
+        Ok(places.into_iter().map(|place| locks[place]).collect())
+    }
+
+    /// "Release lock": what does not match is left alone. Tells how many were released.
+    pub(super) fn unlock(&mut self, now: Instant, owner: OwnerId, locks: Unlock<'_>) -> usize {
+        let Some(party) = self.live_owner(now, owner) else { return 0 };
+        let count = match locks {
+            Unlock::These(locks) => {
+                let release = |(name, token): &(Name<'_>, Option<FencingToken>)| {
+                    let slot = self.own_lock(party, *name, *token);
+                    slot.map(|slot| self.give_back(now, slot, LockEnd::Released)).is_some()
+                };
+                locks.iter().map(release).filter(|released| *released).count()
+            }
+            Unlock::AllBut(spared) => self.unlock_all_but(now, party, spared),
+        };
+        self.touch(now, party);
+        self.process_touched(now);
+        count
+    }
+
+    /// Takes back what a failed step was granted. Tells how many locks that changed.
+    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[(Name<'_>, OwnedLock)]) -> usize {
+        let Some(party) = self.live_owner(now, owner) else { return 0 };
+        let mut count = 0;
+        for (name, lock) in locks {
+            let Some(slot) = self.own_lock(party, *name, Some(lock.token)) else { continue };
+            count += match lock.how {
+                Acquired::AlreadyHeld => 0,
+                Acquired::Fresh => {
+                    self.give_back(now, slot, LockEnd::Undone);
+                    1
+                }
+                Acquired::Upgraded => usize::from(self.downgrade(slot)),
+            };
+        }
+        self.touch(now, party);
+        self.process_touched(now);
+        count
+    }
+
+    /// An offline lock goes. Its name is still to be processed.
+    pub(super) fn end_lock(&mut self, now: Instant, slot: u32, reason: LockEnd) {
+        let Tenure::Owner(party) = self.table.entries[slot].tenure() else { return };
+        let entry = &self.table.entries[slot];
+        let name = self.table.names[entry.name].name.clone();
+        let (owner, token) = (self.table.owner(party).id, entry.held_token());
+        self.remove(slot);
+        self.change(Change::Unlocked { name, owner, token, reason, at: now });
+    }
+
+    /// A lock of the owner with a token of its own making, in no list of its name yet.
+    pub(super) fn add_lock(
+        &mut self,
+        now: Instant,
+        party: u32,
+        name: u32,
+        lock: (Mode, Option<&str>),
+    ) -> u32 {
+        let (mode, metadata) = lock;
+        let extras = metadata.map(|text| Extras { metadata: Some(text.into()), ..Extras::default() });
+        self.table.add_entry(now, name, Tenure::Owner(party), mode, extras).slot
+    }
+
+    pub(super) fn lock_record(&self, slot: u32) -> LockRecord {
+        let entry = &self.table.entries[slot];
+        let Tenure::Owner(party) = entry.tenure() else { unreachable!("offline locks are of owners alone") };
+        LockRecord {
+            name: self.table.names[entry.name].name.clone(),
+            owner: self.table.owner(party).id,
+            mode: entry.mode,
+            token: entry.held_token(),
+            since: entry.since,
+            metadata: self.table.extras_of(entry).and_then(|extras| extras.metadata.clone()),
+        }
+    }
+
+    fn give_back(&mut self, now: Instant, slot: u32, reason: LockEnd) {
+        self.touched.push(self.table.entries[slot].name);
+        self.end_lock(now, slot, reason);
+    }
+
+    fn check_locks(&self, new: &NewLocks<'_>) -> Result<(), Refusal> {
+        let limits = self.limits;
+        if new.locks.len() > limits.locks_per_command {
+            return Err(Refusal::TooManyLocksAtOnce { limit: limits.locks_per_command });
+        }
+        new.locks.iter().try_for_each(|(name, _)| limits.check_name(*name))?;
+        limits.check_metadata(new.metadata)?;
+        self.check_open()
+    }
+
+    /// What each name needs, unless one of them is not to be had.
+    fn needs(&self, party: u32, names: &[(Name<'_>, Mode)]) -> Result<Vec<Need>, Refusal> {
+        let mut needs = Vec::with_capacity(names.len());
+        let mut conflicts = Vec::new();
+        for &(name, mode) in names {
+            match self.need(party, name, mode) {
+                Ok(need) => needs.push(need),
+                Err(conflict) => conflicts.push(conflict),
+            }
+        }
+        if conflicts.is_empty() { Ok(needs) } else { Err(Refusal::Conflict(conflicts)) }
+    }
+
+    /// "Has lock" comes first; then the sole reader may become the writer; anybody else asks like `ifAvailable`.
+    fn need(&self, party: u32, name: Name<'_>, mode: Mode) -> Result<Need, Conflict> {
+        let Some(slot) = self.table.find_name(name) else { return Ok(Need::Fresh) };
+        let table = &self.table;
+        match table.own_lock(party, slot) {
+            Some(own) if mode == Mode::Shared || table.entries[own].mode == Mode::Exclusive => {
+                return Ok(Need::Covered(own));
+            }
+            Some(own) if table.names[slot].held.is_only(own) => return Ok(Need::Upgrade(own)),
+            Some(_) => {}
+            None if self.is_free(slot, mode) => return Ok(Need::Fresh),
+            None => {}
+        }
+        let others = table.names[slot].held.iter::<ByName>(&table.entries);
+        let others = others.filter(|other| table.entries[*other].tenure() != Tenure::Owner(party));
+        let holders = others.take(Refusal::HOLDERS_SHOWN).map(|other| self.holder(&table.entries[other]));
+        let queued = table.names[slot].queued;
+        Err(Conflict { name: name.to_buf(), holders: holders.collect(), queued })
+    }
+
+    fn check_room(&self, party: u32, names: &[(Name<'_>, Mode)], needs: &[Need]) -> Result<(), Refusal> {
+        let limits = self.limits;
+        let fresh = needs.iter().filter(|need| matches!(need, Need::Fresh)).count();
+        if self.table.parties[party].count as usize + fresh > limits.locks_per_owner as usize {
+            return Err(Refusal::TooManyLocks { limit: limits.locks_per_owner });
+        }
+        let unknown = names.iter().filter(|(name, _)| self.table.find_name(*name).is_none()).count();
+        if unknown > 0 && self.table.names.len() + unknown > limits.names as usize {
+            return Err(Refusal::TooManyNames { limit: limits.names });
+        }
+        Ok(())
+    }
+
+    fn meet(
+        &mut self,
+        now: Instant,
+        party: u32,
+        name: Name<'_>,
+        mode: Mode,
+        need: Need,
+        metadata: Option<&str>,
+    ) -> OwnedLock {
+        let (slot, how) = match need {
+            Need::Covered(slot) => (slot, Acquired::AlreadyHeld),
+            Need::Upgrade(slot) => {
+                self.upgrade(now, slot, metadata);
+                (slot, Acquired::Upgraded)
+            }
+            Need::Fresh => {
+                let name = self.table.name_slot(name, u32::MAX).expect("there is no bound");
+                let slot = self.add_lock(now, party, name, (mode, metadata));
+                self.grant(now, name, slot);
+                self.change(Change::Locked(self.lock_record(slot)));
+                (slot, Acquired::Fresh)
+            }
+        };
+        let entry = &self.table.entries[slot];
+        OwnedLock { token: entry.held_token(), mode: entry.mode, how }
+    }
+
+    /// The sole holder passes those who wait; its lock is a new one in all but its place.
+    fn upgrade(&mut self, now: Instant, slot: u32, metadata: Option<&str>) {
+        let token = FencingToken::new(self.next_number());
+        let entry = &mut self.table.entries[slot];
+        entry.mode = Mode::Exclusive;
+        entry.token = Some(Held::new(token));
+        entry.since = now;
+        if let Some(metadata) = metadata {
+            self.table.set_metadata(slot, metadata);
+        }
+        self.change(Change::Locked(self.lock_record(slot)));
+    }
+
+    /// What was upgraded is shared again, if it is not so already; readers who wait are still to be let in.
+    fn downgrade(&mut self, slot: u32) -> bool {
+        let entry = &mut self.table.entries[slot];
+        if entry.mode == Mode::Shared {
+            return false;
+        }
+        entry.mode = Mode::Shared;
+        self.touched.push(entry.name);
+        self.change(Change::Locked(self.lock_record(slot)));
+        true
+    }
+
+    fn unlock_all_but(&mut self, now: Instant, party: u32, spared: &[Name<'_>]) -> usize {
+        let mut spared = spared.to_vec();
+        spared.sort_unstable();
+        let table = &self.table;
+        let is_spared =
+            |slot: &u32| spared.binary_search(&table.names[table.entries[*slot].name].name.as_name()).is_ok();
+        let all = table.parties[party].all.iter::<ByParty>(&table.entries);
+        let slots: Vec<u32> = all.filter(|slot| !is_spared(slot)).collect();
+        slots.iter().for_each(|slot| self.give_back(now, *slot, LockEnd::Released));
+        slots.len()
+    }
+
+    pub(super) fn own_lock(&self, party: u32, name: Name<'_>, token: Option<FencingToken>) -> Option<u32> {
+        let slot = self.table.own_lock(party, self.table.find_name(name)?)?;
+        token.is_none_or(|token| self.table.entries[slot].held_token() == token).then_some(slot)
+    }
+}
+
+/// Each name once, with its strongest mode, in the order of first mention; and for each lock asked for, where its name is.
+fn distinct<'a>(locks: &[(Name<'a>, Mode)]) -> (Vec<(Name<'a>, Mode)>, Vec<usize>) {
+    let mut names: Vec<(Name<'a>, Mode)> = Vec::with_capacity(locks.len());
+    let mut places = Vec::with_capacity(locks.len());
+    for &(name, mode) in locks {
+        // So few names that looking at all of them beats everything else.
+        let place = names.iter().position(|(other, _)| *other == name).unwrap_or(names.len());
+        match names.get_mut(place) {
+            Some((_, strongest)) if mode == Mode::Exclusive => *strongest = mode,
+            Some(_) => {}
+            None => names.push((name, mode)),
+        }
+        places.push(place);
+    }
+    (names, places)
+}

@@ -1,0 +1,103 @@
+//! Owners: sessions or business transactions, and how they begin, live and end.
+//! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
+
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::list::ByParty;
+use super::table::Owner;
+use crate::{Change, Instant, NameBuf, NewOwner, OwnerEnd, OwnerId, OwnerRecord, Refusal};
+
+impl<S: BuildHasher> LockManager<S> {
+    pub(super) fn open_owner(&mut self, now: Instant, new: &NewOwner<'_>) -> Result<OwnerId, Refusal> {
+        let limits = self.limits;
+        limits.check_label(new.label)?;
+        limits.check_metadata(new.metadata)?;
+        limits.check_ttl(new.ttl_ms)?;
+        if self.closed {
+            return Err(Refusal::Closed);
+        }
+        if self.table.owners.len() >= limits.owners as usize {
+            return Err(Refusal::TooManyOwners { limit: limits.owners });
+        }
+        let record = OwnerRecord {
+            owner: OwnerId::new(self.next_number()),
+            label: new.label.into(),
+            metadata: new.metadata.map(Into::into),
+            ttl_ms: new.ttl_ms,
+            since: now,
+            ends: new.max_ms.map(|ms| now.plus_millis(ms)),
+            seal: new.seal,
+        };
+        self.add_owner(&record, now.plus_millis(new.ttl_ms));
+        let owner = record.owner;
+        self.change(Change::OwnerOpened(record));
+        Ok(owner)
+    }
+
+    /// An owner that lives until `expires` unless it is touched.
+    pub(super) fn add_owner(&mut self, record: &OwnerRecord, expires: Instant) {
+        let OwnerRecord { owner: id, ref label, ref metadata, ttl_ms, since, ends, seal } = *record;
+        let owner = Owner { id, metadata: metadata.clone(), since, ends, seal };
+        let party = self.table.add_party(label, Some(Box::new(owner)));
+        self.give_lease(party, ttl_ms, at_most(expires, ends));
+    }
+
+    pub(super) fn touch_owner(&mut self, now: Instant, owner: OwnerId) -> bool {
+        let party = self.live_owner(now, owner);
+        party.map(|party| self.touch(now, party)).is_some()
+    }
+
+    /// The TTL of the owner runs anew. O(1), as for agents.
+    pub(super) fn touch(&mut self, now: Instant, party: u32) {
+        let ends = self.table.owner(party).ends;
+        if let Some(lease) = &mut self.table.parties[party].lease {
+            lease.ends = lease.ends.max(at_most(now.plus_millis(lease.length_ms), ends));
+        }
+    }
+
+    pub(super) fn end_owner(&mut self, now: Instant, owner: OwnerId) -> bool {
+        let Some(party) = self.live_owner(now, owner) else { return false };
+        self.finish_owner(now, party, OwnerEnd::Ended);
+        self.process_touched(now);
+        true
+    }
+
+    /// The slot of an owner that lives. One whose longest life is over ends here and now, whether or not the timeout has come.
+    pub(super) fn live_owner(&mut self, now: Instant, owner: OwnerId) -> Option<u32> {
+        let party = *self.table.owners.get(&owner)?;
+        if self.table.owner(party).ends.is_none_or(|ends| ends > now) {
+            return Some(party);
+        }
+        self.finish_owner(now, party, OwnerEnd::Overdue);
+        self.process_touched(now);
+        None
+    }
+
+    /// Its lease, which was armed until now, is over.
+    pub(super) fn expire_owner(&mut self, now: Instant, party: u32) {
+        let overdue = self.table.owner(party).ends.is_some_and(|ends| ends <= now);
+        self.finish_owner(now, party, if overdue { OwnerEnd::Overdue } else { OwnerEnd::Expired });
+    }
+
+    /// The owner goes with all its locks, which is one change. The names that it leaves are still to be processed.
+    fn finish_owner(&mut self, now: Instant, party: u32, reason: OwnerEnd) {
+        let owner = self.table.owner(party).id;
+        let names = self.names_of(party);
+        if let Some(lease) = self.table.parties[party].lease {
+            self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
+        }
+        self.remove_all_of(party);
+        self.change(Change::OwnerEnded { owner, names, reason, at: now });
+    }
+
+    fn names_of(&self, party: u32) -> Vec<NameBuf> {
+        let table = &self.table;
+        let locks = table.parties[party].all.iter::<ByParty>(&table.entries);
+        locks.map(|slot| table.names[table.entries[slot].name].name.clone()).collect()
+    }
+}
+
+fn at_most(at: Instant, ends: Option<Instant>) -> Instant {
+    ends.map_or(at, |ends| ends.min(at))
+}

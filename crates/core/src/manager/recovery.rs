@@ -1,0 +1,177 @@
+//! After a restart: agents bring back what they held before, and nothing is granted to others until that is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::algorithms::extras;
+use super::list::{ByName, NONE};
+use super::table::Tenure;
+use crate::{
+    Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, NameBuf, NewReclaim, NewRequest, Refusal,
+};
+
+/// What is known of the time before, while the manager recovers.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) until: Instant,
+    /// No token above was given before the restart.
+    mark: u64,
+    /// What was brought back, each only once.
+    reclaimed: BTreeSet<FencingToken>,
+    /// What was brought back or stolen since, so that nothing older comes after it.
+    fences: BTreeMap<NameBuf, Fence>,
+}
+
+/// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all older
+/// exclusive ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fence {
+    highest: u64,
+    highest_exclusive: u64,
+}
+
+impl<S: BuildHasher> LockManager<S> {
+    /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back locks from before a
+    /// restart, and nothing but a steal is granted: requests wait, those with `ifAvailable` too. For a manager that has no
+    /// agents yet, after [`restore`](Self::restore) and [`continue_tokens_above`](Self::continue_tokens_above).
+    pub fn begin_recovery(&mut self, until: Instant) {
+        let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
+        self.recovery = Some(Box::new(Recovery { until, mark: self.last_token, reclaimed, fences }));
+        self.grants = false;
+    }
+
+    /// Whether agents may bring back what they held.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    /// Of conflicting locks that are brought back the one with the higher token was granted later, so that it wins, whichever
+    /// comes first; what is durable has never been away.
+    pub(super) fn reclaim(&mut self, now: Instant, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
+        let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
+        let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
+        self.check_bounds(&request)?;
+        let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
+        recovery.check(new)?;
+        if self.table.find_name(name).is_some_and(|name| self.is_kept_from(name, mode)) {
+            return Err(Refusal::Superseded);
+        }
+        let limit = self.limits.names;
+        let slot = self.table.name_slot(name, limit).ok_or(Refusal::TooManyNames { limit })?;
+        while !self.fits(slot, mode) {
+            self.lose(self.table.names[slot].held.head, LossReason::Superseded);
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.reclaimed.insert(token);
+            recovery.raise(name.to_buf(), mode, token.get());
+        }
+        Ok(self.bring_back(now, slot, &request, token))
+    }
+
+    /// Lets nobody bring back what a steal has ended.
+    pub(super) fn note_steal(&mut self, name: u32) {
+        if let Some(recovery) = &mut self.recovery {
+            let name = self.table.names[name].name.clone();
+            recovery.raise(name, Mode::Exclusive, self.last_token + 1);
+        }
+    }
+
+    /// Whoever waits is served as if all had come just now, in the order in which they came, name by name.
+    pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
+        if self.recovery.take().is_none() {
+            return false;
+        }
+        self.grants = !self.closed;
+        self.effects.push_back(Effect::Recovered);
+        for name in self.names_that_wait() {
+            self.settle_the_queue(now, name);
+            self.table.forget_if_idle(name);
+        }
+        true
+    }
+
+    /// In the order in which the first of each came.
+    fn names_that_wait(&self) -> Vec<u32> {
+        let slots = self.table.entries.slots();
+        let heads = slots.filter(|(_, entry)| entry.token.is_none() && entry.by_name.prev == NONE);
+        let mut heads: Vec<(u64, u32)> = heads.map(|(_, entry)| (entry.serial, entry.name)).collect();
+        heads.sort_unstable();
+        heads.into_iter().map(|(_, name)| name).collect()
+    }
+
+    fn settle_the_queue(&mut self, now: Instant, name: u32) {
+        let mut waiting = 0;
+        let mut next = self.table.names[name].queue.head;
+        while next != NONE {
+            let (slot, entry) = (next, &self.table.entries[next]);
+            next = entry.by_name.next;
+            if waiting == 0 && self.is_grantable(name, entry.mode) {
+                self.grant_pending(now, name, slot);
+            } else if entry.if_available {
+                self.turn_away(name, slot, waiting);
+            } else {
+                waiting += 1;
+            }
+        }
+    }
+
+    /// A request that would not have waited has to.
+    fn turn_away(&mut self, name: u32, slot: u32, queued: u32) {
+        let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
+        let agent = self.table.party_id(party);
+        let request = self.remove(slot).request;
+        let (holders, _) = self.holders(name);
+        let refusal = Box::new(Refusal::Unavailable { holders, queued });
+        self.effects.push_back(Effect::Unavailable { agent, request, refusal });
+    }
+
+    /// A lock with the token that it had.
+    fn bring_back(
+        &mut self,
+        now: Instant,
+        name: u32,
+        request: &NewRequest<'_>,
+        token: FencingToken,
+    ) -> Grant {
+        let tenure = Tenure::Agent(request.agent.slot);
+        let entry = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
+        self.hold(now, name, entry.slot, token)
+    }
+
+    /// Whether something durable holds the name against a lock of that mode.
+    fn is_kept_from(&self, name: u32, mode: Mode) -> bool {
+        let mut held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
+        held.any(|slot| {
+            let entry = &self.table.entries[slot];
+            let excludes = mode == Mode::Exclusive || entry.mode == Mode::Exclusive;
+            excludes && !matches!(entry.tenure(), Tenure::Agent(_))
+        })
+    }
+}
+
+impl Recovery {
+    fn check(&self, new: &NewReclaim<'_>) -> Result<(), Refusal> {
+        let token = new.token.get();
+        if token > self.mark {
+            return Err(Refusal::UnknownToken);
+        }
+        let fence = self.fences.get(&new.name.to_buf()).copied().unwrap_or_default();
+        let passed = match new.mode {
+            Mode::Exclusive => fence.highest,
+            Mode::Shared => fence.highest_exclusive,
+        };
+        if token <= passed || self.reclaimed.contains(&new.token) {
+            return Err(Refusal::Superseded);
+        }
+        Ok(())
+    }
+
+    fn raise(&mut self, name: NameBuf, mode: Mode, token: u64) {
+        let fence = self.fences.entry(name).or_default();
+        fence.highest = fence.highest.max(token);
+        if mode == Mode::Exclusive {
+            fence.highest_exclusive = fence.highest_exclusive.max(token);
+        }
+    }
+}

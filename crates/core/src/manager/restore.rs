@@ -1,0 +1,172 @@
+//! From the facts that were kept back to the state.
+
+use std::fmt;
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::claims::Assignment;
+use super::table::Held;
+use crate::{
+    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
+    OwnerRecord,
+};
+
+/// Why a fact cannot be true after those told before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// A number was given twice.
+    NumberGivenTwice(u64),
+    /// Nothing was told of such an owner.
+    UnknownOwner(OwnerId),
+    /// What holds the name excludes this.
+    Excluded(NameBuf),
+    /// What ended was not there.
+    NotThere(NameBuf),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NumberGivenTwice(number) => write!(f, "the number {number} was given twice"),
+            Self::UnknownOwner(owner) => write!(f, "there is no owner {owner}"),
+            Self::Excluded(name) => {
+                write!(f, "{name:?} is held already, so that it cannot be held in this way")
+            }
+            Self::NotThere(name) => write!(f, "of {name:?} nothing of the kind was there to end"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl<S: BuildHasher> LockManager<S> {
+    /// Makes a fact true that was kept before a restart. Tell them all, in their order or in any other in which an owner comes before
+    /// its locks, to a manager in which nothing has happened yet; it tells nothing of them.
+    ///
+    /// Leases run their full length anew from `now`, and up to a tenth more, so that not all end at once; only
+    /// [`OwnerRecord::ends`] means the instant that it names. Bounds do not count.
+    ///
+    /// # Errors
+    ///
+    /// If the fact contradicts those before; the state is as it was.
+    pub fn restore(&mut self, now: Instant, change: &Change) -> Result<(), RestoreError> {
+        match change {
+            Change::TokensReserved { up_to } => self.continue_tokens_above(*up_to),
+            Change::OwnerOpened(record) => self.restore_owner(now, record)?,
+            Change::OwnerEnded { owner, .. } => {
+                let party = self.table.owners.get(owner).copied();
+                let party = party.ok_or(RestoreError::UnknownOwner(*owner))?;
+                let lease = self.table.parties[party].lease.expect("every owner has a lease");
+                self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
+                self.remove_all_of(party);
+            }
+            Change::Locked(record) => self.restore_lock(record)?,
+            Change::Unlocked { name, owner, token, .. } => {
+                let not_there = || RestoreError::NotThere(name.clone());
+                let party = self.table.owners.get(owner).ok_or_else(not_there)?;
+                let slot = self.own_lock(*party, name.as_name(), Some(*token)).ok_or_else(not_there)?;
+                self.remove_and_process(now, slot);
+            }
+            Change::Claimed(record) => self.restore_claim(now, record)?,
+            Change::Unclaimed { name, token, .. } => {
+                let slot = self.claim_with(name.as_name(), *token);
+                let slot = slot.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
+                self.remove_and_process(now, slot);
+            }
+            Change::Assigned(record) => self.restore_assignment(now, record),
+            Change::Unassigned { name, .. } => {
+                let was = self.assignments.remove(name);
+                was.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
+            }
+        }
+        // Only names were touched that nobody waits for.
+        self.process_touched(now);
+        Ok(())
+    }
+
+    fn restore_owner(&mut self, now: Instant, record: &OwnerRecord) -> Result<(), RestoreError> {
+        let number = record.owner.get();
+        if self.table.owners.contains_key(&record.owner) {
+            return Err(RestoreError::NumberGivenTwice(number));
+        }
+        self.was_given(number);
+        self.add_owner(record, anew(now, record.ttl_ms, number));
+        Ok(())
+    }
+
+    fn restore_lock(&mut self, record: &LockRecord) -> Result<(), RestoreError> {
+        let owner = record.owner;
+        let party = *self.table.owners.get(&owner).ok_or(RestoreError::UnknownOwner(owner))?;
+        let found = self.table.find_name(record.name.as_name());
+        if let Some(own) = found.and_then(|name| self.table.own_lock(party, name)) {
+            return self.restore_again(own, record);
+        }
+        if found.is_some_and(|name| !self.fits(name, record.mode)) {
+            return Err(RestoreError::Excluded(record.name.clone()));
+        }
+        self.was_given(record.token.get());
+        let name = self.slot_of(&record.name);
+        let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
+        self.hold(record.since, name, slot, record.token);
+        Ok(())
+    }
+
+    /// An upgrade, or the way back.
+    fn restore_again(&mut self, own: u32, record: &LockRecord) -> Result<(), RestoreError> {
+        let is_sole = self.table.names[self.table.entries[own].name].held.is_only(own);
+        if record.mode == Mode::Exclusive && !is_sole {
+            return Err(RestoreError::Excluded(record.name.clone()));
+        }
+        self.was_given(record.token.get());
+        let entry = &mut self.table.entries[own];
+        (entry.mode, entry.since, entry.token) = (record.mode, record.since, Some(Held::new(record.token)));
+        if let Some(metadata) = &record.metadata {
+            self.table.set_metadata(own, metadata);
+        }
+        Ok(())
+    }
+
+    fn restore_claim(&mut self, now: Instant, record: &ClaimRecord) -> Result<(), RestoreError> {
+        let found = self.table.find_name(record.name.as_name());
+        if found.is_some() || self.assignments.contains_key(&record.name) {
+            return Err(RestoreError::Excluded(record.name.clone()));
+        }
+        let number = record.token.get();
+        self.was_given(number);
+        let name = self.slot_of(&record.name);
+        self.add_claim(name, record, anew(now, record.ttl_ms, number));
+        Ok(())
+    }
+
+    fn restore_assignment(&mut self, now: Instant, record: &AssignmentRecord) {
+        if let Some(slot) = self.claim_with(record.name.as_name(), record.token) {
+            self.remove_and_process(now, slot);
+        }
+        self.was_given(record.token.get());
+        self.assignments.insert(record.name.clone(), Assignment::new(record));
+    }
+
+    fn claim_with(&self, name: Name<'_>, token: FencingToken) -> Option<u32> {
+        let (slot, _) = self.claim_on(self.table.find_name(name)?)?;
+        (self.table.entries[slot].held_token() == token).then_some(slot)
+    }
+
+    fn slot_of(&mut self, name: &NameBuf) -> u32 {
+        self.table.name_slot(name.as_name(), u32::MAX).expect("there is no bound")
+    }
+
+    fn was_given(&mut self, number: u64) {
+        self.last_token = self.last_token.max(number);
+    }
+}
+
+/// The end of a lease that runs anew: its whole length and up to a tenth more, as the number has it.
+fn anew(now: Instant, length_ms: u64, number: u64) -> Instant {
+    // The finaliser of SplitMix64: neighbouring numbers land far apart.
+    let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    let share = (u128::from(hash ^ (hash >> 31)) * u128::from(length_ms / 10)) >> 64;
+    // A share of a length fits into what a length fits into.
+    now.plus_millis(length_ms).plus_millis(share as u64)
+}

@@ -1,0 +1,193 @@
+//! What can be seen of a manager, without a change to it.
+
+use std::hash::BuildHasher;
+
+use super::LockManager;
+use super::claims::Assignment;
+use super::list::{ByName, ByParty};
+use super::table::{Entry, Tenure};
+use crate::{
+    AgentId, AssignmentView, ClaimView, FencingToken, Holder, LockRecord, Name, NameBuf, OwnerId, OwnerView,
+    Party, Refusal, RequestId, Snapshot, State,
+};
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// In its queue.
+    Pending,
+    /// Granted, and held still.
+    Held(FencingToken),
+    /// Refused, aborted, released, lost, or of an agent that has ended.
+    Ended,
+}
+
+impl<S: BuildHasher> LockManager<S> {
+    /// Where the request stands.
+    #[inline]
+    pub fn standing(&self, request: RequestId) -> Standing {
+        match self.table.entry(request).map(|entry| entry.token) {
+            None => Standing::Ended,
+            Some(None) => Standing::Pending,
+            Some(Some(held)) => Standing::Held(held.token()),
+        }
+    }
+
+    /// The requests and locks of the agent, oldest request first; none if it has ended.
+    pub fn requests_of(&self, agent: AgentId) -> impl Iterator<Item = RequestId> + '_ {
+        self.table.requests_of(agent)
+    }
+
+    /// The number of the last token given, or of the last owner, 0 if there was none.
+    pub fn last_token(&self) -> u64 {
+        self.last_token
+    }
+
+    /// The mark up to which numbers are reserved: no token above it is given before a
+    /// [`Change::TokensReserved`](crate::Change::TokensReserved) has told of a higher one.
+    pub fn reserved_up_to(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Whether the agent lives.
+    pub fn is_alive(&self, agent: AgentId) -> bool {
+        self.table.parties.get(agent.slot).is_some_and(|party| party.serial == agent.serial)
+    }
+
+    /// How many requests and locks there are.
+    pub fn len(&self) -> usize {
+        self.table.entries.len()
+    }
+
+    /// Whether nothing is held and nothing pending.
+    pub fn is_empty(&self) -> bool {
+        self.table.entries.is_empty()
+    }
+
+    /// How many names have something held or queued.
+    pub fn names(&self) -> usize {
+        self.table.names.len()
+    }
+
+    /// The current claim of the name. It may be over already, if the timeout has not come yet.
+    pub fn claim_of(&self, name: Name<'_>) -> Option<ClaimView<'_>> {
+        let (slot, claim) = self.claim_on(self.table.find_name(name)?)?;
+        let (entry, claim) = (&self.table.entries[slot], &self.table.claims[claim]);
+        Some(ClaimView {
+            token: entry.held_token(),
+            claimant: &claim.claimant,
+            ttl_ms: claim.lease.length_ms,
+            since: entry.since,
+            expires: claim.lease.ends,
+            seal: claim.seal,
+            metadata: self.metadata(entry),
+        })
+    }
+
+    /// The standing assignment of the name.
+    pub fn assignment_of(&self, name: Name<'_>) -> Option<AssignmentView<'_>> {
+        self.assignments.get_key_value(&name.to_buf()).map(assignment_view)
+    }
+
+    /// All standing assignments, in the order of their names.
+    pub fn assignments(&self) -> impl ExactSizeIterator<Item = AssignmentView<'_>> {
+        self.assignments.iter().map(assignment_view)
+    }
+
+    /// The owner, if it lives.
+    pub fn owner(&self, owner: OwnerId) -> Option<OwnerView<'_>> {
+        self.table.owners.get(&owner).map(|party| self.owner_view(*party))
+    }
+
+    /// All owners that live, oldest first.
+    pub fn owners(&self) -> impl ExactSizeIterator<Item = OwnerView<'_>> {
+        self.table.owners.values().map(|party| self.owner_view(*party))
+    }
+
+    /// The locks of the owner, oldest first; none if it has ended.
+    pub fn locks_of(&self, owner: OwnerId) -> impl Iterator<Item = LockRecord> + '_ {
+        let party = self.table.owners.get(&owner);
+        let all = party.map(|party| self.table.parties[*party].all.iter::<ByParty>(&self.table.entries));
+        all.into_iter().flatten().map(|slot| self.lock_record(slot))
+    }
+
+    /// <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
+    pub(super) fn snapshot_the_lock_state(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for name in self.table.names.values() {
+            for (place, slot) in (1..).zip(name.queue.iter::<ByName>(&self.table.entries)) {
+                snapshot.pending.push(self.describe(slot, State::Pending { place }));
+            }
+            for slot in name.held.iter::<ByName>(&self.table.entries) {
+                let token = self.table.entries[slot].held_token();
+                snapshot.held.push(self.describe(slot, State::Held(token)));
+            }
+        }
+        snapshot
+    }
+
+    /// The first holders of the name, and how many requests wait for it.
+    pub(super) fn holders(&self, name: u32) -> (Vec<Holder>, u32) {
+        let slot = &self.table.names[name];
+        let holders = slot.held.iter::<ByName>(&self.table.entries).take(Refusal::HOLDERS_SHOWN);
+        (holders.map(|slot| self.holder(&self.table.entries[slot])).collect(), slot.queued)
+    }
+
+    pub(super) fn holder(&self, entry: &Entry) -> Holder {
+        let table = &self.table;
+        let (party, label, expires) = match entry.tenure() {
+            Tenure::Agent(slot) => {
+                let expires = table.extras_of(entry).and_then(|extras| extras.expires);
+                (Party::Agent(table.party_id(slot)), &table.parties[slot].label, expires)
+            }
+            Tenure::Owner(slot) => {
+                let (owner, party) = (table.owner(slot).id, &table.parties[slot]);
+                (Party::Owner(owner), &party.label, party.lease.map(|lease| lease.ends))
+            }
+            Tenure::Ttl(slot) => {
+                let claim = &table.claims[slot];
+                (Party::Claimant, &claim.claimant, Some(claim.lease.ends))
+            }
+        };
+        Holder {
+            party,
+            label: label.to_string(),
+            mode: entry.mode,
+            since: entry.since,
+            expires,
+            metadata: self.metadata(entry).map(str::to_owned),
+        }
+    }
+
+    fn describe(&self, slot: u32, state: State) -> crate::Entry {
+        let entry = &self.table.entries[slot];
+        let Holder { party, label, mode, since, expires, metadata } = self.holder(entry);
+        let name = self.table.names[entry.name].name.clone();
+        crate::Entry { name, mode, party, label, state, since, expires, metadata }
+    }
+
+    fn metadata(&self, entry: &Entry) -> Option<&str> {
+        self.table.extras_of(entry).and_then(|extras| extras.metadata.as_deref())
+    }
+
+    fn owner_view(&self, party: u32) -> OwnerView<'_> {
+        let (owner, party) = (self.table.owner(party), &self.table.parties[party]);
+        let lease = party.lease.expect("every owner has a lease");
+        OwnerView {
+            owner: owner.id,
+            label: &party.label,
+            metadata: owner.metadata.as_deref(),
+            ttl_ms: lease.length_ms,
+            since: owner.since,
+            expires: lease.ends,
+            ends: owner.ends,
+            seal: owner.seal,
+            locks: party.count,
+        }
+    }
+}
+
+fn assignment_view<'a>((name, assignment): (&'a NameBuf, &'a Assignment)) -> AssignmentView<'a> {
+    let Assignment { ref claimant, token, since, seal } = *assignment;
+    AssignmentView { name, claimant, token, since, seal }
+}

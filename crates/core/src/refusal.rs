@@ -1,0 +1,162 @@
+//! Why nothing happened, as data.
+
+use crate::{AgentId, AssignmentRecord, Instant, Mode, NameBuf, OwnerId};
+
+/// Why nothing happened: refusals are data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// An `IfAvailable` request that could not be granted at once.
+    Unavailable {
+        /// The first holders, at most [`Refusal::HOLDERS_SHOWN`].
+        holders: Vec<Holder>,
+        /// How many requests wait for the name.
+        queued: u32,
+    },
+    /// The name is longer than [`Limits::name_units`](crate::Limits::name_units).
+    NameTooLong {
+        /// Its length.
+        units: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// The metadata is longer than [`Limits::metadata_bytes`](crate::Limits::metadata_bytes).
+    MetadataTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// The agent has [`Limits::requests_per_agent`](crate::Limits::requests_per_agent) requests and locks already.
+    TooManyRequests {
+        /// The bound.
+        limit: u32,
+    },
+    /// The manager has [`Limits::names`](crate::Limits::names) names already.
+    TooManyNames {
+        /// The bound.
+        limit: u32,
+    },
+    /// The manager has [`Limits::agents`](crate::Limits::agents) agents already.
+    TooManyAgents {
+        /// The bound.
+        limit: u32,
+    },
+    /// The agent has ended, or is of another manager.
+    UnknownAgent,
+    /// The manager was closed ([`Command::Close`](crate::Command::Close)), and the request is not one that waits.
+    Closed,
+    /// The manager recovers from a restart: agents still bring back what they held.
+    Recovering {
+        /// When that is over.
+        until: Instant,
+    },
+    /// The manager does not recover, so that nothing can be brought back.
+    NotRecovering,
+    /// What was to be brought back is older than another grant that excludes it, or was brought back before.
+    Superseded,
+    /// No such token was given before the restart.
+    UnknownToken,
+    /// The owner has ended, or is of another manager.
+    UnknownOwner,
+    /// Offline locks of which at least one could not be granted at once; none was.
+    Conflict(Vec<Conflict>),
+    /// A claim of a claimed name.
+    Claimed {
+        /// The claim that stands.
+        holder: Box<Holder>,
+    },
+    /// A claim of a name that is held or waited for in another way.
+    Busy {
+        /// The first holders, at most [`Refusal::HOLDERS_SHOWN`].
+        holders: Vec<Holder>,
+        /// How many requests wait for the name.
+        queued: u32,
+    },
+    /// A claim of a name that is assigned.
+    AlreadyAssigned(Box<AssignmentRecord>),
+    /// There is no current claim of the name, as it has ended or was made final.
+    ClaimExpired,
+    /// There is a current claim of the name, but another one.
+    ClaimLost,
+    /// The label of an owner or a claimant is longer than [`Limits::label_bytes`](crate::Limits::label_bytes).
+    LabelTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// The TTL is none of [`Limits::ttl_ms`](crate::Limits::ttl_ms).
+    TtlOutOfBounds {
+        /// What was asked for, in milliseconds.
+        ttl_ms: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// One command with more locks than [`Limits::locks_per_command`](crate::Limits::locks_per_command).
+    TooManyLocksAtOnce {
+        /// The bound.
+        limit: usize,
+    },
+    /// The owner would have more than [`Limits::locks_per_owner`](crate::Limits::locks_per_owner) locks.
+    TooManyLocks {
+        /// The bound.
+        limit: u32,
+    },
+    /// The manager has [`Limits::owners`](crate::Limits::owners) owners already.
+    TooManyOwners {
+        /// The bound.
+        limit: u32,
+    },
+    /// The manager has [`Limits::assignments`](crate::Limits::assignments) claims and assignments already.
+    TooManyAssignments {
+        /// The bound.
+        limit: u32,
+    },
+}
+
+impl Refusal {
+    /// How many holders of a name are told at most.
+    pub const HOLDERS_SHOWN: usize = 8;
+}
+
+/// A name that could not be locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The resource name.
+    pub name: NameBuf,
+    /// The first holders other than the owner who asked, at most [`Refusal::HOLDERS_SHOWN`].
+    pub holders: Vec<Holder>,
+    /// How many requests wait for the name.
+    pub queued: u32,
+}
+
+/// Who holds a name or waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Party {
+    /// An agent: a web lock, or a request for one.
+    Agent(AgentId),
+    /// An owner: an offline lock.
+    Owner(OwnerId),
+    /// A claimant: a claim.
+    Claimant,
+}
+
+/// Who holds a name, as told to those who were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Who, and so in which way.
+    pub party: Party,
+    /// The client id of the agent, the label of the owner, or the claimant.
+    pub label: String,
+    /// How it holds.
+    pub mode: Mode,
+    /// The instant of the grant.
+    pub since: Instant,
+    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an offline lock, unless
+    /// more is heard of it.
+    pub expires: Option<Instant>,
+    /// What the holder said of it.
+    pub metadata: Option<String>,
+}
