@@ -30,6 +30,7 @@ mod guard;
 mod house;
 mod local;
 mod locks;
+mod outbox;
 mod port;
 #[cfg(feature = "remote")]
 pub mod remote;

@@ -1,0 +1,246 @@
+//! Which notices may leave, and which have to wait: nobody is told what the store has not kept.
+//!
+//! ```text
+//!   change ─▶ group ─▶ take ─▶ (the store) ─▶ committed ─▶ the notices that waited for those groups
+//!   notice ─▶ hold ──────────────────────────────────────▶ at once, if nothing it speaks of is uncommitted
+//! ```
+//!
+//! One outbox per bucket, used under the bucket's mutex. The changes of one command are a group; groups become durable in their
+//! order. A notice waits for the group of the last change made before it to a name that it speaks of, and for the reservation
+//! of the token that it tells; one that waits makes its names wait as long, so that the notices of a name leave in their
+//! order. A notice about the whole bucket waits for the last group. Only names that have to wait are remembered.
+
+use std::collections::VecDeque;
+
+use foldhash::fast::RandomState;
+use hashbrown::{Equivalent, HashMap};
+use lockhouse_core::{Name, NameBuf};
+
+/// Changes of type `C` on their way to the store, and notices of type `N` that wait for them.
+///
+/// # Invariants
+///
+/// 1. Group `n` is at `groups[n - first]`; all below `first` are durable.
+/// 2. `names` has a name exactly if its number is at least `first`, and then that group lists it.
+/// 3. Without groups there are no names and no reservations, and everything passes.
+#[derive(Debug)]
+pub(crate) struct Outbox<C, N> {
+    groups: VecDeque<Group<C, N>>,
+    first: u64,
+    /// How many groups, from the front, are on their way.
+    sent: usize,
+    /// Whether the last group is still being made.
+    open: bool,
+    /// Until which group the notices of a name wait.
+    names: HashMap<NameBuf, u64, RandomState>,
+    /// Tokens up to here may be told.
+    kept_mark: u64,
+    /// Marks that are not durable yet, with their groups; both grow.
+    marks: VecDeque<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Group<C, N> {
+    changes: Vec<C>,
+    /// The names that wait for this group and for none after it, and some that by now wait longer.
+    names: Vec<NameBuf>,
+    notices: Vec<N>,
+}
+
+impl<C, N> Outbox<C, N> {
+    /// An outbox of a bucket whose store has kept that tokens up to `kept_mark` may be given.
+    pub(crate) fn new(kept_mark: u64) -> Self {
+        Self {
+            groups: VecDeque::new(),
+            first: 0,
+            sent: 0,
+            open: false,
+            names: HashMap::default(),
+            kept_mark,
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// A change that speaks of these names; it joins the changes made since the last [`seal`](Self::seal).
+    pub(crate) fn change(&mut self, names: &[NameBuf], change: C) {
+        let group = self.open_group();
+        self.groups.back_mut().expect("a group was opened just now").changes.push(change);
+        names.iter().for_each(|name| self.wait(name.as_name(), group));
+    }
+
+    /// A change that lets tokens up to `mark` be told once it is durable.
+    pub(crate) fn reservation(&mut self, mark: u64, change: C) {
+        self.change(&[], change);
+        self.marks.push_back((mark, self.last()));
+    }
+
+    /// The command is over: what changes from now on belongs to another group.
+    #[inline]
+    pub(crate) fn seal(&mut self) {
+        self.open = false;
+    }
+
+    /// Keeps a notice that speaks of these names and tells tokens up to `token` (0 for none), or gives it back if it may leave now.
+    pub(crate) fn hold<'a>(
+        &mut self,
+        names: impl Iterator<Item = Name<'a>> + Clone,
+        token: u64,
+        notice: N,
+    ) -> Option<N> {
+        if self.is_idle() {
+            debug_assert!(token <= self.kept_mark, "token {token} was never reserved");
+            return Some(notice);
+        }
+        let longest = names.clone().filter_map(|name| self.names.get(&ByName(name)).copied()).max();
+        let Some(group) = longest.max(self.reserved_by(token)) else { return Some(notice) };
+        names.for_each(|name| self.wait(name, group));
+        self.notices_of(group).push(notice);
+        None
+    }
+
+    /// Keeps a notice that speaks of the whole bucket, or gives it back if it may leave now.
+    pub(crate) fn hold_behind_all(&mut self, notice: N) -> Option<N> {
+        if self.is_idle() {
+            return Some(notice);
+        }
+        self.notices_of(self.last()).push(notice);
+        None
+    }
+
+    /// Sends as many whole groups as have at most `budget` changes together, oldest first; the first whatever it has, if
+    /// `at_least_one`. Those that were sent before must have been [`committed`](Self::committed).
+    pub(crate) fn take(&mut self, budget: usize, at_least_one: bool, into: &mut Vec<C>) {
+        debug_assert!(!self.open, "a command is under way");
+        let mut left = budget;
+        while let Some(group) = self.groups.get_mut(self.sent) {
+            let cost = group.changes.len();
+            if cost > left && !(at_least_one && self.sent == 0) {
+                break;
+            }
+            left = left.saturating_sub(cost);
+            into.append(&mut group.changes);
+            self.sent += 1;
+        }
+    }
+
+    /// What was taken is durable: gives the notices that waited for nothing else, in their order.
+    pub(crate) fn committed(&mut self) -> Vec<N> {
+        let mut free = Vec::new();
+        for group in self.groups.drain(..self.sent) {
+            let number = self.first;
+            self.first += 1;
+            for name in &group.names {
+                if self.names.get(name) == Some(&number) {
+                    self.names.remove(name);
+                }
+            }
+            while let Some((mark, _)) = self.marks.pop_front_if(|(_, by)| *by == number) {
+                self.kept_mark = self.kept_mark.max(mark);
+            }
+            free.extend(group.notices);
+        }
+        self.sent = 0;
+        if self.groups.is_empty() {
+            debug_assert!(self.names.is_empty() && self.marks.is_empty());
+            self.give_memory_back();
+        }
+        free
+    }
+
+    /// Somebody else writes now: nothing of what waits will ever be durable, and it is told to nobody.
+    pub(crate) fn fenced(&mut self) -> Vec<N> {
+        self.names.clear();
+        self.marks.clear();
+        (self.sent, self.open) = (0, false);
+        self.first += self.groups.len() as u64;
+        let dropped = self.groups.drain(..).flat_map(|group| group.notices).collect();
+        self.give_memory_back();
+        dropped
+    }
+
+    /// Whether everything is durable, so that every notice passes.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether there is something to [`take`](Self::take).
+    pub(crate) fn has_more(&self) -> bool {
+        self.sent < self.groups.len()
+    }
+
+    /// Whether the present command has changed something.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The number of the latest group.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if there is none that is not durable.
+    pub(crate) fn last(&self) -> u64 {
+        debug_assert!(!self.is_idle());
+        self.first + self.groups.len() as u64 - 1
+    }
+
+    /// Whether that group is durable.
+    pub(crate) fn is_kept(&self, group: u64) -> bool {
+        group < self.first
+    }
+
+    fn open_group(&mut self) -> u64 {
+        if !std::mem::replace(&mut self.open, true) {
+            self.groups.push_back(Group { changes: Vec::new(), names: Vec::new(), notices: Vec::new() });
+        }
+        self.last()
+    }
+
+    /// The notices of that name wait for that group, unless they wait for a later one already.
+    fn wait(&mut self, name: Name<'_>, group: u64) {
+        match self.names.get_mut(&ByName(name)) {
+            Some(known) if *known >= group => return,
+            Some(known) => *known = group,
+            None => _ = self.names.insert(name.to_buf(), group),
+        }
+        self.groups[(group - self.first) as usize].names.push(name.to_buf());
+    }
+
+    /// The group that reserves that token, unless that is durable.
+    fn reserved_by(&self, token: u64) -> Option<u64> {
+        if token <= self.kept_mark {
+            return None;
+        }
+        let at = self.marks.partition_point(|(mark, _)| *mark < token);
+        debug_assert!(at < self.marks.len(), "token {token} was never reserved");
+        Some(self.marks.get(at).map_or_else(|| self.last(), |(_, group)| *group))
+    }
+
+    fn notices_of(&mut self, group: u64) -> &mut Vec<N> {
+        &mut self.groups[(group - self.first) as usize].notices
+    }
+
+    /// What a crowd left behind.
+    fn give_memory_back(&mut self) {
+        const KEPT: usize = 1024;
+        if self.groups.capacity() > KEPT {
+            self.groups = VecDeque::new();
+        }
+        if self.names.capacity() > KEPT {
+            self.names = HashMap::default();
+        }
+    }
+}
+
+/// Finds an owned name by a borrowed one.
+#[derive(Hash)]
+struct ByName<'a>(Name<'a>);
+
+impl Equivalent<NameBuf> for ByName<'_> {
+    fn equivalent(&self, name: &NameBuf) -> bool {
+        self.0 == name.as_name()
+    }
+}
+
+#[cfg(test)]
+mod tests;

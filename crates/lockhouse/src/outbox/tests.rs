@@ -1,0 +1,441 @@
+//! Every rule by itself, and all of them against a slow transcription that keeps every change and every notice for ever.
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Plain = Outbox<u32, &'static str>;
+
+fn outbox() -> Plain {
+    Outbox::new(0)
+}
+
+fn name(text: &str) -> NameBuf {
+    NameBuf::new(text).unwrap()
+}
+
+/// A command that changes these names, with one change each.
+fn command(outbox: &mut Plain, names: &[&str]) {
+    names.iter().zip(0..).for_each(|(text, n)| outbox.change(&[name(text)], n));
+    outbox.seal();
+}
+
+/// A notice about that name; whether it left at once.
+fn tell(outbox: &mut Plain, about: &str, notice: &'static str) -> bool {
+    outbox.hold([Name::new(about).unwrap()].into_iter(), 0, notice).is_some()
+}
+
+/// Sends the next `budget` changes, and has them committed.
+fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
+    outbox.take(budget, false, &mut Vec::new());
+    outbox.committed()
+}
+
+fn assert_forgot_everything<C, N>(outbox: &Outbox<C, N>) {
+    assert!(outbox.is_idle() && !outbox.has_more());
+    assert!(outbox.groups.is_empty() && outbox.names.is_empty() && outbox.marks.is_empty());
+}
+
+#[test]
+fn everything_passes_while_nothing_is_uncommitted() {
+    let mut outbox = outbox();
+    assert!(tell(&mut outbox, "a", "granted"));
+    assert_eq!(outbox.hold_behind_all("snapshot"), Some("snapshot"));
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn a_notice_waits_for_the_last_change_of_its_name_and_other_names_pass() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    command(&mut outbox, &["a"]);
+    assert!(!tell(&mut outbox, "a", "about a"));
+    assert!(!tell(&mut outbox, "b", "about b"));
+    assert!(tell(&mut outbox, "c", "about c"));
+    assert!(commit(&mut outbox, 1).is_empty());
+    assert_eq!(commit(&mut outbox, 1), ["about b"]);
+    assert_eq!(commit(&mut outbox, 1), ["about a"]);
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn a_notice_passes_once_the_changes_of_its_name_are_durable_though_others_are_not() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    commit(&mut outbox, 1);
+    assert!(tell(&mut outbox, "a", "about a"));
+    assert!(!tell(&mut outbox, "b", "about b"));
+}
+
+#[test]
+fn a_notice_of_several_names_waits_for_the_last_of_them_and_makes_the_others_wait() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    let both = [Name::new("a").unwrap(), Name::new("c").unwrap(), Name::new("b").unwrap()];
+    assert_eq!(outbox.hold(both.into_iter(), 0, "all three"), None);
+    assert!(!tell(&mut outbox, "c", "c, later"));
+    assert!(!tell(&mut outbox, "a", "a, later"));
+    assert!(commit(&mut outbox, 1).is_empty());
+    assert!(!tell(&mut outbox, "c", "c, last"), "the order of a name is kept");
+    assert_eq!(commit(&mut outbox, 1), ["all three", "c, later", "a, later", "c, last"]);
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn a_token_above_the_durable_mark_waits_for_its_reservation() {
+    let mut outbox = Outbox::new(10);
+    outbox.reservation(20, 0);
+    outbox.seal();
+    outbox.reservation(30, 1);
+    outbox.seal();
+    let none = std::iter::empty;
+    assert_eq!(outbox.hold(none(), 10, "10"), Some("10"));
+    assert_eq!(outbox.hold(none(), 21, "21"), None);
+    assert_eq!(outbox.hold(none(), 20, "20"), None);
+    assert_eq!(outbox.hold(none(), 11, "11"), None);
+    assert_eq!(commit(&mut outbox, 1), ["20", "11"]);
+    assert_eq!(outbox.hold(none(), 20, "20 again"), Some("20 again"));
+    assert_eq!(outbox.hold(none(), 22, "22"), None);
+    assert_eq!(commit(&mut outbox, 1), ["21", "22"]);
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn a_grant_that_waits_for_its_token_makes_its_name_wait() {
+    let mut outbox = Outbox::new(0);
+    outbox.reservation(100, 0);
+    outbox.seal();
+    assert_eq!(outbox.hold([Name::new("a").unwrap()].into_iter(), 1, "granted"), None);
+    assert_eq!(outbox.hold([Name::new("a").unwrap()].into_iter(), 0, "lost"), None);
+    assert_eq!(outbox.hold([Name::new("b").unwrap()].into_iter(), 0, "refused"), Some("refused"));
+    assert_eq!(commit(&mut outbox, 1), ["granted", "lost"]);
+}
+
+#[test]
+fn a_notice_about_the_bucket_waits_for_its_last_change_and_follows_all_before_it() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    assert!(!tell(&mut outbox, "b", "about b"));
+    assert_eq!(outbox.hold_behind_all("snapshot"), None);
+    assert!(!tell(&mut outbox, "a", "about a"));
+    assert_eq!(commit(&mut outbox, 1), ["about a"]);
+    assert_eq!(commit(&mut outbox, 1), ["about b", "snapshot"]);
+}
+
+#[test]
+fn the_changes_of_a_command_are_never_split() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a", "b", "c"]);
+    command(&mut outbox, &["d"]);
+    assert!(!tell(&mut outbox, "a", "about a"));
+    let mut taken = Vec::new();
+    outbox.take(2, false, &mut taken);
+    assert!(taken.is_empty(), "three do not fit into two, and what comes later does not pass");
+    outbox.take(2, true, &mut taken);
+    assert_eq!(taken, [0, 1, 2], "unless it would never fit");
+    assert!(outbox.has_more());
+    assert_eq!(outbox.committed(), ["about a"]);
+    outbox.take(2, true, &mut taken);
+    assert!(outbox.committed().is_empty());
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
+fn whole_commands_are_taken_while_they_fit() {
+    let mut outbox = outbox();
+    for names in [&["a", "b"][..], &["c"], &["d", "e"], &["f"]] {
+        command(&mut outbox, names);
+    }
+    let mut taken = Vec::new();
+    outbox.take(4, true, &mut taken);
+    assert_eq!(taken.len(), 3);
+}
+
+#[test]
+fn what_is_made_while_a_commit_is_under_way_waits_for_the_next() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    outbox.take(10, true, &mut Vec::new());
+    assert!(!tell(&mut outbox, "a", "first"));
+    command(&mut outbox, &["a"]);
+    assert!(!tell(&mut outbox, "a", "second"));
+    assert_eq!(outbox.committed(), ["first"]);
+    assert_eq!(commit(&mut outbox, 10), ["second"]);
+}
+
+#[test]
+fn notices_of_a_command_wait_for_its_own_changes() {
+    let mut outbox = outbox();
+    outbox.change(&[name("a")], 0);
+    assert!(!tell(&mut outbox, "a", "granted in between"));
+    outbox.change(&[name("a")], 1);
+    outbox.seal();
+    assert_eq!(outbox.hold_behind_all("answer"), None);
+    assert_eq!(commit(&mut outbox, 2), ["granted in between", "answer"]);
+}
+
+#[test]
+fn once_fenced_nothing_that_waited_is_told_and_everything_is_forgotten() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    outbox.take(10, true, &mut Vec::new());
+    command(&mut outbox, &["b"]);
+    outbox.reservation(10, 7);
+    outbox.seal();
+    assert!(!tell(&mut outbox, "a", "one"));
+    assert_eq!(outbox.hold_behind_all("two"), None);
+    assert_eq!(outbox.fenced(), ["one", "two"], "to be dropped by the caller");
+    assert_forgot_everything(&outbox);
+    assert!(outbox.committed().is_empty());
+}
+
+#[test]
+fn a_crowd_leaves_no_memory_behind() {
+    let mut outbox: Outbox<u32, &str> = Outbox::new(0);
+    for n in 0..10_000 {
+        outbox.change(&[name(&format!("name {n}"))], n);
+        outbox.seal();
+    }
+    outbox.take(usize::MAX, true, &mut Vec::new());
+    assert_eq!(outbox.committed(), Vec::<&str>::new());
+    assert_forgot_everything(&outbox);
+    assert!(outbox.groups.capacity() <= 1024 && outbox.names.capacity() <= 1024);
+}
+
+#[test]
+fn numbers_of_groups_tell_what_is_durable() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    let first = outbox.last();
+    command(&mut outbox, &["a"]);
+    commit(&mut outbox, 1);
+    assert!(outbox.is_kept(first) && !outbox.is_kept(outbox.last()));
+}
+
+/// What may happen to an outbox.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A command with changes of these names each, that then tells its answer.
+    Command {
+        changes: Vec<Vec<u8>>,
+        reserves: bool,
+        tells: Vec<Told>,
+    },
+    Notice(Told),
+    Take(usize),
+    Committed,
+}
+
+#[derive(Clone, Debug)]
+enum Told {
+    About { names: Vec<u8>, with_token: bool },
+    TheBucket,
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    prop_oneof![
+        5 => (prop::collection::vec(0u8..6, 0..3), any::<bool>())
+            .prop_map(|(names, with_token)| Told::About { names, with_token }),
+        1 => Just(Told::TheBucket),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let names = prop::collection::vec(0u8..6, 0..3);
+    let changes = prop::collection::vec(names, 1..4);
+    prop_oneof![
+        3 => (changes, prop::bool::weighted(0.2), prop::collection::vec(told(), 0..3))
+            .prop_map(|(changes, reserves, tells)| Step::Command { changes, reserves, tells }),
+        4 => told().prop_map(Step::Notice),
+        2 => (0usize..8).prop_map(Step::Take),
+        2 => Just(Step::Committed),
+    ]
+}
+
+/// Everything that ever happened, in its order.
+#[derive(Default)]
+struct Oracle {
+    happened: Vec<Happened>,
+    /// The groups below are durable.
+    durable: u64,
+    /// Tokens that were reserved, durably or not.
+    mark: u64,
+    commands: u64,
+    notices: u32,
+}
+
+#[derive(Debug)]
+enum Happened {
+    Change { group: u64, names: Vec<u8>, mark: u64 },
+    Notice { number: u32, told: Told, token: u64, has_left: bool },
+}
+
+impl Oracle {
+    fn tell(&mut self, told: &Told) -> (u32, u64) {
+        let (number, token) = (self.notices, if self.has_token(told) { self.mark } else { 0 });
+        self.notices += 1;
+        self.happened.push(Happened::Notice { number, told: told.clone(), token, has_left: false });
+        (number, token)
+    }
+
+    fn has_token(&self, told: &Told) -> bool {
+        matches!(told, Told::About { with_token: true, .. })
+    }
+
+    /// Whether what happened at `at` keeps a later notice from leaving.
+    fn holds_back(&self, at: usize, told: &Told, token: u64) -> bool {
+        match (&self.happened[at], told) {
+            (Happened::Change { group, .. }, _) if *group < self.durable => false,
+            (Happened::Notice { has_left: true, .. }, _) => false,
+            (Happened::Change { .. } | Happened::Notice { .. }, Told::TheBucket) => true,
+            (Happened::Notice { told: Told::TheBucket, .. }, _) => false,
+            (Happened::Change { names: theirs, mark, .. }, Told::About { names, .. }) => {
+                // The first reservation that covers the token; a later one is none of its business.
+                let reserves = *mark >= token && token > self.mark_before(at);
+                reserves || names.iter().any(|name| theirs.contains(name))
+            }
+            (Happened::Notice { told: Told::About { names: theirs, .. }, .. }, Told::About { names, .. }) => {
+                names.iter().any(|name| theirs.contains(name))
+            }
+        }
+    }
+
+    fn mark_before(&self, at: usize) -> u64 {
+        let marks = self.happened[..at].iter().filter_map(|happened| match happened {
+            Happened::Change { mark, .. } => Some(*mark),
+            Happened::Notice { .. } => None,
+        });
+        marks.max().unwrap_or(0)
+    }
+
+    /// The notices that leave now, in the order in which they were made.
+    fn leaving(&mut self) -> Vec<u32> {
+        let mut leaving = Vec::new();
+        for at in 0..self.happened.len() {
+            let Happened::Notice { number, told, token, has_left: false } = &self.happened[at] else {
+                continue;
+            };
+            if (0..at).any(|before| self.holds_back(before, told, *token)) {
+                continue;
+            }
+            leaving.push(*number);
+            let Happened::Notice { has_left, .. } = &mut self.happened[at] else { unreachable!() };
+            *has_left = true;
+        }
+        leaving
+    }
+
+    fn told(&self, wanted: u32) -> &Told {
+        let told = self.happened.iter().find_map(|happened| match happened {
+            Happened::Notice { number, told, .. } if *number == wanted => Some(told),
+            _ => None,
+        });
+        told.unwrap()
+    }
+
+    /// Whether these two must come in the order in which they were made.
+    fn are_ordered(&self, earlier: u32, later: u32) -> bool {
+        match (self.told(earlier), self.told(later)) {
+            (_, Told::TheBucket) => true,
+            (Told::TheBucket, _) => false,
+            (Told::About { names: a, .. }, Told::About { names: b, .. }) => {
+                a.iter().any(|name| b.contains(name))
+            }
+        }
+    }
+}
+
+fn names_of(numbers: &[u8]) -> Vec<NameBuf> {
+    numbers.iter().map(|number| name(&number.to_string())).collect()
+}
+
+fn hold(outbox: &mut Outbox<u64, u32>, told: &Told, number: u32, token: u64) -> Option<u32> {
+    match told {
+        Told::About { names, .. } => {
+            let names = names_of(names);
+            outbox.hold(names.iter().map(NameBuf::as_name), token, number)
+        }
+        Told::TheBucket => outbox.hold_behind_all(number),
+    }
+}
+
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut outbox = Outbox::new(0);
+    let mut oracle = Oracle::default();
+    let mut taken: Vec<u64> = Vec::new();
+    let mut sent = Vec::new();
+    for step in steps {
+        let mut left = Vec::new();
+        match step {
+            Step::Command { changes, reserves, tells } => {
+                let group = oracle.commands;
+                oracle.commands += 1;
+                for names in changes {
+                    outbox.change(&names_of(&names), group);
+                    oracle.happened.push(Happened::Change { group, names, mark: 0 });
+                }
+                if reserves {
+                    oracle.mark += 10;
+                    outbox.reservation(oracle.mark, group);
+                    oracle.happened.push(Happened::Change { group, names: Vec::new(), mark: oracle.mark });
+                }
+                for told in tells {
+                    let (number, token) = oracle.tell(&told);
+                    left.extend(hold(&mut outbox, &told, number, token));
+                }
+                outbox.seal();
+            }
+            Step::Notice(told) => {
+                let (number, token) = oracle.tell(&told);
+                left.extend(hold(&mut outbox, &told, number, token));
+            }
+            Step::Take(budget) => {
+                if sent.is_empty() {
+                    outbox.take(budget, budget % 2 == 0, &mut sent);
+                }
+            }
+            Step::Committed => {
+                left = outbox.committed();
+                if let Some(last) = sent.last() {
+                    oracle.durable = last + 1;
+                }
+                taken.append(&mut sent);
+            }
+        }
+        check(&oracle, &left)?;
+        let mut expected = oracle.leaving();
+        expected.sort_unstable();
+        left.sort_unstable();
+        prop_assert_eq!(left, expected);
+        prop_assert!(taken.is_sorted(), "changes are kept in their order");
+    }
+    while !outbox.is_idle() {
+        outbox.committed();
+        outbox.take(usize::MAX, true, &mut taken);
+    }
+    assert_forgot_everything(&outbox);
+    Ok(())
+}
+
+fn check(oracle: &Oracle, left: &[u32]) -> Result<(), TestCaseError> {
+    for (at, &first) in left.iter().enumerate() {
+        for &then in &left[at + 1..] {
+            let swapped = then < first && oracle.are_ordered(then, first);
+            prop_assert!(!swapped, "{first} left before {then}, which was made before");
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn notices_leave_exactly_when_the_slow_rule_lets_them(steps in prop::collection::vec(step(), 1..60)) {
+        run(steps)?;
+    }
+}
