@@ -3,8 +3,13 @@
 //! ```text
 //!   command ─▶ [mutex: stamp now, handle, route effects] ─▶ outcome
 //!                                     │
+//!                    the outbox ◀─────┤ what rests on something uncommitted waits there
+//!                                     │
 //!               a future's waker ◀────┴────▶ a port's inbox          wakers run after the mutex is free
 //! ```
+
+pub(crate) mod parcel;
+mod state;
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,17 +17,21 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, Limits, LockManager, NewRequest, Outcome, Refusal, RequestId,
-    Standing,
+    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Outcome, Refusal, RequestId, Standing,
 };
+use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{oneshot, watch};
 
+use self::parcel::{Item, Parcel};
+pub(crate) use self::state::State;
 use crate::agent::Agent;
+use crate::claims::Claims;
 use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
-use crate::port::{Inbox, Notice, Port};
-use crate::waiters::{Loss, Wait, Waiters};
+use crate::owner::Owners;
+use crate::port::{Inbox, Port};
+use crate::waiters::{Loss, Wait};
 
 /// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -32,26 +41,26 @@ pub struct Bucket(pub(crate) Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     key: BucketKey,
-    house: Arc<Inner>,
+    /// The same as the store knows it.
+    scope: Arc<Scope>,
+    pub(crate) house: Arc<Inner>,
     state: Mutex<State>,
 }
 
+/// What becomes of a question.
 #[derive(Debug)]
-pub(crate) struct State {
-    manager: LockManager<RandomState>,
-    latest: Instant,
-    /// Whether the ticker knows of this bucket.
-    ticked: bool,
-    waiters: Waiters,
-    /// By agent slot: the inbox that hears for the agent; none for agents of this process.
-    inboxes: Vec<Option<Arc<Inbox>>>,
-    changed: Option<watch::Sender<()>>,
-    /// Whether something may have changed since the watchers were told.
-    touched: bool,
-    /// Who is to be woken once the mutex is free.
-    wakers: Vec<Waker>,
-    /// Whose listeners are to be told then.
-    heard: Vec<Arc<Notify>>,
+pub(crate) enum Asked {
+    Answered(Outcome),
+    /// The answer comes once the store has kept what it rests on; never, if it cannot.
+    Waits(oneshot::Receiver<Outcome>),
+}
+
+/// Why a request is not granted.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    Now(Refusal),
+    /// The refusal comes once the store has kept what it rests on.
+    Later(oneshot::Receiver<Outcome>),
 }
 
 impl Bucket {
@@ -62,6 +71,16 @@ impl Bucket {
     /// [`Quota`] if the bucket has as many agents as its limits allow, or the label has more than 256 bytes.
     pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
         Agent::join(self.0.clone(), client_id)
+    }
+
+    /// Owners of offline locks: sessions and business transactions.
+    pub fn owners(&self) -> Owners {
+        Owners::new(self.0.clone())
+    }
+
+    /// Claims: reservations that end by themselves unless they are made final.
+    pub fn claims(&self) -> Claims {
+        Claims::new(self.0.clone())
     }
 
     /// A port for a session of the outside, whose inbox holds at most `capacity` notices.
@@ -86,7 +105,7 @@ impl Bucket {
 
     /// How many requests and locks there are.
     pub fn len(&self) -> usize {
-        self.0.state.lock().manager.len()
+        self.0.state.lock().manager().len()
     }
 
     /// Whether nothing is held and nothing pending.
@@ -111,27 +130,59 @@ impl Bucket {
 }
 
 impl Shared {
-    pub(crate) fn new(key: BucketKey, house: Arc<Inner>, limits: Limits, token_mark: u64) -> Self {
-        let mut manager = LockManager::with_limits(RandomState::default(), limits);
-        manager.continue_tokens_above(token_mark);
-        let state = State {
-            manager,
-            latest: Instant::default(),
-            ticked: false,
-            waiters: Waiters::default(),
-            inboxes: Vec::new(),
-            changed: None,
-            touched: false,
-            wakers: Vec::new(),
-            heard: Vec::new(),
-        };
-        Self { key, house, state: Mutex::new(state) }
+    pub(crate) fn new(key: BucketKey, house: Arc<Inner>, manager: LockManager<RandomState>) -> Self {
+        Self::restored(key, house, manager, 0, false)
     }
 
-    /// Carries out a command of an agent of this process.
+    /// A bucket that the store knows of if `is_known`, with so many owners, claims and assignments.
+    pub(crate) fn restored(
+        key: BucketKey,
+        house: Arc<Inner>,
+        manager: LockManager<RandomState>,
+        facts: usize,
+        is_known: bool,
+    ) -> Self {
+        let state = State::new(manager, house.pipeline().is_some(), facts, is_known);
+        let scope = Arc::new(key.scope());
+        Self { key, scope, house, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn key(&self) -> &BucketKey {
+        &self.key
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Carries out a command of an agent of this process that nobody needs the answer of.
     #[inline]
     pub(crate) fn handle(self: &Arc<Self>, command: Command<'_>) -> Outcome {
         self.with(|state| state.handle(self.house.clock.now(), command))
+    }
+
+    /// Carries out a command. The answer waits, if it rests on something that is not kept yet; `look` sees it before.
+    pub(crate) fn ask(self: &Arc<Self>, command: Command<'_>, look: impl FnOnce(&Outcome)) -> Asked {
+        let asked = self.with(|state| {
+            let outcome = state.handle(self.house.clock.now(), command);
+            look(&outcome);
+            if state.outbox.is_idle() {
+                return Asked::Answered(outcome);
+            }
+            let (to, answer) = oneshot::channel();
+            match state.hold_answer(&command, outcome, |outcome| Parcel::Reply { to, outcome }) {
+                Some(Parcel::Reply { outcome, .. }) => Asked::Answered(outcome),
+                _ => Asked::Waits(answer),
+            }
+        });
+        self.tell_the_house();
+        asked
+    }
+
+    /// Carries out a command of an owner or a claimant whose answer nobody waits for.
+    pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
+        self.handle(command);
+        self.tell_the_house();
     }
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
@@ -140,68 +191,76 @@ impl Shared {
         self: &Arc<Self>,
         request: &NewRequest<'_>,
         waker: &Waker,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Denied> {
         self.with(|state| {
-            let outcome = state.request(self.house.clock.now(), request);
+            let mut outcome = state.request(self.house.clock.now(), request);
+            if !state.outbox.is_idle() {
+                outcome = match state.hold_outcome(request, outcome) {
+                    Ok(outcome) => outcome,
+                    Err(later) => return Err(Denied::Later(later)),
+                };
+            }
             if let Ok(Outcome::Queued(request)) = outcome {
-                let displaced = state.waiters.wait(request, waker);
+                let displaced = state.waiters().wait(request, waker);
                 debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
             }
-            outcome
+            outcome.map_err(Denied::Now)
         })
     }
 
     /// Releases the lock of a guard; why it was lost, if it was.
     #[inline]
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
-        self.with(|state| {
+        let (loss, displaced) = self.with(|state| {
             let held = state.release(self.house.clock.now(), request);
-            let loss = (!held).then(|| state.waiters.loss_of(request));
-            state.waiters.guard_dropped(request);
-            loss
-        })
+            let loss = state.over().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
+            (loss, state.waiters().guard_dropped(request))
+        });
+        drop(displaced);
+        loss
     }
 
     /// Ends a request wherever it stands: pending, or granted without its future having taken note.
     pub(crate) fn withdraw(self: &Arc<Self>, request: RequestId) {
-        let waker = self.with(|state| {
+        let wakers = self.with(|state| {
             let now = self.house.clock.now();
-            state.waiters.guard_dropped(request);
-            let command = match state.manager.standing(request) {
+            let displaced = state.waiters().guard_dropped(request);
+            let command = match state.standing(request) {
                 // Its cell may be another's by now.
-                Standing::Ended => return None,
+                Standing::Ended => return (displaced, None),
                 Standing::Pending => Command::Abort { request },
                 Standing::Held(_) => Command::Release { request },
             };
-            let waker = state.waiters.forget(request);
+            let waker = state.waiters().forget(request);
             state.handle(now, command);
-            waker
+            (displaced, waker)
         });
-        drop(waker);
+        drop(wakers);
     }
 
     /// What has become of a request that had to wait; if it still waits, that waker is woken at its end.
     pub(crate) fn poll(self: &Arc<Self>, request: RequestId, waker: Option<&Waker>) -> Wait {
-        let (wait, displaced) = self.with(|state| {
-            let standing = state.manager.standing(request);
-            let wait =
-                state.waiters.take_grant(request, standing == Standing::Pending, standing == Standing::Ended);
-            let displaced = match (&wait, waker) {
-                (Wait::Pending, Some(waker)) => state.waiters.wait(request, waker),
-                _ => None,
-            };
-            (wait, displaced)
+        let (wait, displaced) = self.with(|state| match state.over() {
+            Some(why) => (Wait::Over(why), None),
+            None => {
+                let standing = state.standing(request);
+                state.waiters().look(request, standing, waker)
+            }
         });
         drop(displaced);
         wait
     }
 
-    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told.
+    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told of the same name.
     pub(crate) fn submit(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, command: Command<'_>) {
         if may_bring_a_deadline(&command) {
             self.remember_runtime();
         }
+        let lease_ms = self.unknown_lease(&command);
         self.with(|state| {
+            if let Some(ms) = lease_ms {
+                state.keep(Item::LongestLease { ms });
+            }
             let outcome = state.handle(self.house.clock.now(), command);
             match outcome {
                 Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
@@ -213,18 +272,20 @@ impl Shared {
                 }
                 _ => {}
             }
-            state.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
+            state.answer(inbox, tag, &command, outcome);
         });
+    }
+
+    /// The length of a lease that the command gives and that the store has to know of before.
+    fn unknown_lease(&self, command: &Command<'_>) -> Option<u64> {
+        let Command::Join(NewAgent { lease_ms: Some(ms), .. }) = command else { return None };
+        self.house.pipeline().filter(|pipeline| !pipeline.knows_lease(*ms)).map(|_| *ms)
     }
 
     /// Ends an agent of this process, whose futures and guards then hear of it.
     pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
         self.with(|state| {
-            let State { manager, waiters, wakers, heard, .. } = state;
-            for request in manager.requests_of(agent) {
-                heard.extend(waiters.not_listened_to(request));
-                wakers.extend(waiters.forget(request));
-            }
+            state.forget_requests_of(agent);
             state.handle(self.house.clock.now(), Command::End { agent });
         });
     }
@@ -234,11 +295,12 @@ impl Shared {
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
-        let has_first_deadline = !state.ticked && state.manager.next_timeout().is_some();
+        let has_first_deadline = !state.ticked && state.manager().next_timeout().is_some();
         state.ticked |= has_first_deadline;
         let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };
         let wakers = std::mem::take(&mut state.wakers);
         let heard = std::mem::take(&mut state.heard);
+        let is_to_send = !state.outbox.is_idle() && state.seal();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         heard.iter().for_each(|heard| heard.notify_waiters());
@@ -247,6 +309,9 @@ impl Shared {
         }
         if has_first_deadline {
             self.house.watch_deadlines(self);
+        }
+        if is_to_send {
+            self.house.enqueue(self);
         }
         result
     }
@@ -262,16 +327,71 @@ impl Shared {
 
     /// A tick of the lease clock; false if no deadline is left.
     pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant) -> bool {
-        self.with(|state| {
-            let now = state.stamp(judged_by);
-            if state.manager.next_timeout().is_some_and(|next| next <= now) {
-                state.manager.handle_timeout(now);
-                state.touched = true;
-                state.deliver_effects();
-            }
-            state.ticked = state.manager.next_timeout().is_some();
+        let ticked = self.with(|state| {
+            state.time_has_passed(judged_by);
+            state.ticked = state.manager().next_timeout().is_some();
             state.ticked
-        })
+        });
+        self.tell_the_house();
+        ticked
+    }
+
+    /// Tells what the house has to know of, after what may have changed it.
+    fn tell_the_house(self: &Arc<Self>) {
+        let (has_recovered, facts_changed) = self.with(State::take_news);
+        if has_recovered {
+            self.house.has_recovered(self);
+        } else if facts_changed {
+            self.house.keep(self);
+        }
+    }
+
+    /// Whether there is something that it must not be forgotten for.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.state.lock().is_needed()
+    }
+
+    /// Moves a share of what is to be kept to `writes`; whether there is more.
+    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> bool {
+        let mut items = Vec::new();
+        let mut state = self.state.lock();
+        state.outbox.take(share, &mut items);
+        state.queued = state.outbox.has_more();
+        let has_more = state.queued;
+        drop(state);
+        writes.extend(items.into_iter().map(|item| item.into_write(&self.scope, &self.house.clock)));
+        has_more
+    }
+
+    /// What was taken is durable.
+    pub(crate) fn committed(self: &Arc<Self>) {
+        let replies = self.with(State::committed);
+        for reply in replies {
+            // Whoever has gone meanwhile needs no answer.
+            if let Parcel::Reply { to, outcome } = reply {
+                _ = to.send(outcome);
+            }
+        }
+        self.house.keep(self);
+    }
+
+    /// The house has lost its store, and with it every lock; or it was closed, and nobody hears any more.
+    pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
+        let dropped = self.with(|state| match why {
+            Some(why) => state.lose_everything(self.house.clock.now(), why),
+            None => state.outbox.fenced(),
+        });
+        drop(dropped);
+    }
+
+    /// Why every lock is lost, if the house has lost its store.
+    pub(crate) fn why_over(&self) -> Option<Loss> {
+        self.state.lock().over()
+    }
+
+    /// Whether somebody far away holds a web lock, or may come back for one.
+    pub(crate) fn is_held_far_away(self: &Arc<Self>) -> bool {
+        self.with(|state| state.is_held_far_away(self.house.clock.now()))
     }
 
     pub(crate) fn ticker_is_gone(&self) {
@@ -285,110 +405,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.house.forget(&self.key, self.state.get_mut().manager.last_token());
-    }
-}
-
-impl State {
-    #[inline]
-    pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
-        let now = self.stamp(now);
-        self.touched |= !matches!(command, Command::Snapshot | Command::Renew { .. });
-        let outcome = self.manager.handle(now, command);
-        self.deliver_effects();
-        outcome
-    }
-
-    /// As [`handle`](Self::handle), for the commands of which there are most.
-    #[inline]
-    fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
-        let now = self.stamp(now);
-        self.touched = true;
-        let outcome = self.manager.request_a_lock(now, request);
-        self.deliver_effects();
-        outcome
-    }
-
-    /// As [`handle`](Self::handle); whether the lock was held.
-    #[inline]
-    fn release(&mut self, now: Instant, request: RequestId) -> bool {
-        let now = self.stamp(now);
-        self.touched = true;
-        let held = self.manager.release_the_lock(now, request);
-        self.deliver_effects();
-        held
-    }
-
-    pub(crate) fn standing(&self, request: RequestId) -> Standing {
-        self.manager.standing(request)
-    }
-
-    pub(crate) fn is_alive(&self, agent: AgentId) -> bool {
-        self.manager.is_alive(agent)
-    }
-
-    pub(crate) fn waiters(&mut self) -> &mut Waiters {
-        &mut self.waiters
-    }
-
-    /// Time as the manager needs it: never backwards.
-    #[inline]
-    fn stamp(&mut self, now: Instant) -> Instant {
-        self.latest = self.latest.max(now);
-        self.latest
-    }
-
-    #[inline]
-    fn deliver_effects(&mut self) {
-        while let Some(effect) = self.manager.poll_effect() {
-            self.deliver(effect);
-        }
-        if self.manager.is_empty() {
-            self.waiters.all_gone();
-        }
-    }
-
-    fn deliver(&mut self, effect: Effect) {
-        let agent = match effect {
-            Effect::Granted { agent, .. }
-            | Effect::Lost { agent, .. }
-            | Effect::AgentEnded { agent, .. }
-            | Effect::Unavailable { agent, .. } => agent,
-            // Buckets of memory alone keep nothing and never recover.
-            Effect::Change(_) | Effect::Recovered => return,
-        };
-        if let Some(Some(inbox)) = self.inboxes.get(agent.slot()) {
-            let has_ended = matches!(effect, Effect::AgentEnded { .. });
-            self.wakers.extend(inbox.push(Notice::Effect(effect)));
-            if has_ended {
-                self.route(agent, None);
-            }
-            return;
-        }
-        match effect {
-            Effect::Granted { grant: Grant { request, token }, .. } => {
-                self.wakers.extend(self.waiters.granted(request, token));
-            }
-            Effect::Lost { request, reason, .. } => {
-                self.heard.extend(self.waiters.lost(request, Loss::from(reason)));
-            }
-            // Agents of this process have no lease.
-            Effect::AgentEnded { .. }
-            | Effect::Unavailable { .. }
-            | Effect::Change(_)
-            | Effect::Recovered => {}
-        }
-    }
-
-    fn route(&mut self, agent: AgentId, inbox: Option<Arc<Inbox>>) {
-        let slot = agent.slot();
-        if self.inboxes.len() <= slot {
-            if inbox.is_none() {
-                return;
-            }
-            self.inboxes.resize(slot + 1, None);
-        }
-        self.inboxes[slot] = inbox;
+        let state = self.state.get_mut();
+        let mark = state.mark();
+        let forgotten = (state.is_known && !state.is_needed()).then(|| self.scope.clone());
+        self.house.forget(&self.key, mark, forgotten);
     }
 }
 
@@ -396,6 +416,7 @@ fn may_bring_a_deadline(command: &Command<'_>) -> bool {
     match command {
         Command::Join(agent) => agent.lease_ms.is_some(),
         Command::Request(request) => request.max_hold_ms.is_some(),
+        Command::Reclaim(reclaim) => reclaim.max_hold_ms.is_some(),
         _ => false,
     }
 }

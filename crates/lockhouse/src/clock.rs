@@ -4,10 +4,14 @@
 //! a stalled process lengthens leases instead of breaking them. What ends at a tick is judged by the tick before, so
 //! that everything that was waiting to be read then has been handled. Without deadlines it is a coarse system clock.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use lockhouse_core::Instant;
+use parking_lot::Mutex;
+
+use crate::house::Inner;
 
 /// How often the clock ticks while deadlines exist.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -18,7 +22,8 @@ const LONGEST_STEP_MS: u64 = 500;
 /// How far calendar and system clock may drift apart before that shows in what people are told.
 const CALENDAR_TOLERANCE_MS: u64 = 500;
 
-/// Time of one house, in milliseconds since its beginning.
+/// Time of one house: milliseconds since 1970 at its beginning, so that instants of an earlier life can be expressed, and from there on
+/// its own.
 #[derive(Debug)]
 pub(crate) struct Clock {
     system: System,
@@ -29,27 +34,84 @@ pub(crate) struct Clock {
     system_ms: AtomicU64,
     /// How far this clock lags behind the system's, through stalls; valid while not ticking.
     lag_ms: AtomicU64,
-    /// When the system's clock was 0, in milliseconds since 1970.
-    origin_ms: AtomicU64,
+    /// How far the calendar is ahead of the system's clock.
+    drift_ms: AtomicI64,
 }
 
 /// Where time comes from.
 #[derive(Debug)]
 enum System {
-    Since(coarsetime::Instant),
-    #[cfg(test)]
-    Manual(AtomicU64),
+    Since { origin: coarsetime::Instant, calendar_ms: u64 },
+    Manual(ManualClock),
+}
+
+/// A clock that stands still until it is moved on by hand: for the tests of those who use locks that end by time.
+///
+/// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after another.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::{sync::Arc, time::Duration};
+/// use lockhouse::{House, ManualClock, Options, store::MemoryStore};
+///
+/// let clock = ManualClock::new();
+/// let house = House::open(Arc::new(MemoryStore::new()?), Options::new().clock(&clock)).await?;
+/// let agent = house.bucket("default").agent("worker-1")?;
+/// let lock = agent.locks().request("report").max_hold(Duration::from_secs(3600)).await?;
+/// clock.advance(Duration::from_secs(3600));
+/// assert!(lock.loss().is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<Manual>);
+
+#[derive(Debug, Default)]
+struct Manual {
+    ms: AtomicU64,
+    houses: Mutex<Vec<Weak<Inner>>>,
+}
+
+impl ManualClock {
+    /// A clock that stands at the beginning of 2026.
+    pub fn new() -> Self {
+        let clock = Self::default();
+        clock.0.ms.store(1_767_225_600_000, Ordering::Release);
+        clock
+    }
+
+    /// Moves time on, in steps as short as those of a running clock, and ends what is due at each of them.
+    pub fn advance(&self, by: Duration) {
+        let mut left_ms = by.as_millis() as u64;
+        while left_ms > 0 {
+            let step = left_ms.min(LONGEST_STEP_MS);
+            left_ms -= step;
+            self.0.ms.fetch_add(step, Ordering::AcqRel);
+            self.tick();
+        }
+        // What ends is judged by the tick before.
+        self.tick();
+    }
+
+    fn tick(&self) {
+        let houses: Vec<_> = self.0.houses.lock().iter().filter_map(Weak::upgrade).collect();
+        houses.iter().for_each(|house| _ = house.tick());
+    }
+
+    /// That house lives by this clock.
+    pub(crate) fn drives(&self, house: &Arc<Inner>) {
+        let mut houses = self.0.houses.lock();
+        houses.retain(|house| house.strong_count() > 0);
+        houses.push(Arc::downgrade(house));
+    }
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self::over(System::Since(coarsetime::Instant::now()))
+        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms: calendar_ms() })
     }
 
-    /// A clock that stands still but for [`advance`](Self::advance).
-    #[cfg(test)]
-    pub(crate) fn manual() -> Self {
-        Self::over(System::Manual(AtomicU64::new(0)))
+    pub(crate) fn manual(clock: ManualClock) -> Self {
+        Self::over(System::Manual(clock))
     }
 
     fn over(system: System) -> Self {
@@ -59,7 +121,7 @@ impl Clock {
             tick_ms: AtomicU64::new(0),
             system_ms: AtomicU64::new(0),
             lag_ms: AtomicU64::new(0),
-            origin_ms: AtomicU64::new(0),
+            drift_ms: AtomicI64::new(0),
         }
     }
 
@@ -76,13 +138,26 @@ impl Clock {
     /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
     /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`].
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let origin = (since_1970.as_millis() as u64).saturating_sub(self.system());
-        if origin.abs_diff(self.origin_ms.load(Ordering::Acquire)) > CALENDAR_TOLERANCE_MS {
-            self.origin_ms.store(origin, Ordering::Release);
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at))
+    }
+
+    /// The same in milliseconds since 1970.
+    pub(crate) fn wall_ms(&self, at: Instant) -> u64 {
+        at.as_millis().saturating_add_signed(self.ahead())
+    }
+
+    /// The instant that the calendar calls so many milliseconds since 1970.
+    pub(crate) fn at_wall(&self, ms: u64) -> Instant {
+        Instant::from_millis(ms.saturating_add_signed(-self.ahead()))
+    }
+
+    /// How far the calendar is ahead of this clock.
+    fn ahead(&self) -> i64 {
+        let drift = self.calendar().wrapping_sub(self.system()).cast_signed();
+        if drift.abs_diff(self.drift_ms.load(Ordering::Acquire)) > CALENDAR_TOLERANCE_MS {
+            self.drift_ms.store(drift, Ordering::Release);
         }
-        let ms = self.origin_ms.load(Ordering::Acquire) + self.lag() + at.as_millis();
-        SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
+        self.drift_ms.load(Ordering::Acquire) + self.lag().cast_signed()
     }
 
     /// Ticking begins: time stands still between ticks from now on.
@@ -119,18 +194,35 @@ impl Clock {
 
     fn system(&self) -> u64 {
         match &self.system {
-            System::Since(origin) => origin.elapsed().as_millis(),
-            #[cfg(test)]
-            System::Manual(ms) => ms.load(Ordering::Acquire),
+            System::Since { origin, calendar_ms } => calendar_ms + origin.elapsed().as_millis(),
+            System::Manual(clock) => clock.0.ms.load(Ordering::Acquire),
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn advance(&self, by_ms: u64) {
-        if let System::Manual(ms) = &self.system {
-            ms.fetch_add(by_ms, Ordering::AcqRel);
+    fn calendar(&self) -> u64 {
+        match &self.system {
+            System::Since { .. } => calendar_ms(),
+            System::Manual(_) => self.system(),
         }
     }
+
+    /// Whether time is moved on by hand, so that no task has to do it.
+    pub(crate) fn is_manual(&self) -> bool {
+        matches!(self.system, System::Manual(_))
+    }
+
+    /// Moves a manual clock on without a tick.
+    #[cfg(test)]
+    pub(crate) fn advance(&self, by_ms: u64) {
+        if let System::Manual(clock) = &self.system {
+            clock.0.ms.fetch_add(by_ms, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+fn calendar_ms() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 #[cfg(test)]
@@ -139,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_instant_is_told_as_the_same_time_whenever_one_asks() {
-        let clock = Clock::manual();
+        let clock = Clock::manual(ManualClock::new());
         let at = clock.now();
         let told = clock.wall(at);
         clock.advance(120);
@@ -151,5 +243,14 @@ mod tests {
         clock.stop_ticking();
         assert_eq!(clock.wall(at), told);
         assert_eq!(clock.wall(clock.now()), told + Duration::from_millis(310));
+    }
+
+    #[test]
+    fn times_of_an_earlier_life_are_instants_too() {
+        let clock = Clock::new();
+        let an_hour_ago = calendar_ms() - 3_600_000;
+        let at = clock.at_wall(an_hour_ago);
+        assert!(at < clock.now());
+        assert_eq!(clock.wall_ms(at), an_hour_ago);
     }
 }

@@ -32,6 +32,9 @@ pub enum RequestError {
     /// The bucket grants nothing any more, as its server stops.
     #[error("the bucket is closed")]
     Closed,
+    /// The house has lost its store, so that it grants nothing any more.
+    #[error("nothing is granted any more: {0}")]
+    NoStore(Loss),
     /// A steal was under way when the server went: it may have happened or not.
     #[error("outcome unknown: the server went while the steal was under way")]
     OutcomeUnknown,
@@ -48,10 +51,16 @@ pub enum RequestError {
 
 impl From<InvalidName> for RequestError {
     fn from(invalid: InvalidName) -> Self {
-        Self::NotSupported(match invalid {
-            InvalidName::Reserved => NotSupported::ReservedName,
-            InvalidName::NotWtf8(_) => NotSupported::MalformedName(invalid),
-        })
+        Self::NotSupported(invalid.into())
+    }
+}
+
+impl From<InvalidName> for NotSupported {
+    fn from(invalid: InvalidName) -> Self {
+        match invalid {
+            InvalidName::Reserved => Self::ReservedName,
+            InvalidName::NotWtf8(_) => Self::MalformedName(invalid),
+        }
     }
 }
 
@@ -138,6 +147,24 @@ impl Quota {
             }
             Refusal::TooManyAgents { limit } => {
                 Self::new("bucket", format!("{limit} agents"), "it cannot have one more")
+            }
+            Refusal::LabelTooLong { bytes, limit } => Self::bytes("label", bytes, limit),
+            Refusal::TtlOutOfBounds { ttl_ms, least, most } => {
+                Self::new("ttl", format!("{ttl_ms} ms"), format!("from {least} ms to {most} ms are allowed"))
+            }
+            Refusal::TooManyLocksAtOnce { limit } => Self::new(
+                "locks",
+                format!("more than {limit} in one call"),
+                format!("at most {limit} are allowed"),
+            ),
+            Refusal::TooManyLocks { limit } => {
+                Self::new("owner", format!("{limit} locks"), "it cannot have one more")
+            }
+            Refusal::TooManyOwners { limit } => {
+                Self::new("bucket", format!("{limit} owners"), "it cannot have one more")
+            }
+            Refusal::TooManyAssignments { limit } => {
+                Self::new("bucket", format!("{limit} claims and assignments"), "it cannot have one more")
             }
             _ => return None,
         })

@@ -120,23 +120,24 @@ struct LocalHold {
 
 impl LocalHold {
     fn loss(&self) -> Option<Loss> {
-        self.agent.bucket.with(|state| match state.standing(self.request) {
-            Standing::Ended => Some(state.waiters().loss_of(self.request)),
-            Standing::Pending | Standing::Held(_) => None,
+        self.agent.bucket.with(|state| match (state.over(), state.standing(self.request)) {
+            (Some(why), _) => Some(why),
+            (None, Standing::Ended) => Some(state.waiters().loss_of(self.request)),
+            (None, Standing::Pending | Standing::Held(_)) => None,
         })
     }
 
     async fn lost(&self) -> Loss {
-        let heard = self.agent.bucket.with(|state| match state.standing(self.request) {
-            Standing::Ended => None,
-            Standing::Pending | Standing::Held(_) => {
+        let heard = self.agent.bucket.with(|state| match (state.over(), state.standing(self.request)) {
+            (None, Standing::Pending | Standing::Held(_)) => {
                 Some(state.waiters().listen(self.request).notified_owned())
             }
+            _ => None,
         });
         if let Some(heard) = heard {
             heard.await;
         }
-        self.agent.bucket.with(|state| state.waiters().loss_of(self.request))
+        self.agent.bucket.with(|state| state.over().unwrap_or_else(|| state.waiters().loss_of(self.request)))
     }
 
     /// Dropping `self` afterwards finds nothing left to release.

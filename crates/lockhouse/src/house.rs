@@ -1,15 +1,19 @@
 //! The house: all buckets of one process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::SystemTime;
 
-use lockhouse_core::{Instant, Limits};
+use foldhash::fast::RandomState;
+use lockhouse_core::{Command, Instant, Limits, LockManager};
+use lockhouse_store::{Scope, SecretKey};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::bucket::{Bucket, Shared};
 use crate::clock::{Clock, TICK};
+use crate::pipeline::{Pipeline, Stop};
 
 /// What separates the locks of strangers: two agents meet exactly if their keys are equal.
 ///
@@ -28,7 +32,22 @@ impl From<&str> for BucketKey {
     }
 }
 
-/// All buckets of one process, in memory. Cheap to clone; every clone is the same house.
+impl BucketKey {
+    /// As a store knows it, for which every partition is a tenant of its own.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::new(self.partition.as_str(), self.bucket.as_str())
+    }
+}
+
+impl From<&Scope> for BucketKey {
+    fn from(scope: &Scope) -> Self {
+        Self { bucket: scope.bucket.to_string(), partition: scope.tenant.to_string() }
+    }
+}
+
+/// All buckets of one process. Cheap to clone; every clone is the same house.
+///
+/// [`new`](Self::new) gives one in memory, [`open`](Self::open) one over a store.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +58,16 @@ impl From<&str> for BucketKey {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct House(Arc<Inner>);
+pub struct House {
+    pub(crate) inner: Arc<Inner>,
+    /// Buckets that must not be forgotten though nobody uses them.
+    #[expect(dead_code, reason = "kept for its end")]
+    keeper: Arc<Keeper>,
+}
+
+/// Apart from [`Inner`], which the buckets keep alive.
+#[derive(Debug, Default)]
+struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>>>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -47,6 +75,28 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     registry: Mutex<Registry>,
     ticking: Mutex<Ticking>,
+    /// The way to the store, if there is one.
+    pipeline: Option<Arc<Pipeline>>,
+    key: OnceLock<SecretKey>,
+    keeper: Weak<Keeper>,
+    recovery: Recovery,
+    is_closing: AtomicBool,
+}
+
+/// What is left of the recovery from a crash.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// How many buckets recover.
+    count: AtomicUsize,
+    /// Until when buckets recover that nothing is kept of.
+    of_new_until: Option<Instant>,
+}
+
+impl Recovery {
+    /// Of so many buckets, and of new ones until then.
+    pub(crate) fn of(count: usize, of_new_until: Option<Instant>) -> Self {
+        Self { count: count.into(), of_new_until }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,19 +133,42 @@ impl House {
     }
 
     fn with_clock(limits: Limits, clock: Clock) -> Self {
-        let (registry, ticking) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { limits, clock, registry, ticking }))
+        Self::over(limits, clock, None, Recovery::default(), 0)
+    }
+
+    pub(crate) fn over(
+        limits: Limits,
+        clock: Clock,
+        store: Option<(Arc<Pipeline>, SecretKey)>,
+        recovery: Recovery,
+        token_mark: u64,
+    ) -> Self {
+        let keeper = Arc::new(Keeper::default());
+        let (pipeline, key) = store.unzip();
+        let inner = Inner {
+            limits,
+            clock,
+            registry: Mutex::new(Registry { token_mark, ..Registry::default() }),
+            ticking: Mutex::default(),
+            pipeline,
+            key: key.map_or_else(OnceLock::new, OnceLock::from),
+            keeper: Arc::downgrade(&keeper),
+            recovery,
+            is_closing: AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(inner), keeper }
     }
 
     /// The bucket with that key, which begins with its first use and is forgotten after its last.
     pub fn bucket(&self, key: impl Into<BucketKey>) -> Bucket {
         let key = key.into();
         loop {
-            let mut registry = self.0.registry.lock();
+            let mut registry = self.inner.registry.lock();
             let Some(known) = registry.buckets.get(&key) else {
-                let bucket = Shared::new(key.clone(), self.0.clone(), self.0.limits, registry.token_mark);
-                let bucket = Arc::new(bucket);
+                let bucket = self.inner.new_bucket(key.clone(), registry.token_mark);
                 registry.buckets.insert(key, Arc::downgrade(&bucket));
+                drop(registry);
+                self.inner.begin(&bucket);
                 return Bucket(bucket);
             };
             if let Some(bucket) = known.upgrade() {
@@ -109,25 +182,119 @@ impl House {
 
     /// Every bucket that is in use.
     pub fn buckets(&self) -> Vec<Bucket> {
-        self.0.registry.lock().buckets.values().filter_map(Weak::upgrade).map(Bucket).collect()
+        self.inner.buckets().into_iter().map(Bucket).collect()
     }
 
     /// Now, by the clock that leases run by.
     pub fn now(&self) -> Instant {
-        self.0.clock.now()
+        self.inner.clock.now()
     }
 
     /// When that was, or will be, by the calendar.
     pub fn wall(&self, at: Instant) -> SystemTime {
-        self.0.clock.wall(at)
+        self.inner.clock.wall(at)
     }
 }
 
 impl Inner {
-    /// The last user of a bucket has gone.
-    pub(crate) fn forget(&self, key: &BucketKey, last_token: u64) {
+    pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
+        self.pipeline.as_ref()
+    }
+
+    /// The key that secrets are derived from.
+    pub(crate) fn key(&self) -> Result<&SecretKey, getrandom::Error> {
+        if let Some(key) = self.key.get() {
+            return Ok(key);
+        }
+        let key = SecretKey::random()?;
+        Ok(self.key.get_or_init(|| key))
+    }
+
+    pub(crate) fn buckets(&self) -> Vec<Arc<Shared>> {
+        self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
+        let mut manager = LockManager::with_limits(RandomState::default(), self.limits);
+        manager.continue_tokens_above(token_mark);
+        if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.clock.now()) {
+            manager.begin_recovery(until);
+            self.recovery.count.fetch_add(1, Ordering::AcqRel);
+        }
+        Arc::new(Shared::new(key, self.clone(), manager))
+    }
+
+    /// What a new bucket has to hear, without any mutex.
+    fn begin(&self, bucket: &Arc<Shared>) {
+        if self.is_closing.load(Ordering::Acquire) {
+            bucket.handle(Command::Close);
+        }
+        if self.recovery.of_new_until.is_some() {
+            // Tells the ticker of the end of its recovery, during which it must not be forgotten.
+            bucket.with(|_| ());
+            self.keep(bucket);
+        }
+    }
+
+    /// A bucket that was restored.
+    pub(crate) fn register(&self, bucket: &Arc<Shared>) {
+        self.registry.lock().buckets.insert(bucket.key().clone(), Arc::downgrade(bucket));
+    }
+
+    /// Every bucket that was kept is back.
+    pub(crate) fn has_restored(&self) {
+        if self.recovery.count.load(Ordering::Acquire) == 0 && self.recovery.of_new_until.is_none() {
+            self.recovery_completed();
+        }
+    }
+
+    /// The recovery of that bucket is over.
+    pub(crate) fn has_recovered(&self, bucket: &Arc<Shared>) {
+        self.keep(bucket);
+        if self.recovery.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.recovery_completed();
+        }
+    }
+
+    fn recovery_completed(&self) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.recovery_completed();
+        }
+    }
+
+    /// Keeps the bucket as long as it must not be forgotten.
+    pub(crate) fn keep(&self, bucket: &Arc<Shared>) {
+        let Some(keeper) = self.keeper.upgrade() else { return };
+        let mut kept = keeper.0.lock();
+        let displaced = if bucket.is_needed() {
+            kept.insert(bucket.key().clone(), bucket.clone())
+        } else {
+            kept.remove(bucket.key())
+        };
+        drop(kept);
+        drop(displaced);
+    }
+
+    /// That bucket has something to send to the store.
+    #[cold]
+    pub(crate) fn enqueue(&self, bucket: &Arc<Shared>) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.enqueue(bucket.clone());
+        }
+    }
+
+    /// From now on new buckets grant nothing.
+    pub(crate) fn begin_to_close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+    }
+
+    /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to keep of it.
+    pub(crate) fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>) {
         let mut registry = self.registry.lock();
-        registry.token_mark = registry.token_mark.max(last_token);
+        registry.token_mark = registry.token_mark.max(token_mark);
+        if let (Some(pipeline), Some(scope)) = (&self.pipeline, forgotten) {
+            pipeline.bucket_dropped(scope);
+        }
         registry.buckets.remove(key);
     }
 
@@ -145,26 +312,27 @@ impl Inner {
     /// A bucket has got its first deadline.
     pub(crate) fn watch_deadlines(self: &Arc<Self>, bucket: &Arc<Shared>) {
         let mut ticking = self.ticking.lock();
-        let Some(runtime) = Handle::try_current().ok().or_else(|| ticking.runtime.clone()) else {
+        let runtime = Handle::try_current().ok().or_else(|| ticking.runtime.clone());
+        if runtime.is_none() && !self.clock.is_manual() {
             drop(ticking);
             // Only a runtime's own drop of its tasks comes here; whoever uses the bucket next tries again.
             bucket.ticker_is_gone();
             return;
-        };
+        }
         ticking.buckets.push(Arc::downgrade(bucket));
         let is_first = !std::mem::replace(&mut ticking.running, true);
         if is_first {
             self.clock.start_ticking();
         }
         drop(ticking);
-        if is_first {
+        if let Some(runtime) = runtime.filter(|_| is_first && !self.clock.is_manual()) {
             // A runtime that is shutting down drops the task within this call, and with it takes the mutexes.
             runtime.spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
         }
     }
 
     /// One tick; false once no deadline is left and ticking has ended.
-    fn tick(&self) -> bool {
+    pub(crate) fn tick(&self) -> bool {
         let judged_by = self.clock.now();
         let buckets = std::mem::take(&mut self.ticking.lock().buckets);
         let mut remaining: Vec<_> = buckets
@@ -184,6 +352,14 @@ impl Inner {
     fn stop(&self, ticking: &mut Ticking) {
         self.clock.stop_ticking();
         ticking.running = false;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.stop(Stop::Abandoned);
+        }
     }
 }
 
@@ -227,6 +403,7 @@ mod tests {
     use lockhouse_core::{AgentId, Command, NewAgent, Outcome};
 
     use super::*;
+    use crate::clock::ManualClock;
     use crate::{Notice, Port};
 
     /// A house whose time is moved by hand; its ticker never comes to run, as these tests never wait.
@@ -237,7 +414,7 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            let house = House::with_clock(Limits::DEFAULT, Clock::manual());
+            let house = House::with_clock(Limits::DEFAULT, Clock::manual(ManualClock::default()));
             let port = house.bucket("default").port(1000);
             Self { house, port }
         }
@@ -251,8 +428,8 @@ mod tests {
         }
 
         fn tick_after(&self, ms: u64) {
-            self.house.0.clock.advance(ms);
-            self.house.0.tick();
+            self.house.inner.clock.advance(ms);
+            self.house.inner.tick();
         }
 
         fn told(&self) -> Vec<Notice> {
@@ -304,14 +481,14 @@ mod tests {
     #[tokio::test]
     async fn time_runs_on_without_deadlines_and_never_backwards() {
         let world = World::new();
-        world.house.0.clock.advance(5000);
+        world.house.inner.clock.advance(5000);
         assert_eq!(world.house.now().as_millis(), 5000);
         world.join(1000);
         world.tick_after(60_000);
         let ticks = world.ticks_until_an_end();
         assert!(ticks <= 10, "{ticks}");
         let before = world.house.now();
-        world.house.0.clock.advance(50);
+        world.house.inner.clock.advance(50);
         assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
     }
 }

@@ -24,33 +24,51 @@
 mod agent;
 mod all;
 mod bucket;
+mod claims;
 mod clock;
 mod error;
 mod guard;
 mod house;
+mod kept;
+mod kinds;
 mod local;
 mod locks;
+mod open;
 mod outbox;
+mod owner;
+mod pipeline;
 mod port;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod request;
+mod secret;
 mod snapshot;
+mod transaction;
 mod waiters;
 pub mod wire;
 
 pub use agent::Agent;
 pub use all::RequestAll;
 pub use bucket::Bucket;
+pub use claims::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
+pub use clock::ManualClock;
 pub use error::{NotSupported, Quota, RequestError, Unavailable};
 pub use guard::LockGuard;
 pub use house::{BucketKey, House};
+pub use kept::{OwnerError, StoreError};
+pub use kinds::{Intent, LockType, Record, RecordKind, Wanted};
 pub use lockhouse_core as core;
 pub use lockhouse_core::{FencingToken, InvalidName, Limits, Mode, Name, NameBuf, State};
+pub use lockhouse_store as store;
 pub use locks::{LockManager, NameArg};
+pub use open::{OpenError, Options};
+pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, Owners};
+pub use pipeline::StoreState;
 pub use port::{Notice, Overflowed, Port};
 pub use request::{Acquiring, Request};
-pub use snapshot::{Holder, LockInfo, Snapshot};
+pub use secret::{MalformedSecret, Secret};
+pub use snapshot::{Holder, HolderKind, LockInfo, Snapshot};
+pub use transaction::{BusinessTransaction, Step};
 pub use waiters::Loss;
 
 // The examples of the README are compiled with the others; one of them needs the feature.

@@ -1,12 +1,17 @@
 //! A request of an agent of this process.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
 
+use tokio::sync::oneshot;
+
 use crate::agent::LocalAgent;
+use crate::bucket::Denied;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::guard::LockGuard;
 use crate::request::{Limits, Options};
@@ -27,8 +32,15 @@ pub(crate) struct LocalRequest<'a> {
 
 #[derive(Debug)]
 struct Waiting {
-    request: RequestId,
+    what: What,
     limits: Option<Box<Limits>>,
+}
+
+#[derive(Debug)]
+enum What {
+    Request(RequestId),
+    /// It was refused, which may not be told yet.
+    Refusal(oneshot::Receiver<Outcome>),
 }
 
 impl<'a> LocalRequest<'a> {
@@ -47,7 +59,7 @@ impl<'a> LocalRequest<'a> {
         if self.waiting.is_none() {
             match self.make(context) {
                 Ok(Some(grant)) => return Poll::Ready(Ok(self.finish(grant))),
-                Ok(None) if self.waiting.as_ref().is_some_and(|waiting| waiting.limits.is_none()) => {
+                Ok(None) if self.waiting.as_ref().is_some_and(Waiting::is_for_the_grant_only) => {
                     return Poll::Pending;
                 }
                 Ok(None) => {}
@@ -76,15 +88,18 @@ impl<'a> LocalRequest<'a> {
         }
         match agent.bucket.request(&request, context.waker()) {
             Ok(Outcome::Granted(grant)) => Ok(Some(grant)),
-            Ok(Outcome::Queued(request)) => {
-                // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
-                let waiting = self.waiting.insert(Waiting { request, limits: None });
-                waiting.limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
-                Ok(None)
-            }
-            Err(refusal) => Err(agent.refused(refusal)),
+            Ok(Outcome::Queued(request)) => Ok(self.wait(What::Request(request))),
+            Err(Denied::Now(refusal)) => Err(agent.refused(refusal)),
+            Err(Denied::Later(refusal)) => Ok(self.wait(What::Refusal(refusal))),
             Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
         }
+    }
+
+    fn wait(&mut self, what: What) -> Option<Grant> {
+        // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
+        let waiting = self.waiting.insert(Waiting { what, limits: None });
+        waiting.limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
+        None
     }
 
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
@@ -97,20 +112,29 @@ impl<'a> LocalRequest<'a> {
             self.give_up();
             return Poll::Ready(Err(RequestError::Aborted));
         }
-        let request = waiting.request;
-        let wait = agent.bucket.poll(request, over.is_none().then_some(context.waker()));
-        match (wait, over) {
-            (Wait::Granted(token), _) => Poll::Ready(Ok(self.finish(Grant { request, token }))),
-            (Wait::Pending, None) => Poll::Pending,
-            (Wait::Pending, Some(error)) => {
-                self.give_up();
-                Poll::Ready(Err(error))
+        let wait = match &mut waiting.what {
+            What::Request(request) => agent.bucket.poll(*request, over.is_none().then_some(context.waker())),
+            What::Refusal(refusal) => match Pin::new(refusal).poll(context) {
+                Poll::Pending => Wait::Pending,
+                Poll::Ready(Ok(Outcome::Refused(refusal))) => Wait::Refused(refusal),
+                Poll::Ready(_) => Wait::Gone,
+            },
+        };
+        let error = match (wait, over) {
+            (Wait::Granted(token), _) => {
+                let What::Request(request) = waiting.what else { unreachable!("a refusal is no grant") };
+                return Poll::Ready(Ok(self.finish(Grant { request, token })));
             }
+            (Wait::Pending, None) => return Poll::Pending,
+            (Wait::Pending, Some(error)) => error,
+            (Wait::Refused(refusal), _) => agent.refused(refusal),
+            (Wait::Over(why), _) => RequestError::NoStore(why),
             (Wait::Gone, _) => {
-                self.give_up();
-                Poll::Ready(Err(RequestError::AgentEnded))
+                agent.bucket.why_over().map_or(RequestError::AgentEnded, RequestError::NoStore)
             }
-        }
+        };
+        self.give_up();
+        Poll::Ready(Err(error))
     }
 
     #[inline]
@@ -121,7 +145,10 @@ impl<'a> LocalRequest<'a> {
     }
 
     fn give_up(&mut self) {
-        if let (Some(agent), Some(Waiting { request, .. })) = (self.agent.take(), self.waiting.take()) {
+        let waiting = self.waiting.take();
+        if let (Some(agent), Some(Waiting { what: What::Request(request), .. })) =
+            (self.agent.take(), waiting)
+        {
             agent.bucket.withdraw(request);
         }
     }
@@ -136,6 +163,14 @@ impl Drop for LocalRequest<'_> {
     }
 }
 
+impl Waiting {
+    /// Whether nothing else can end it, and whoever grants it knows whom to wake.
+    #[inline]
+    fn is_for_the_grant_only(&self) -> bool {
+        self.limits.is_none() && matches!(self.what, What::Request(_))
+    }
+}
+
 impl LocalAgent {
     #[cold]
     fn refused(&self, refusal: Refusal) -> RequestError {
@@ -146,7 +181,7 @@ impl LocalAgent {
                 RequestError::Unavailable(Unavailable { holders, queued })
             }
             Refusal::UnknownAgent => RequestError::AgentEnded,
-            Refusal::Closed => RequestError::Closed,
+            Refusal::Closed => self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore),
             quota => RequestError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
         }
     }

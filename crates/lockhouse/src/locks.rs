@@ -7,6 +7,7 @@ use lockhouse_core::{Command, InvalidName, Name, NameBuf, Outcome};
 
 use crate::agent::LocalAgent;
 use crate::all::RequestAll;
+use crate::bucket::Asked;
 use crate::error::RequestError;
 use crate::guard::LockGuard;
 use crate::request::Request;
@@ -99,7 +100,7 @@ impl LockManager {
     /// [`RequestError::AgentEnded`].
     pub async fn query(&self) -> Result<Snapshot, RequestError> {
         match &self.backend {
-            Backend::Local(agent) => agent.query(),
+            Backend::Local(agent) => agent.query().await,
             #[cfg(feature = "remote")]
             Backend::Remote(agent) => agent.query().await,
         }
@@ -118,11 +119,17 @@ impl Backend {
 }
 
 impl LocalAgent {
-    fn query(&self) -> Result<Snapshot, RequestError> {
+    async fn query(&self) -> Result<Snapshot, RequestError> {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);
         }
-        let Outcome::Snapshot(snapshot) = self.bucket.handle(Command::Snapshot) else {
+        let outcome = match self.bucket.ask(Command::Snapshot, |_| {}) {
+            Asked::Answered(outcome) => outcome,
+            Asked::Waits(answer) => answer
+                .await
+                .map_err(|_| self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore))?,
+        };
+        let Outcome::Snapshot(snapshot) = outcome else {
             unreachable!("a snapshot is answered with one");
         };
         Ok(Snapshot::from_core(snapshot, &|at| self.wall(at)))

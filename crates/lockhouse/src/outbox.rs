@@ -81,19 +81,14 @@ impl<C, N> Outbox<C, N> {
     }
 
     /// Keeps a notice that speaks of these names and tells tokens up to `token` (0 for none), or gives it back if it may leave now.
-    pub(crate) fn hold<'a>(
-        &mut self,
-        names: impl Iterator<Item = Name<'a>> + Clone,
-        token: u64,
-        notice: N,
-    ) -> Option<N> {
+    pub(crate) fn hold(&mut self, names: &[Name<'_>], token: u64, notice: N) -> Option<N> {
         if self.is_idle() {
             debug_assert!(token <= self.kept_mark, "token {token} was never reserved");
             return Some(notice);
         }
-        let longest = names.clone().filter_map(|name| self.names.get(&ByName(name)).copied()).max();
+        let longest = names.iter().filter_map(|name| self.names.get(&ByName(*name)).copied()).max();
         let Some(group) = longest.max(self.reserved_by(token)) else { return Some(notice) };
-        names.for_each(|name| self.wait(name, group));
+        names.iter().for_each(|name| self.wait(*name, group));
         self.notices_of(group).push(notice);
         None
     }
@@ -107,19 +102,19 @@ impl<C, N> Outbox<C, N> {
         None
     }
 
-    /// Sends as many whole groups as have at most `budget` changes together, oldest first; the first whatever it has, if
-    /// `at_least_one`. Those that were sent before must have been [`committed`](Self::committed).
-    pub(crate) fn take(&mut self, budget: usize, at_least_one: bool, into: &mut Vec<C>) {
+    /// Sends whole groups, oldest first, as long as they have at most `budget` changes together; one at least, whatever it has.
+    /// May be called again until all that was taken is [`committed`](Self::committed).
+    pub(crate) fn take(&mut self, budget: usize, into: &mut Vec<C>) {
         debug_assert!(!self.open, "a command is under way");
-        let mut left = budget;
+        let limit = into.len().saturating_add(budget);
+        let mut is_first = true;
         while let Some(group) = self.groups.get_mut(self.sent) {
-            let cost = group.changes.len();
-            if cost > left && !(at_least_one && self.sent == 0) {
+            if into.len() + group.changes.len() > limit && !is_first {
                 break;
             }
-            left = left.saturating_sub(cost);
             into.append(&mut group.changes);
             self.sent += 1;
+            is_first = false;
         }
     }
 
@@ -162,6 +157,11 @@ impl<C, N> Outbox<C, N> {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// How many groups are not durable.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
     }
 
     /// Whether there is something to [`take`](Self::take).

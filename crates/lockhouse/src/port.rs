@@ -9,11 +9,16 @@ use lockhouse_core::{AgentId, Command, Effect, Outcome};
 use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
+use crate::waiters::Loss;
 
 /// All that a server's session needs of a bucket.
 ///
 /// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that an answer and
 /// a later loss can never be swapped. Dropping the port ends its agents.
+///
+/// Over a store, what rests on something that is not kept yet comes later: what is told of one name keeps its order, and what is told of different names need
+/// not. A request whose grant has to wait is answered as queued, and the grant follows as an effect; other answers come when they may, so that they have to be told apart by
+/// their tags.
 #[derive(Debug)]
 pub struct Port {
     bucket: Bucket,
@@ -32,6 +37,8 @@ pub enum Notice {
     },
     /// Something happened to an agent of the port.
     Effect(Effect),
+    /// The house has lost its store: every lock is lost, and nothing is granted any more.
+    Over(Loss),
 }
 
 /// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
@@ -60,7 +67,7 @@ impl Port {
 
     /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
     ///
-    /// Requests, aborts and releases must be those of agents that joined through this port.
+    /// Requests, aborts and releases must be those of agents that joined through this port. Owners and claims are not for ports.
     ///
     /// # Panics
     ///

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, Mode, NameBuf, State};
+use lockhouse_core::{FencingToken, Mode, NameBuf, OwnerId, Party, State};
 
 /// A consistent cut of a bucket, possibly out of date by the time it is read.
 /// <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
@@ -21,7 +21,9 @@ pub struct LockInfo {
     pub name: NameBuf,
     /// Its mode.
     pub mode: Mode,
-    /// The label of its agent.
+    /// In which way it is held or waited for.
+    pub kind: HolderKind,
+    /// The label of its agent or owner, or the claimant.
     pub client_id: String,
     /// Held, with its token, or pending, with its place.
     pub state: State,
@@ -33,16 +35,42 @@ pub struct LockInfo {
     pub metadata: Option<String>,
 }
 
+/// In which way a name is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// By a web lock, or a request for one.
+    #[default]
+    Web,
+    /// By an offline lock of this owner.
+    Offline(OwnerId),
+    /// By a claim.
+    Claim,
+}
+
+impl From<Party> for HolderKind {
+    fn from(party: Party) -> Self {
+        match party {
+            Party::Agent(_) => Self::Web,
+            Party::Owner(owner) => Self::Offline(owner),
+            Party::Claimant => Self::Claim,
+        }
+    }
+}
+
 /// Who holds a name, as told to those who were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The holder's label.
+    /// In which way.
+    pub kind: HolderKind,
+    /// The label of the agent or the owner, or the claimant.
     pub client_id: String,
     /// How it holds.
     pub mode: Mode,
     /// The time of the grant.
     pub since: SystemTime,
-    /// When its longest hold ends, if it has one.
+    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an offline lock, unless more is heard
+    /// of it.
     pub expires_at: Option<SystemTime>,
     /// What it said of itself.
     pub metadata: Option<String>,
@@ -64,6 +92,7 @@ impl LockInfo {
         Self {
             name: entry.name,
             mode: entry.mode,
+            kind: entry.party.into(),
             client_id: entry.label,
             state: entry.state,
             since: wall(entry.since),
@@ -84,6 +113,7 @@ impl LockInfo {
 impl Holder {
     pub(crate) fn new(holder: lockhouse_core::Holder, wall: Wall<'_>) -> Self {
         Self {
+            kind: holder.party.into(),
             client_id: holder.label,
             mode: holder.mode,
             since: wall(holder.since),

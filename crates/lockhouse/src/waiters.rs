@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use lockhouse_core::{FencingToken, LossReason, RequestId};
+use lockhouse_core::{FencingToken, LossReason, Refusal, RequestId, Standing};
 use tokio::sync::Notify;
 
 /// Why a lock is held no more although its holder did not release it.
@@ -21,14 +21,21 @@ pub enum Loss {
     Broken,
     /// The server knows nothing of its session any more: it was started anew, or ended the session.
     SessionEnded,
+    /// It had been brought back after a restart, and then a lock that excludes it, too, which is younger.
+    Superseded,
+    /// Another process has taken the store over.
+    Fenced,
+    /// The store can no longer be trusted.
+    StoreFailed,
 }
 
 impl From<LossReason> for Loss {
     fn from(reason: LossReason) -> Self {
         match reason {
             // A younger lock stands in its place, whether it was asked for now or is brought back.
-            LossReason::Stolen | LossReason::Superseded => Self::Stolen,
+            LossReason::Stolen => Self::Stolen,
             LossReason::Expired => Self::Expired,
+            LossReason::Superseded => Self::Superseded,
         }
     }
 }
@@ -41,6 +48,9 @@ impl std::fmt::Display for Loss {
             Self::Terminated => "its agent has ended",
             Self::Broken => "broken by an operator",
             Self::SessionEnded => "the server knows nothing of its session any more",
+            Self::Superseded => "superseded by a younger lock after a restart",
+            Self::Fenced => "another process has taken the store over",
+            Self::StoreFailed => "the store can no longer be trusted",
         })
     }
 }
@@ -69,23 +79,39 @@ enum Cell {
 #[derive(Debug, Default)]
 struct Lost {
     reason: Option<Loss>,
-    /// The token of a lock that was lost before its future heard of the grant.
-    undelivered: Option<FencingToken>,
+    untold: Untold,
     heard: Option<Arc<Notify>>,
+}
+
+/// What the future of a request that has ended does not know yet.
+#[derive(Debug, Default)]
+enum Untold {
+    #[default]
+    Nothing,
+    /// That it ended, as it may not be told yet.
+    Held(Waker),
+    /// That it was granted, before the lock was lost.
+    Grant(FencingToken),
+    /// That it was refused.
+    Refusal(Refusal),
 }
 
 /// What a future finds when it is polled.
 #[derive(Debug)]
 pub(crate) enum Wait {
     Granted(FencingToken),
+    Refused(Refusal),
+    /// Also: granted or refused, which may not be told yet.
     Pending,
     /// Neither pending nor granted: its agent has ended.
     Gone,
+    /// The house has lost its store.
+    Over(Loss),
 }
 
 impl Waiters {
-    /// The future of that pending request waits with this waker. The waker that it displaces is to be dropped once the mutex is
-    /// free, as a waker may own a task that owns a guard.
+    /// The future of that request, which is pending or about to be told of its grant, waits with this waker. The waker that it displaces is to be
+    /// dropped once the mutex is free, as a waker may own a task that owns a guard.
     pub(crate) fn wait(&mut self, request: RequestId, waker: &Waker) -> Option<Waker> {
         let slot = request.slot();
         if self.cells.len() <= slot {
@@ -101,26 +127,82 @@ impl Waiters {
         }
     }
 
-    /// Takes the grant of the request, if it has come.
-    pub(crate) fn take_grant(&mut self, request: RequestId, pending: bool, ended: bool) -> Wait {
-        if pending {
-            return Wait::Pending;
+    /// What has become of the request. If it has to wait on, the waker takes the place of the known one, which is given back.
+    pub(crate) fn look(
+        &mut self,
+        request: RequestId,
+        standing: Standing,
+        waker: Option<&Waker>,
+    ) -> (Wait, Option<Waker>) {
+        if standing == Standing::Ended {
+            return self.look_at_ended(request, waker);
         }
-        if ended {
-            // A lock that was lost before its future ran is handed over all the same: its task starts, and hears of the loss.
-            let lost = self.losses.get_mut(&request.serial()).and_then(|lost| lost.undelivered.take());
-            return lost.map_or(Wait::Gone, Wait::Granted);
-        }
-        match self.cells.get_mut(request.slot()).map(std::mem::take) {
-            Some(Cell::Granted(token)) => Wait::Granted(token),
-            _ => Wait::Gone,
+        match self.cells.get_mut(request.slot()) {
+            Some(cell @ Cell::Granted(_)) => {
+                let Cell::Granted(token) = std::mem::take(cell) else {
+                    unreachable!("it was just looked at")
+                };
+                (Wait::Granted(token), None)
+            }
+            Some(Cell::Waiting(_)) => (Wait::Pending, waker.and_then(|waker| self.wait(request, waker))),
+            _ => (Wait::Gone, None),
         }
     }
 
-    /// The request was granted.
-    pub(crate) fn granted(&mut self, request: RequestId, token: FencingToken) -> Option<Waker> {
+    fn look_at_ended(&mut self, request: RequestId, waker: Option<&Waker>) -> (Wait, Option<Waker>) {
+        let Some(lost) = self.losses.get_mut(&request.serial()) else { return (Wait::Gone, None) };
+        match std::mem::take(&mut lost.untold) {
+            Untold::Nothing => (Wait::Gone, None),
+            // It is handed over all the same: the task starts, and hears of the loss.
+            Untold::Grant(token) => (Wait::Granted(token), None),
+            Untold::Refusal(refusal) => {
+                self.losses.remove(&request.serial());
+                (Wait::Refused(refusal), None)
+            }
+            Untold::Held(known) => {
+                let (kept, displaced) = match waker {
+                    Some(waker) if !known.will_wake(waker) => (waker.clone(), Some(known)),
+                    _ => (known, None),
+                };
+                lost.untold = Untold::Held(kept);
+                (Wait::Pending, displaced)
+            }
+        }
+    }
+
+    /// The request was granted, which may be told now; `is_held` if it was not lost meanwhile.
+    pub(crate) fn granted(
+        &mut self,
+        request: RequestId,
+        token: FencingToken,
+        is_held: bool,
+    ) -> Option<Waker> {
+        if !is_held {
+            return self.tell_ended(request, Untold::Grant(token));
+        }
         match std::mem::replace(self.cells.get_mut(request.slot())?, Cell::Granted(token)) {
             Cell::Waiting(waker) => Some(waker),
+            _ => None,
+        }
+    }
+
+    /// The request is over, as it was refused, which may be told [later](Self::refused).
+    pub(crate) fn will_be_refused(&mut self, request: RequestId) {
+        if let Some(Cell::Waiting(waker)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
+            self.losses.entry(request.serial()).or_default().untold = Untold::Held(waker);
+        }
+    }
+
+    /// The request was refused, which may be told now.
+    pub(crate) fn refused(&mut self, request: RequestId, refusal: Refusal) -> Option<Waker> {
+        self.tell_ended(request, Untold::Refusal(refusal))
+    }
+
+    /// Nobody is told if the future has gone.
+    fn tell_ended(&mut self, request: RequestId, told: Untold) -> Option<Waker> {
+        let lost = self.losses.get_mut(&request.serial())?;
+        match std::mem::replace(&mut lost.untold, told) {
+            Untold::Held(waker) => Some(waker),
             _ => None,
         }
     }
@@ -129,10 +211,31 @@ impl Waiters {
     pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) -> Option<Arc<Notify>> {
         let lost = self.losses.entry(request.serial()).or_default();
         lost.reason = Some(reason);
-        if let Some(Cell::Granted(token)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
-            lost.undelivered = Some(token);
+        match self.cells.get_mut(request.slot()).map(std::mem::take) {
+            Some(Cell::Granted(token)) => lost.untold = Untold::Grant(token),
+            // Its grant may not be told yet.
+            Some(Cell::Waiting(waker)) => lost.untold = Untold::Held(waker),
+            _ => {}
         }
         lost.heard.take()
+    }
+
+    /// Everybody who waits is to be woken, once the mutex is free: nobody will be granted anything any more.
+    pub(crate) fn wake_all(&mut self) -> Vec<Waker> {
+        let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.untold) {
+            Untold::Held(waker) => Some(waker),
+            _ => None,
+        });
+        let waiting = self.cells.iter_mut().map(|cell| match std::mem::take(cell) {
+            Cell::Waiting(waker) => Some(waker),
+            _ => None,
+        });
+        held.chain(waiting).flatten().collect()
+    }
+
+    /// Every lock is lost. Whoever listens is to be told once the mutex is free.
+    pub(crate) fn lose_all(&mut self) -> Vec<Arc<Notify>> {
+        self.losses.values_mut().filter_map(|lost| lost.heard.take()).collect()
     }
 
     /// The agent of the lock is about to end. Whoever listens is to be told once the mutex is free.
@@ -148,11 +251,15 @@ impl Waiters {
         }
     }
 
-    /// The guard of the lock is going.
+    /// The guard of the lock, or the future of the request, is going. What is given back is to be dropped once the mutex is free.
     #[inline]
-    pub(crate) fn guard_dropped(&mut self, request: RequestId) {
-        if !self.losses.is_empty() {
-            self.losses.remove(&request.serial());
+    pub(crate) fn guard_dropped(&mut self, request: RequestId) -> Option<Waker> {
+        if self.losses.is_empty() {
+            return None;
+        }
+        match self.losses.remove(&request.serial())?.untold {
+            Untold::Held(waker) => Some(waker),
+            _ => None,
         }
     }
 

@@ -33,6 +33,11 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
+    /// The name that the request waits for or holds, unless it has ended.
+    pub fn name_of(&self, request: RequestId) -> Option<Name<'_>> {
+        self.table.entry(request).map(|entry| self.table.names[entry.name].name.as_name())
+    }
+
     /// The requests and locks of the agent, oldest request first; none if it has ended.
     pub fn requests_of(&self, agent: AgentId) -> impl Iterator<Item = RequestId> + '_ {
         self.table.requests_of(agent)

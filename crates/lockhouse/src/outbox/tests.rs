@@ -22,12 +22,12 @@ fn command(outbox: &mut Plain, names: &[&str]) {
 
 /// A notice about that name; whether it left at once.
 fn tell(outbox: &mut Plain, about: &str, notice: &'static str) -> bool {
-    outbox.hold([Name::new(about).unwrap()].into_iter(), 0, notice).is_some()
+    outbox.hold(&[Name::new(about).unwrap()], 0, notice).is_some()
 }
 
 /// Sends the next `budget` changes, and has them committed.
 fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
-    outbox.take(budget, false, &mut Vec::new());
+    outbox.take(budget, &mut Vec::new());
     outbox.committed()
 }
 
@@ -75,7 +75,7 @@ fn a_notice_of_several_names_waits_for_the_last_of_them_and_makes_the_others_wai
     command(&mut outbox, &["a"]);
     command(&mut outbox, &["b"]);
     let both = [Name::new("a").unwrap(), Name::new("c").unwrap(), Name::new("b").unwrap()];
-    assert_eq!(outbox.hold(both.into_iter(), 0, "all three"), None);
+    assert_eq!(outbox.hold(&both, 0, "all three"), None);
     assert!(!tell(&mut outbox, "c", "c, later"));
     assert!(!tell(&mut outbox, "a", "a, later"));
     assert!(commit(&mut outbox, 1).is_empty());
@@ -91,14 +91,13 @@ fn a_token_above_the_durable_mark_waits_for_its_reservation() {
     outbox.seal();
     outbox.reservation(30, 1);
     outbox.seal();
-    let none = std::iter::empty;
-    assert_eq!(outbox.hold(none(), 10, "10"), Some("10"));
-    assert_eq!(outbox.hold(none(), 21, "21"), None);
-    assert_eq!(outbox.hold(none(), 20, "20"), None);
-    assert_eq!(outbox.hold(none(), 11, "11"), None);
+    assert_eq!(outbox.hold(&[], 10, "10"), Some("10"));
+    assert_eq!(outbox.hold(&[], 21, "21"), None);
+    assert_eq!(outbox.hold(&[], 20, "20"), None);
+    assert_eq!(outbox.hold(&[], 11, "11"), None);
     assert_eq!(commit(&mut outbox, 1), ["20", "11"]);
-    assert_eq!(outbox.hold(none(), 20, "20 again"), Some("20 again"));
-    assert_eq!(outbox.hold(none(), 22, "22"), None);
+    assert_eq!(outbox.hold(&[], 20, "20 again"), Some("20 again"));
+    assert_eq!(outbox.hold(&[], 22, "22"), None);
     assert_eq!(commit(&mut outbox, 1), ["21", "22"]);
     assert_forgot_everything(&outbox);
 }
@@ -108,9 +107,9 @@ fn a_grant_that_waits_for_its_token_makes_its_name_wait() {
     let mut outbox = Outbox::new(0);
     outbox.reservation(100, 0);
     outbox.seal();
-    assert_eq!(outbox.hold([Name::new("a").unwrap()].into_iter(), 1, "granted"), None);
-    assert_eq!(outbox.hold([Name::new("a").unwrap()].into_iter(), 0, "lost"), None);
-    assert_eq!(outbox.hold([Name::new("b").unwrap()].into_iter(), 0, "refused"), Some("refused"));
+    assert_eq!(outbox.hold(&[Name::new("a").unwrap()], 1, "granted"), None);
+    assert_eq!(outbox.hold(&[Name::new("a").unwrap()], 0, "lost"), None);
+    assert_eq!(outbox.hold(&[Name::new("b").unwrap()], 0, "refused"), Some("refused"));
     assert_eq!(commit(&mut outbox, 1), ["granted", "lost"]);
 }
 
@@ -130,16 +129,15 @@ fn a_notice_about_the_bucket_waits_for_its_last_change_and_follows_all_before_it
 fn the_changes_of_a_command_are_never_split() {
     let mut outbox = outbox();
     command(&mut outbox, &["a", "b", "c"]);
-    command(&mut outbox, &["d"]);
+    command(&mut outbox, &["d", "e"]);
     assert!(!tell(&mut outbox, "a", "about a"));
     let mut taken = Vec::new();
-    outbox.take(2, false, &mut taken);
-    assert!(taken.is_empty(), "three do not fit into two, and what comes later does not pass");
-    outbox.take(2, true, &mut taken);
-    assert_eq!(taken, [0, 1, 2], "unless it would never fit");
+    outbox.take(2, &mut taken);
+    assert_eq!(taken, [0, 1, 2], "three do not fit into two, but would never fit");
     assert!(outbox.has_more());
     assert_eq!(outbox.committed(), ["about a"]);
-    outbox.take(2, true, &mut taken);
+    outbox.take(1, &mut taken);
+    assert_eq!(taken.len(), 5);
     assert!(outbox.committed().is_empty());
     assert_forgot_everything(&outbox);
 }
@@ -151,15 +149,20 @@ fn whole_commands_are_taken_while_they_fit() {
         command(&mut outbox, names);
     }
     let mut taken = Vec::new();
-    outbox.take(4, true, &mut taken);
-    assert_eq!(taken.len(), 3);
+    outbox.take(4, &mut taken);
+    assert_eq!(taken, [0, 1, 0], "what comes later does not pass what does not fit");
+    outbox.take(4, &mut taken);
+    assert_eq!(taken.len(), 6, "a second helping of the same commit");
+    assert!(!outbox.has_more());
+    outbox.committed();
+    assert_forgot_everything(&outbox);
 }
 
 #[test]
 fn what_is_made_while_a_commit_is_under_way_waits_for_the_next() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
-    outbox.take(10, true, &mut Vec::new());
+    outbox.take(10, &mut Vec::new());
     assert!(!tell(&mut outbox, "a", "first"));
     command(&mut outbox, &["a"]);
     assert!(!tell(&mut outbox, "a", "second"));
@@ -182,7 +185,7 @@ fn notices_of_a_command_wait_for_its_own_changes() {
 fn once_fenced_nothing_that_waited_is_told_and_everything_is_forgotten() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
-    outbox.take(10, true, &mut Vec::new());
+    outbox.take(10, &mut Vec::new());
     command(&mut outbox, &["b"]);
     outbox.reservation(10, 7);
     outbox.seal();
@@ -200,7 +203,7 @@ fn a_crowd_leaves_no_memory_behind() {
         outbox.change(&[name(&format!("name {n}"))], n);
         outbox.seal();
     }
-    outbox.take(usize::MAX, true, &mut Vec::new());
+    outbox.take(usize::MAX, &mut Vec::new());
     assert_eq!(outbox.committed(), Vec::<&str>::new());
     assert_forgot_everything(&outbox);
     assert!(outbox.groups.capacity() <= 1024 && outbox.names.capacity() <= 1024);
@@ -357,7 +360,8 @@ fn hold(outbox: &mut Outbox<u64, u32>, told: &Told, number: u32, token: u64) -> 
     match told {
         Told::About { names, .. } => {
             let names = names_of(names);
-            outbox.hold(names.iter().map(NameBuf::as_name), token, number)
+            let names: Vec<_> = names.iter().map(NameBuf::as_name).collect();
+            outbox.hold(&names, token, number)
         }
         Told::TheBucket => outbox.hold_behind_all(number),
     }
@@ -395,7 +399,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Take(budget) => {
                 if sent.is_empty() {
-                    outbox.take(budget, budget % 2 == 0, &mut sent);
+                    outbox.take(budget, &mut sent);
                 }
             }
             Step::Committed => {
@@ -415,7 +419,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     while !outbox.is_idle() {
         outbox.committed();
-        outbox.take(usize::MAX, true, &mut taken);
+        outbox.take(usize::MAX, &mut taken);
     }
     assert_forgot_everything(&outbox);
     Ok(())

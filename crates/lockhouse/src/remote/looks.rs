@@ -170,6 +170,8 @@ fn info(entry: Entry<'_>) -> Result<LockInfo, Breach> {
         Place::Queued(place) => LockState::Pending { place: u32::try_from(place).unwrap_or(u32::MAX) },
     };
     Ok(LockInfo {
+        kind: crate::HolderKind::Web,
+
         name: entry.name,
         mode: entry.mode,
         client_id: entry.client_id.into_owned(),

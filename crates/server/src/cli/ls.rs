@@ -266,6 +266,8 @@ mod tests {
 
     fn row(client_id: String, place: u32) -> Row {
         let info = LockInfo {
+            kind: lockhouse::HolderKind::Web,
+
             name: NameBuf::new("n").unwrap(),
             mode: Mode::Exclusive,
             client_id,

@@ -128,6 +128,8 @@ mod tests {
 
     fn entry(client_id: &str, state: State) -> LockInfo {
         LockInfo {
+            kind: lockhouse::HolderKind::Web,
+
             name: NameBuf::new("n").unwrap(),
             mode: Mode::Exclusive,
             client_id: client_id.to_owned(),

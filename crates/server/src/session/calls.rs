@@ -245,8 +245,9 @@ impl Session {
 
     /// Asks the bucket, and takes note of the answer and of what came before it.
     pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
-        self.asked.push_back(asked);
-        self.port.submit(0, command);
+        self.last_tag += 1;
+        self.asked.push_back((self.last_tag, asked));
+        self.port.submit(self.last_tag, command);
         self.take_notices()
     }
 }

@@ -55,8 +55,9 @@ pub(crate) struct Session {
     table: Table,
     outbound: Outbound,
     watches: Watches,
-    /// What was asked of the bucket and is not answered, in order.
-    asked: VecDeque<Asked>,
+    /// What was asked of the bucket and is not answered, with its tag, in order.
+    asked: VecDeque<(u64, Asked)>,
+    last_tag: u64,
     notices: VecDeque<Notice>,
     /// Set once the session has to end, and why.
     over: Option<FatalCode>,
@@ -127,6 +128,7 @@ impl Session {
             outbound: Outbound::default(),
             watches: Watches::default(),
             asked: VecDeque::new(),
+            last_tag: 0,
             notices: VecDeque::new(),
             over: None,
             received: 0,

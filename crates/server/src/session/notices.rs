@@ -9,7 +9,8 @@ use lockhouse::wire::{EndedReason, ErrorCode, Event, FatalCode, HolderView, Look
 use super::Session;
 use super::calls::Verdict;
 
-/// What was asked of the bucket. Answers come in the order of the questions.
+/// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
+/// yet comes later.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     /// The agent that bears the session's lease.
@@ -48,12 +49,14 @@ impl Session {
         }
         for notice in notices.drain(..) {
             match notice {
-                Notice::Answer { outcome, .. } => {
-                    if let Some(asked) = self.asked.pop_front() {
+                Notice::Answer { tag, outcome } => {
+                    let at = self.asked.iter().position(|(known, _)| *known == tag);
+                    if let Some((_, asked)) = at.and_then(|at| self.asked.remove(at)) {
                         self.answer(asked, outcome);
                     }
                 }
                 Notice::Effect(effect) => self.effect(effect),
+                Notice::Over(why) => tracing::error!(%why, "every lock of the session is lost"),
             }
         }
         // Its memory is used again.

@@ -1,0 +1,181 @@
+//! Kinds of record, and what it takes to lock one of them: the lock type belongs to the kind, not to the call.
+
+use std::fmt::{Display, Write as _};
+
+use lockhouse_core::{Mode, Name, NameBuf};
+
+/// How the records of a kind are locked. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
+///
+/// Readers of an `ExclusiveWrite` kind may see what somebody is about to change. `ExclusiveRead` lets nobody look while somebody else does, which costs the most
+/// concurrency. `ReadWrite` lets any number of readers in while nobody writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockType {
+    /// Whoever edits locks the record; readers take no lock.
+    ExclusiveWrite,
+    /// Whoever as much as reads locks the record.
+    ExclusiveRead,
+    /// Readers share the record, a writer has it alone.
+    ReadWrite,
+}
+
+/// What a record is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intent {
+    /// To be read, and kept from changing under one's eyes where its kind has it so.
+    Read,
+    /// To be changed.
+    Write,
+}
+
+impl LockType {
+    /// The mode in which a record is locked for that, if it is locked at all.
+    pub fn mode(self, intent: Intent) -> Option<Mode> {
+        match (self, intent) {
+            (Self::ExclusiveWrite, Intent::Read) => None,
+            (Self::ReadWrite, Intent::Read) => Some(Mode::Shared),
+            (Self::ExclusiveRead, _) | (_, Intent::Write) => Some(Mode::Exclusive),
+        }
+    }
+}
+
+/// A kind of record, such as customers.
+///
+/// ```
+/// use lockhouse::{LockType, RecordKind};
+///
+/// let customers = RecordKind::new("customer", LockType::ReadWrite);
+/// let wanted = customers.for_write(4711);
+/// assert_eq!(wanted.name().display(), "customer/4711");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordKind {
+    name: String,
+    lock_type: LockType,
+}
+
+/// A record, found by its id: locking it needs no load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    name: NameBuf,
+    lock_type: LockType,
+}
+
+/// A record, and what it is wanted for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "nothing is locked unless an owner locks it"]
+pub struct Wanted {
+    record: Record,
+    intent: Intent,
+}
+
+impl RecordKind {
+    /// The kind of that name; equal ids of different kinds are different records.
+    pub fn new(name: impl Into<String>, lock_type: LockType) -> Self {
+        Self { name: name.into(), lock_type }
+    }
+
+    /// The record with that id.
+    pub fn record(&self, id: impl Display) -> Record {
+        let mut text = String::new();
+        escape(&self.name, &mut text);
+        text.push('/');
+        escape(&id.to_string(), &mut text);
+        if text.starts_with('-') {
+            // Such names are reserved.
+            text.replace_range(..1, "%2D");
+        }
+        let name = NameBuf::new(&text).expect("a leading hyphen was escaped");
+        Record { name, lock_type: self.lock_type }
+    }
+
+    /// The record with that id, to be read.
+    pub fn for_read(&self, id: impl Display) -> Wanted {
+        self.record(id).for_read()
+    }
+
+    /// The record with that id, to be changed.
+    pub fn for_write(&self, id: impl Display) -> Wanted {
+        self.record(id).for_write()
+    }
+}
+
+impl Record {
+    /// To be read.
+    pub fn for_read(&self) -> Wanted {
+        Wanted { record: self.clone(), intent: Intent::Read }
+    }
+
+    /// To be changed.
+    pub fn for_write(&self) -> Wanted {
+        Wanted { record: self.clone(), intent: Intent::Write }
+    }
+
+    /// The resource name that is locked: the kind and the id with a slash between, both percent-encoded where need be.
+    pub fn name(&self) -> Name<'_> {
+        self.name.as_name()
+    }
+}
+
+impl Wanted {
+    /// Locks the root of the record's aggregate in its stead: one lock for all that belongs together.
+    /// <https://martinfowler.com/eaaCatalog/coarseGrainedLock.html>
+    ///
+    /// ```
+    /// # use lockhouse::{LockType, RecordKind};
+    /// # let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
+    /// # let addresses = RecordKind::new("address", LockType::ExclusiveWrite);
+    /// let wanted = addresses.for_write(3).under(&customers.record(4711));
+    /// assert_eq!(wanted, customers.for_write(4711));
+    /// ```
+    pub fn under(self, root: &Record) -> Self {
+        Self { record: root.clone(), intent: self.intent }
+    }
+
+    /// The resource name that is locked.
+    pub fn name(&self) -> Name<'_> {
+        self.record.name()
+    }
+
+    /// The mode in which it is locked, if it is locked at all.
+    pub fn mode(&self) -> Option<Mode> {
+        self.record.lock_type.mode(self.intent)
+    }
+}
+
+/// Percent-encodes all but letters, digits and `-._~` (RFC 3986, unreserved).
+fn escape(text: &str, into: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            into.push(char::from(byte));
+        } else {
+            write!(into, "%{byte:02X}").expect("a string takes everything");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_says_how_a_record_is_locked_ol_005_to_ol_013() {
+        let modes = |kind: LockType| (kind.mode(Intent::Read), kind.mode(Intent::Write));
+        assert_eq!(modes(LockType::ExclusiveWrite), (None, Some(Mode::Exclusive)));
+        assert_eq!(modes(LockType::ExclusiveRead), (Some(Mode::Exclusive), Some(Mode::Exclusive)));
+        assert_eq!(modes(LockType::ReadWrite), (Some(Mode::Shared), Some(Mode::Exclusive)));
+    }
+
+    #[test]
+    fn equal_ids_of_different_kinds_are_different_names_ol_042() {
+        let name = |kind: &str, id: &str| {
+            RecordKind::new(kind, LockType::ReadWrite).record(id).name().display().into_owned()
+        };
+        assert_eq!(name("customer", "7"), "customer/7");
+        assert_eq!(name("order", "7"), "order/7");
+        assert_eq!(name("a/b", "c"), "a%2Fb/c");
+        assert_eq!(name("a", "b/c"), "a/b%2Fc");
+        assert_eq!(name("-a", "-b-c"), "%2Da/-b-c");
+        assert_eq!(name("100 %", "é\n"), "100%20%25/%C3%A9%0A");
+        assert_eq!(name("", ""), "/");
+    }
+}

@@ -1,0 +1,176 @@
+//! Secrets: what the holder of a claim, or of an owner, has to show.
+//!
+//! A secret is a keyed hash of public things and of a random number that is kept with them; the key is the store's. So it can be told
+//! again and checked without ever being stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hmac::{Hmac, KeyInit, Mac};
+use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
+use lockhouse_store::{Scope, SecretKey};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+/// How many bytes of the hash are shown: 160 bits.
+const BYTES: usize = 20;
+
+/// The secret of an owner or the token of a claim. Whoever has it may act as its holder.
+///
+/// It is compared in constant time, and neither `Debug` nor any error shows it: [`reveal`](Self::reveal) does, to hand it over.
+#[derive(Clone)]
+pub struct Secret([u8; BYTES]);
+
+/// The text is no secret of lockhouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a token: {} hexadecimal digits are expected", 2 * BYTES)]
+pub struct MalformedSecret;
+
+impl Secret {
+    /// As text, to be sent to its holder: hexadecimal digits.
+    pub fn reveal(&self) -> String {
+        self.0
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .map(|digit| DIGITS[usize::from(digit)])
+            .collect()
+    }
+
+    /// Of an owner.
+    pub(crate) fn of_owner(key: &SecretKey, scope: &Scope, owner: OwnerId, seal: Seal) -> Self {
+        derive(key, "owner", scope, &[&owner.get().to_be_bytes(), &seal.0.to_be_bytes()])
+    }
+
+    /// Of a claim, current or made final.
+    pub(crate) fn of_claim(
+        key: &SecretKey,
+        scope: &Scope,
+        name: Name<'_>,
+        token: FencingToken,
+        seal: Seal,
+    ) -> Self {
+        derive(key, "claim", scope, &[name.as_wtf8(), &token.get().to_be_bytes(), &seal.0.to_be_bytes()])
+    }
+}
+
+const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+
+/// The seal of a claim that is asked for with this idempotency key: the same whenever one asks.
+pub(crate) fn seal_of(
+    key: &SecretKey,
+    scope: &Scope,
+    name: Name<'_>,
+    claimant: &str,
+    idempotency_key: &str,
+) -> Seal {
+    let parts = [name.as_wtf8(), claimant.as_bytes(), idempotency_key.as_bytes()];
+    let Secret(bytes) = derive(key, "idempotency", scope, &parts);
+    let (number, _) = bytes.split_first_chunk().expect("20 bytes have 8 in front");
+    Seal(u64::from_be_bytes(*number))
+}
+
+/// A keyed hash of all that; each part goes with its length, so that no two lists of parts are alike.
+fn derive(key: &SecretKey, what: &str, scope: &Scope, parts: &[&[u8]]) -> Secret {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of any length will do");
+    let all = [what.as_bytes(), scope.tenant.as_bytes(), scope.bucket.as_bytes()];
+    for part in all.iter().chain(parts) {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part);
+    }
+    let hash = mac.finalize().into_bytes();
+    let (first, _) = hash.split_first_chunk().expect("32 bytes have 20 in front");
+    Secret(*first)
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Secret {}
+
+impl FromStr for Secret {
+    type Err = MalformedSecret;
+
+    fn from_str(text: &str) -> Result<Self, MalformedSecret> {
+        let digits = text.as_bytes();
+        if digits.len() != 2 * BYTES {
+            return Err(MalformedSecret);
+        }
+        let mut bytes = [0; BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn digit(text: u8) -> Result<u8, MalformedSecret> {
+    let digit = char::from(text).to_digit(16).ok_or(MalformedSecret)?;
+    Ok(digit as u8)
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> SecretKey {
+        SecretKey::new([7; 32])
+    }
+
+    fn claim(bucket: &str, name: &str, token: u64, seal: u64) -> Secret {
+        let name = Name::new(name).unwrap();
+        Secret::of_claim(&key(), &Scope::new("", bucket), name, FencingToken::new(token), Seal(seal))
+    }
+
+    #[test]
+    fn a_secret_depends_on_everything_that_it_stands_for() {
+        let one = claim("b", "n", 1, 1);
+        assert_eq!(one, claim("b", "n", 1, 1));
+        let others =
+            [claim("c", "n", 1, 1), claim("b", "m", 1, 1), claim("b", "n", 2, 1), claim("b", "n", 1, 2)];
+        assert!(others.iter().all(|other| *other != one));
+        assert_ne!(claim("bn", "", 1, 1), claim("b", "n", 1, 1), "parts do not run into each other");
+        let other_key = SecretKey::new([8; 32]);
+        let scope = Scope::new("", "b");
+        assert_ne!(
+            Secret::of_claim(&other_key, &scope, Name::new("n").unwrap(), FencingToken::new(1), Seal(1)),
+            one
+        );
+        let owner = OwnerId::new(1);
+        let of_owner = Secret::of_owner(&key(), &scope, owner, Seal(1));
+        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, owner, Seal(2)));
+        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, OwnerId::new(2), Seal(1)));
+    }
+
+    #[test]
+    fn a_secret_survives_its_text_and_nothing_else_shows_it() {
+        let secret = claim("b", "n", 1, 1);
+        let text = secret.reveal();
+        assert_eq!(text.len(), 40);
+        assert_eq!(text.parse(), Ok(secret.clone()));
+        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        for wrong in ["", "0", &text[1..], &format!("{text}0"), &text.replace(|_| true, "g"), &"é".repeat(20)]
+        {
+            assert_eq!(wrong.parse::<Secret>(), Err(MalformedSecret), "{wrong}");
+        }
+        assert!(!MalformedSecret.to_string().contains(&text[..4]));
+    }
+
+    #[test]
+    fn the_same_idempotency_key_gives_the_same_seal() {
+        let scope = Scope::new("", "b");
+        let name = Name::new("n").unwrap();
+        let seal = |claimant, idempotency| seal_of(&key(), &scope, name, claimant, idempotency);
+        assert_eq!(seal("a", "k"), seal("a", "k"));
+        assert_ne!(seal("a", "k"), seal("b", "k"));
+        assert_ne!(seal("a", "k"), seal("a", "l"));
+    }
+}
