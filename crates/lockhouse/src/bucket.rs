@@ -17,7 +17,8 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Outcome, Refusal, RequestId, Standing,
+    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId,
+    Standing,
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
@@ -113,9 +114,10 @@ impl Bucket {
         self.len() == 0
     }
 
-    /// Whether anything is held. Looks at every lock and request.
+    /// Whether any web lock is held. Looks at every lock and request.
     pub fn has_held(&self) -> bool {
-        matches!(self.0.handle(Command::Snapshot), Outcome::Snapshot(snapshot) if !snapshot.held.is_empty())
+        let Outcome::Snapshot(snapshot) = self.0.handle(Command::Snapshot) else { return false };
+        snapshot.held.iter().any(|entry| matches!(entry.party, Party::Agent(_)))
     }
 
     /// Nothing is granted any more: what waits goes on waiting, the rest is refused.
@@ -201,6 +203,11 @@ impl Shared {
                 };
             }
             if let Ok(Outcome::Queued(request)) = outcome {
+                if state.over().is_some() {
+                    // Nobody would ever be granted anything.
+                    state.handle(self.house.clock.now(), Command::Abort { request });
+                    return Err(Denied::Now(Refusal::Closed));
+                }
                 let displaced = state.waiters().wait(request, waker);
                 debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
             }
@@ -379,7 +386,7 @@ impl Shared {
     pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
         let dropped = self.with(|state| match why {
             Some(why) => state.lose_everything(self.house.clock.now(), why),
-            None => state.outbox.fenced(),
+            None => state.keep_no_more(),
         });
         drop(dropped);
     }

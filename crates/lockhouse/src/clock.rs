@@ -94,7 +94,7 @@ impl ManualClock {
 
     fn tick(&self) {
         let houses: Vec<_> = self.0.houses.lock().iter().filter_map(Weak::upgrade).collect();
-        houses.iter().for_each(|house| _ = house.tick());
+        houses.iter().for_each(|house| house.tick_by_hand());
     }
 
     /// That house lives by this clock.

@@ -331,8 +331,15 @@ impl Inner {
         }
     }
 
+    /// A tick of a clock that is moved on by hand.
+    pub(crate) fn tick_by_hand(&self) {
+        if self.ticking.lock().running {
+            self.tick();
+        }
+    }
+
     /// One tick; false once no deadline is left and ticking has ended.
-    pub(crate) fn tick(&self) -> bool {
+    fn tick(&self) -> bool {
         let judged_by = self.clock.now();
         let buckets = std::mem::take(&mut self.ticking.lock().buckets);
         let mut remaining: Vec<_> = buckets

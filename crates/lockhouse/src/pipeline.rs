@@ -119,8 +119,12 @@ impl Pipeline {
 
     /// That bucket has something to send. Called without any mutex.
     pub(crate) fn enqueue(&self, bucket: Arc<Shared>) {
-        self.queue.lock().buckets.push_back(bucket);
-        self.wake.notify_one();
+        let mut queue = self.queue.lock();
+        // Looked at under the mutex: at the end, what is in the queue by then is dropped.
+        if !self.state.borrow().is_over() {
+            queue.buckets.push_back(bucket);
+            self.wake.notify_one();
+        }
     }
 
     /// The last user of a bucket without durable state has gone. Called before the bucket can come anew.

@@ -245,6 +245,9 @@ impl State {
 
     /// Something is to be kept that speaks of no name.
     pub(super) fn keep(&mut self, item: Item) {
+        if !self.is_kept {
+            return;
+        }
         self.is_known = true;
         self.outbox.change(&[], item);
     }
@@ -274,6 +277,12 @@ impl State {
                 told.push(inbox);
             }
         }
+        self.keep_no_more()
+    }
+
+    /// There is no store any more. What is given back is to be dropped once the mutex is free.
+    pub(super) fn keep_no_more(&mut self) -> Vec<Parcel> {
+        (self.is_kept, self.is_known, self.told) = (false, false, true);
         self.outbox.fenced()
     }
 
