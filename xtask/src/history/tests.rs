@@ -1,12 +1,18 @@
 //! The planted histories of tests/histories: the good ones pass, and of the bad ones the verdict names what is wrong.
 
+mod mutate;
+mod naive;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use self::naive::Plan;
 use super::breach::Kind;
-use super::judge_file;
+use super::record::Event;
+use super::{judge, judge_file, read};
+use crate::random::Random;
 
 /// What `tests/histories/verdicts.json` asks of a file.
 #[derive(Deserialize)]
@@ -74,3 +80,60 @@ fn every_planted_history_has_a_verdict_and_every_kind_is_planted() {
     }
     assert!(wanted.values().filter(|wanted| wanted.breaches == Some([0; 4])).count() >= 4);
 }
+
+/// The lines of these events, as clients write them.
+fn lines(events: &[Event]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for event in events {
+        serde_json::to_writer(&mut lines, event).unwrap();
+        lines.push(b'\n');
+    }
+    lines
+}
+
+const PLAN: Plan = Plan { clients: 6, names: 4, kills: 3, length_ms: 300 };
+
+#[test]
+fn every_event_is_read_as_it_was_written() {
+    for event in naive::history(1, &PLAN) {
+        let line = serde_json::to_string(&event).unwrap();
+        assert_eq!(read::event(1, &line).unwrap(), event, "{line}");
+    }
+}
+
+#[test]
+fn what_a_correct_table_does_is_never_a_breach() {
+    for seed in 0..SEEDS {
+        let judgement = judge(&*lines(&naive::history(seed, &PLAN))).unwrap();
+        let accounts: Vec<&str> = judgement.breaches.iter().map(|breach| breach.account.as_str()).collect();
+        assert!(accounts.is_empty(), "seed {seed}: {}", accounts.join("\n"));
+        assert!(judgement.acknowledged >= 50, "seed {seed} proves little: {}", judgement.total());
+    }
+}
+
+#[test]
+fn a_history_with_one_thing_changed_is_a_breach() {
+    for mutation in mutate::MUTATIONS {
+        let mut occasions = 0;
+        for seed in 0..SEEDS {
+            let events = naive::history(seed, &PLAN);
+            let Some(spoilt) = (mutation.spoil)(&events, &mut Random::new(seed)) else { continue };
+            occasions += 1;
+            let judgement = judge(&*lines(&spoilt)).unwrap();
+            assert!(
+                judgement.count(mutation.kind) > 0,
+                "seed {seed}, {}: {}",
+                mutation.name,
+                judgement.total()
+            );
+        }
+        assert!(
+            occasions >= SEEDS / 20,
+            "{}: only {occasions} occasions in {SEEDS} histories",
+            mutation.name
+        );
+    }
+}
+
+/// How many histories the properties are tried on.
+const SEEDS: u64 = 200;
