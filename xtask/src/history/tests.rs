@@ -107,18 +107,19 @@ fn what_a_correct_table_does_is_never_a_breach() {
         let judgement = judge(&*lines(&naive::history(seed, &PLAN))).unwrap();
         let accounts: Vec<&str> = judgement.breaches.iter().map(|breach| breach.account.as_str()).collect();
         assert!(accounts.is_empty(), "seed {seed}: {}", accounts.join("\n"));
+        println!("{}", judgement.total());
         assert!(judgement.acknowledged >= 50, "seed {seed} proves little: {}", judgement.total());
     }
 }
 
 #[test]
 fn a_history_with_one_thing_changed_is_a_breach() {
-    for mutation in mutate::MUTATIONS {
-        let mut occasions = 0;
-        for seed in 0..SEEDS {
-            let events = naive::history(seed, &PLAN);
+    let mut occasions = [0; mutate::MUTATIONS.len()];
+    for seed in 0..SEEDS {
+        let events = naive::history(seed, &PLAN);
+        for (mutation, occasions) in mutate::MUTATIONS.iter().zip(&mut occasions) {
             let Some(spoilt) = (mutation.spoil)(&events, &mut Random::new(seed)) else { continue };
-            occasions += 1;
+            *occasions += 1;
             let judgement = judge(&*lines(&spoilt)).unwrap();
             assert!(
                 judgement.count(mutation.kind) > 0,
@@ -127,13 +128,12 @@ fn a_history_with_one_thing_changed_is_a_breach() {
                 judgement.total()
             );
         }
-        assert!(
-            occasions >= SEEDS / 20,
-            "{}: only {occasions} occasions in {SEEDS} histories",
-            mutation.name
-        );
+    }
+    for (mutation, occasions) in mutate::MUTATIONS.iter().zip(occasions) {
+        println!("{occasions} occasions: {}", mutation.name);
+        assert!(occasions >= SEEDS / 10, "{}: only {occasions} in {SEEDS} histories", mutation.name);
     }
 }
 
 /// How many histories the properties are tried on.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
