@@ -14,7 +14,7 @@ mod overlaps;
 mod owners;
 mod pair;
 mod read;
-mod record;
+pub(crate) mod record;
 mod story;
 #[cfg(test)]
 mod tests;
