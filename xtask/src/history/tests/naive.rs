@@ -140,8 +140,12 @@ impl Run {
         self.events.push(Event { at: self.now, what });
     }
 
+    fn runs(&self) -> bool {
+        self.life % 2 == 1
+    }
+
     fn kill(&mut self) {
-        if self.life % 2 == 0 {
+        if !self.runs() {
             return;
         }
         self.life += 1;
@@ -239,7 +243,7 @@ impl Run {
     /// The server does it, if it is the one that was asked and still runs.
     fn done(&mut self, op: usize) {
         let doing = &self.doing[op];
-        if doing.mute || self.life % 2 == 0 || doing.life != self.life {
+        if doing.mute || !self.runs() || doing.life != self.life {
             return;
         }
         let (call, id) = (doing.call.clone(), format!("{}/{}", doing.client, doing.number));
