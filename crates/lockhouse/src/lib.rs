@@ -26,6 +26,7 @@ mod all;
 mod bucket;
 mod clock;
 mod error;
+pub mod fence;
 mod guard;
 mod house;
 mod local;
@@ -56,3 +57,7 @@ pub use waiters::Loss;
 #[cfg(all(doctest, feature = "remote"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "fence-sqlite"))]
+#[doc = include_str!("../../../docs/fence.md")]
+struct Fence;

@@ -261,7 +261,7 @@ impl Run {
         match (&call, &answer) {
             (Call::OpenOwner { .. }, Answer::Ok { gain, .. }) => client.owner.clone_from(&gain.owner),
             (Call::EndOwner { .. }, _) | (_, Answer::Refused { reason: Reason::OwnerGone, .. }) => {
-                client.owner = None
+                client.owner = None;
             }
             (Call::Claim { name, .. }, Answer::Ok { gain, .. }) => {
                 client.claims.extend(gain.claim.iter().map(|claim| (name.clone(), claim.clone())));
