@@ -27,6 +27,7 @@ mod bucket;
 mod claims;
 mod clock;
 mod error;
+pub mod fence;
 mod guard;
 mod house;
 mod kept;
@@ -75,3 +76,7 @@ pub use waiters::Loss;
 #[cfg(all(doctest, feature = "remote"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "fence-sqlite"))]
+#[doc = include_str!("../../../docs/fence.md")]
+struct Fence;
