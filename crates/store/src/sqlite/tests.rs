@@ -40,7 +40,7 @@ fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, O
     SqliteStore::open_with(path, steps, history_rows)
 }
 
-/// Keeps the changes, some in each section, and closes the store.
+/// Keeps the changes, some in each section, and closes the store. Every section is sent twice, which must not show.
 async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
     let mut first_seq = 1;
@@ -50,7 +50,10 @@ async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
         let section =
             Section { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq, writes };
         first_seq = section.last_seq() + 1;
-        assert_eq!(store.commit(vec![Arc::new(section)]).await, Ok(vec![Fate::Committed]));
+        let section = Arc::new(section);
+        for _ in 0..2 {
+            assert_eq!(store.commit(vec![Arc::clone(&section)]).await, Ok(vec![Fate::Committed]));
+        }
     }
     store.close().await.unwrap();
 }
