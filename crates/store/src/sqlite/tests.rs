@@ -9,6 +9,7 @@ use lockhouse_core::{
     NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
 };
 use rusqlite::Connection;
+use rusqlite::types::Value;
 
 use super::*;
 use crate::{Scope, Write};
@@ -99,6 +100,17 @@ fn claim(token: u64) -> Change {
         seal: Seal(2),
         metadata: None,
     })
+}
+
+#[test]
+fn every_commit_waits_for_the_disk_and_the_file_belongs_to_one() {
+    let file = File::new("pragmas");
+    let opened = file::open(&file.0, schema::STEPS).unwrap();
+    let pragma =
+        |name: &str| -> Value { opened.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap() };
+    assert_eq!(pragma("synchronous"), Value::Integer(2), "FULL");
+    assert_eq!(pragma("journal_mode"), Value::Text("wal".into()));
+    assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
 }
 
 #[tokio::test]
