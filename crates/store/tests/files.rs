@@ -234,6 +234,21 @@ async fn only_the_owner_of_the_process_may_read_the_file_and_its_log() {
 }
 
 #[tokio::test]
+async fn a_link_leads_to_the_file_and_its_log() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let (file, link) = (folder.file("lockhouse.db"), elsewhere.file("link.db"));
+    database(&file).await;
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mut writer = Writer::open(&link).await;
+    writer.keep(201, 10).await.unwrap();
+    assert!(folder.file("lockhouse.db-wal").exists());
+    assert!(SqliteStore::open(&file).is_err(), "it is one file");
+    writer.close().await;
+    assert_eq!(Writer::open(&file).await.found.len(), 201);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
 async fn a_name_that_means_something_to_sqlite_is_a_name() {
     let folder = Folder::new();
     for name in [":memory:", "file:x?mode=memory", "a b%20c.db", " "] {
