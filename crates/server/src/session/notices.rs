@@ -53,7 +53,7 @@ impl Session {
                         self.answer(asked, outcome);
                     }
                 }
-                Notice::Effect(effect) => self.effect(effect),
+                Notice::Effect(effect) => self.effect(&effect),
             }
         }
         // Its memory is used again.
@@ -98,8 +98,8 @@ impl Session {
         }
     }
 
-    fn effect(&mut self, effect: Effect) {
-        match effect {
+    fn effect(&mut self, effect: &Effect) {
+        match *effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {
                 if let Some(id) = self.table.request_number(request) {
                     self.outbound.push(Event::Granted { id, token });
