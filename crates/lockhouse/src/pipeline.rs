@@ -221,7 +221,8 @@ impl Pipeline {
         while batch.writes.len() < WRITES_PER_COMMIT
             && let Some(bucket) = buckets.pop_front()
         {
-            let has_more = bucket.take_changes(share, &mut batch.writes);
+            let left = WRITES_PER_COMMIT - batch.writes.len();
+            let has_more = bucket.take_changes(share.min(left), &mut batch.writes);
             if has_more {
                 buckets.push_back(bucket.clone());
             }
