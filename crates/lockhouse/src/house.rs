@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::bucket::{Bucket, Shared};
 use crate::clock::{Clock, TICK};
+use crate::open::Options;
 use crate::pipeline::{Pipeline, Stop};
 
 /// What separates the locks of strangers: two agents meet exactly if their keys are equal.
@@ -130,6 +131,13 @@ impl House {
     /// An empty house with bounds of one's own, which hold for each bucket.
     pub fn with_limits(limits: Limits) -> Self {
         Self::with_clock(limits, Clock::new())
+    }
+
+    /// An empty house in memory, with bounds or a clock of one's own.
+    pub fn with_options(options: &Options) -> Self {
+        let house = Self::with_clock(options.bounds(), options.new_clock());
+        options.drive(&house);
+        house
     }
 
     fn with_clock(limits: Limits, clock: Clock) -> Self {

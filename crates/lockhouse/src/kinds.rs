@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_says_how_a_record_is_locked_ol_005_to_ol_013() {
+    fn the_kind_says_how_a_record_is_locked() {
         let modes = |kind: LockType| (kind.mode(Intent::Read), kind.mode(Intent::Write));
         assert_eq!(modes(LockType::ExclusiveWrite), (None, Some(Mode::Exclusive)));
         assert_eq!(modes(LockType::ExclusiveRead), (Some(Mode::Exclusive), Some(Mode::Exclusive)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_ids_of_different_kinds_are_different_names_ol_042() {
+    fn equal_ids_of_different_kinds_are_different_names() {
         let name = |kind: &str, id: &str| {
             RecordKind::new(kind, LockType::ReadWrite).record(id).name().display().into_owned()
         };

@@ -82,6 +82,21 @@ impl Options {
         self.always_recovers = always;
         self
     }
+
+    pub(crate) fn bounds(&self) -> Limits {
+        self.limits
+    }
+
+    pub(crate) fn new_clock(&self) -> Clock {
+        self.clock.clone().map_or_else(Clock::new, Clock::manual)
+    }
+
+    /// Has the house move on with the clock.
+    pub(crate) fn drive(&self, house: &House) {
+        if let Some(clock) = &self.clock {
+            clock.drives(&house.inner);
+        }
+    }
 }
 
 impl House {
@@ -117,7 +132,7 @@ impl House {
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
         let writer = getrandom::u64().map_err(|error| OpenError::NoRandomness(error.to_string()))?;
         let writer = WriterId(writer);
-        let clock = options.clock.clone().map_or_else(Clock::new, Clock::manual);
+        let clock = options.new_clock();
         let mut restoring = Restoring { clock: &clock, limits: options.limits, ..Restoring::new(&clock) };
         let opened = store.take_slot(Slot::ONLY, writer, &mut |kept| restoring.take(kept)).await?;
         let Restoring { mut buckets, mark, damage, now, .. } = restoring;
@@ -128,9 +143,7 @@ impl House {
         let mark = mark.max(opened.token_floor);
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer));
         let house = Self::over(options.limits, clock, Some((pipeline.clone(), opened.key)), recovery, mark);
-        if let Some(clock) = &options.clock {
-            clock.drives(&house.inner);
-        }
+        options.drive(&house);
         buckets.into_iter().for_each(|bucket| house.add(bucket));
         house.inner.has_restored();
         pipeline.give_leases(options.lease_ms).await?;

@@ -30,6 +30,9 @@ const LEAST_SHARE: usize = 64;
 /// How long to wait before a section is sent again: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
+/// So many answers to one section may be lost before that is a reason to send anybody away.
+const ANSWERS_LOST: u32 = 4;
+
 /// How a house stands with its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,7 +221,8 @@ impl Pipeline {
         while batch.writes.len() < WRITES_PER_COMMIT
             && let Some(bucket) = buckets.pop_front()
         {
-            let has_more = bucket.take_changes(share, &mut batch.writes);
+            let left = WRITES_PER_COMMIT - batch.writes.len();
+            let has_more = bucket.take_changes(share.min(left), &mut batch.writes);
             if has_more {
                 buckets.push_back(bucket.clone());
             }
@@ -238,7 +242,7 @@ impl Pipeline {
         let (slot, epoch, writer, first_seq) = (self.slot, self.epoch, self.writer, *next_seq);
         let section = Arc::new(Section { slot, epoch, writer, first_seq, writes });
         let mut pause = RETRY.0;
-        let mut is_first = true;
+        let mut lost = 0;
         loop {
             let fates = self.store.commit(vec![section.clone()]).await.map_err(StoreState::Failed)?;
             let why = match fates.into_iter().next().unwrap_or(Fate::Unknown) {
@@ -247,11 +251,10 @@ impl Pipeline {
                 Fate::Unknown => None,
                 Fate::Refused(why) => Some(why),
             };
-            // A single lost answer is no reason to send anybody away.
-            if why.is_some() || !is_first {
+            lost += u32::from(why.is_none());
+            if why.is_some() || lost > ANSWERS_LOST {
                 self.is_unavailable(why.as_ref(), pause);
             }
-            is_first = false;
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
         }

@@ -1,0 +1,171 @@
+//! Group commit, and stores that do not answer as they should.
+
+use std::time::Duration;
+
+use lockhouse::store::{Fate, Unavailable, Write};
+use lockhouse::{ClaimError, LockError, LockType, RecordKind, StoreError, StoreState};
+
+use crate::gate::{Gate, poll, record, settle};
+
+fn names(writes: &[Write]) -> Vec<String> {
+    let changes = writes.iter().filter_map(|write| match write {
+        Write::Change { change, .. } => Some(change),
+        _ => None,
+    });
+    changes.flat_map(lockhouse::core::Change::names).map(|name| name.as_name().display().into_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_comes_during_a_commit_goes_together_in_the_next() {
+    let gate = Gate::new();
+    let (house, _bucket, owner) = gate.shut_house().await;
+    let other = house.bucket("other");
+    let mut first = Box::pin(owner.lock([record(0)]));
+    assert!(poll(&mut first).await.is_pending());
+    let mut more: Vec<_> = (1..50).map(|id| Box::pin(owner.lock([record(id)]))).collect();
+    for lock in &mut more {
+        assert!(poll(lock).await.is_pending());
+    }
+    let claims = other.claims();
+    let mut claim = claims.claim("seat", "ada", Duration::from_secs(60)).into_future();
+    assert!(poll(&mut claim).await.is_pending());
+    gate.open();
+    first.await.unwrap();
+    for lock in more {
+        lock.await.unwrap();
+    }
+    claim.await.unwrap();
+    let sections = gate.sections();
+    assert_eq!(sections.len(), 2);
+    assert_eq!(names(&sections[0].writes), ["record/0"]);
+    assert_eq!(names(&sections[1].writes).len(), 50);
+    assert_eq!(sections[1].first_seq, sections[0].last_seq() + 1);
+}
+
+#[tokio::test]
+async fn a_command_is_never_split_and_no_bucket_starves_another() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    let mut first = Box::pin(owner.lock([record(0)]));
+    assert!(poll(&mut first).await.is_pending());
+    // More than a commit takes, as commands of 60 changes each.
+    let kind = RecordKind::new("many", LockType::ExclusiveWrite);
+    let mut many = Vec::new();
+    for command in 0..200_u32 {
+        let wanted = (0..60).map(|id| kind.for_write(command * 60 + id)).collect::<Vec<_>>();
+        let mut lock = Box::pin(owner.lock(wanted));
+        let polled =
+            std::future::poll_fn(|context| std::task::Poll::Ready(lock.as_mut().poll(context).is_pending()));
+        assert!(polled.await);
+        many.push(lock);
+    }
+    let claims = house.bucket("quiet").claims();
+    let mut claim = claims.claim("seat", "ada", Duration::from_secs(60)).into_future();
+    assert!(poll(&mut claim).await.is_pending());
+    gate.let_through(2);
+    first.await.unwrap();
+    claim.await.unwrap();
+    gate.open();
+    for lock in many {
+        assert_eq!(lock.await.unwrap().len(), 60);
+    }
+    let sections = gate.sections();
+    assert!(sections.len() >= 4, "{} sections", sections.len());
+    for section in &sections[1..] {
+        assert!(section.writes.len() < 5000);
+        let of_many = names(&section.writes).iter().filter(|name| name.starts_with("many/")).count();
+        assert_eq!(of_many % 60, 0, "a command was split");
+    }
+    drop(bucket);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_section_of_unknown_fate_is_sent_again_as_it_is() {
+    let gate = Gate::new();
+    let (_house, _bucket, owner) = gate.shut_house().await;
+    gate.then([Fate::Unknown, Fate::Unknown]);
+    gate.open();
+    owner.lock([record(1)]).await.unwrap();
+    let sections = gate.sections();
+    assert_eq!(sections.len(), 3);
+    assert!(sections.iter().all(|section| *section == sections[0]));
+}
+
+fn away() -> Fate {
+    Fate::Refused(Unavailable::Away { place: "the store".into(), why: "unplugged".into() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_refuses_new_durable_commands_are_unavailable_and_the_rest_goes_on() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    gate.then((0..5).map(|_| away()));
+    gate.let_through(1);
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let refused = owner.lock([record(2)]).await.unwrap_err();
+    let LockError::Store(StoreError::Unavailable { why, retry_after }) = &refused else {
+        panic!("{refused}")
+    };
+    assert_eq!(why, "the store cannot be reached (unplugged); it is tried again");
+    assert!(*retry_after > Duration::ZERO && *retry_after <= Duration::from_secs(1));
+    let claim = bucket.claims().claim("seat", "ada", Duration::from_secs(60)).await.unwrap_err();
+    assert!(matches!(claim, ClaimError::Store(StoreError::Unavailable { .. })));
+    assert!(matches!(house.store_state(), StoreState::Unavailable { .. }));
+    assert!(owner.touch().await.unwrap(), "nothing is written");
+    let agent = bucket.agent("web").unwrap();
+    drop(agent.locks().request("other").await.unwrap());
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(house.store_state(), StoreState::Serving);
+    owner.lock([record(2)]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_nothing_for_long_is_unavailable() {
+    let gate = Gate::new();
+    let (house, _bucket, owner) = gate.shut_house().await;
+    gate.then((0..5).map(|_| Fate::Unknown));
+    gate.let_through(4);
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(house.store_state(), StoreState::Serving);
+    gate.let_through(1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(matches!(house.store_state(), StoreState::Unavailable { .. }));
+    gate.open();
+    lock.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_forgotten_is_dropped_from_the_store_and_its_mark_stays() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let agent = house.bucket("short").agent("web").unwrap();
+    let first = agent.locks().request("n").await.unwrap().fencing_token();
+    drop(agent);
+    settle().await;
+    assert!(matches!(gate.writes()[..], [Write::Change { .. }, Write::BucketDropped { .. }]));
+    house.close().await;
+    let gate = Gate::before(gate.inner.reopen());
+    let house = gate.house().await;
+    assert!(house.buckets().is_empty());
+    let agent = house.bucket("another").agent("web").unwrap();
+    assert!(agent.locks().request("n").await.unwrap().fencing_token() > first);
+}
+
+#[tokio::test]
+async fn a_bucket_with_something_kept_is_not_forgotten() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let claim = house.bucket("seats").claims().claim("a", "ada", Duration::from_secs(60)).await.unwrap();
+    let token = claim.token().clone();
+    drop(claim);
+    settle().await;
+    assert_eq!(house.buckets().len(), 1);
+    house.bucket("seats").claims().release("a", &token).await.unwrap();
+    settle().await;
+    assert!(house.buckets().is_empty());
+    assert!(matches!(gate.writes().last(), Some(Write::BucketDropped { .. })));
+}

@@ -1,0 +1,157 @@
+//! How a house ends: closed, fenced, failed, forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcome};
+use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
+use lockhouse::{ClaimError, House, LockError, Loss, Notice, Options, RequestError, StoreError, StoreState};
+
+use crate::gate::{Gate, drained, poll, record, settle};
+
+#[tokio::test]
+async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    let held = agent.locks().request("held").await.unwrap();
+    let waiter = bucket.agent("waiter").unwrap();
+    let mut waiting = waiter.locks().request("held").into_future();
+    assert!(poll(&mut waiting).await.is_pending());
+    let port = bucket.port(10);
+    port.submit(1, Command::Join(NewAgent::new("far")));
+    drained(&port);
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let wanted = record(1);
+    let mut refused = agent.locks().request(wanted.name()).if_available().into_future();
+    assert!(poll(&mut refused).await.is_pending());
+
+    gate.inner.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.unwrap();
+    gate.open();
+    assert_eq!(house.ended().await, StoreState::Fenced);
+    assert_eq!(held.lost().await, Loss::Fenced);
+    assert_eq!(held.loss(), Some(Loss::Fenced));
+    assert!(matches!(waiting.await, Err(RequestError::NoStore(Loss::Fenced))));
+    assert_eq!(drained(&port), [Notice::Over(Loss::Fenced)]);
+    assert_eq!(lock.await, Err(LockError::Store(StoreError::Fenced)), "nobody is told that it was locked");
+    assert!(matches!(refused.await, Err(RequestError::NoStore(Loss::Fenced))));
+
+    assert_eq!(owner.lock([record(2)]).await, Err(LockError::Store(StoreError::Fenced)));
+    let claim = bucket.claims().claim("seat", "ada", Duration::from_secs(60)).await;
+    assert!(matches!(claim, Err(ClaimError::Store(StoreError::Fenced))));
+    let late = agent.locks().request("other").await;
+    assert!(matches!(late, Err(RequestError::NoStore(Loss::Fenced))), "{late:?}");
+    let new = house.bucket("new").agent("web").unwrap();
+    assert!(matches!(new.locks().request("n").if_available().await, Err(RequestError::Closed)));
+    assert_eq!(held.release().await, Err(Loss::Fenced));
+    assert_eq!(house.close().await, StoreState::Fenced);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_trusted_ends_the_house() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    let held = agent.locks().request("held").await.unwrap();
+    gate.inner.close().await.unwrap();
+    gate.open();
+    let Err(LockError::Store(StoreError::Failed(why))) = owner.lock([record(1)]).await else { panic!() };
+    assert_eq!(why, "the memory store was closed before");
+    assert!(matches!(house.ended().await, StoreState::Failed(_)));
+    assert_eq!(held.lost().await, Loss::StoreFailed);
+}
+
+#[tokio::test]
+async fn closing_keeps_what_is_under_way_and_grants_nothing_more() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let mut close = Box::pin(house.close());
+    assert!(poll(&mut close).await.is_pending());
+    assert_eq!(owner.lock([record(2)]).await, Err(LockError::Closed));
+    let agent = bucket.agent("web").unwrap();
+    assert!(matches!(agent.locks().request("n").if_available().await, Err(RequestError::Closed)));
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(close.await, StoreState::Closed { clean: true });
+    assert_eq!(owner.touch().await, Err(StoreError::Closed));
+
+    let house = Gate::before(gate.inner.reopen()).house().await;
+    let owner = house.bucket("default").owners().resume(owner.id(), owner.secret()).await.unwrap();
+    assert_eq!(owner.locks().await.unwrap().len(), 1);
+}
+
+/// Whether the next start finds a clean stop.
+async fn is_clean(store: &MemoryStore) -> bool {
+    store.reopen().take_slot(Slot::ONLY, WriterId(9), &mut |_| {}).await.unwrap().clean
+}
+
+#[tokio::test]
+async fn a_stop_is_clean_only_if_nobody_far_away_holds_a_web_lock() {
+    for holds in [false, true] {
+        let gate = Gate::new();
+        let house = gate.house().await;
+        let bucket = house.bucket("default");
+        let embedded = bucket.agent("embedded").unwrap();
+        let _held = embedded.locks().request("mine").await.unwrap();
+        let port = bucket.port(10);
+        port.submit(1, Command::Join(NewAgent::new("far")));
+        let [Notice::Answer { outcome: Outcome::Joined(agent), .. }] = drained(&port)[..] else { panic!() };
+        let name = Name::new("n").unwrap();
+        port.submit(2, Command::Request(NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive))));
+        settle().await;
+        assert_eq!(drained(&port).len(), 2, "queued until the store knows, then granted");
+        if !holds {
+            port.submit(3, Command::End { agent });
+        }
+        assert_eq!(house.close().await, StoreState::Closed { clean: !holds });
+        assert_eq!(is_clean(&gate.inner).await, !holds);
+    }
+}
+
+#[tokio::test]
+async fn a_house_that_everybody_has_left_keeps_what_is_under_way_and_ends() {
+    let gate = Gate::new();
+    let (house, bucket, owner) = gate.shut_house().await;
+    let (id, secret) = (owner.id(), owner.secret().clone());
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    // The task that waits for the answer is gone as well, but nobody has taken the lock back.
+    std::mem::forget(lock);
+    drop((house, bucket));
+    gate.open();
+    settle().await;
+    let house = Gate::before(gate.inner.reopen()).house().await;
+    let owner = house.bucket("default").owners().resume(id, &secret).await.unwrap();
+    assert_eq!(owner.locks().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn nothing_of_a_house_is_left_when_its_last_user_goes() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+    owner.lock([record(1)]).await.unwrap();
+    assert!(Arc::strong_count(&gate) > 1);
+    drop((house, owner));
+    settle().await;
+    assert_eq!(Arc::strong_count(&gate), 1, "somebody still has the store");
+}
+
+#[test]
+fn a_house_whose_runtime_ends_keeps_nothing_more() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let store = Arc::new(MemoryStore::new().unwrap());
+    let (house, owner) = first.block_on(async {
+        let house = House::open(store, Options::new()).await.unwrap();
+        let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+        (house, owner)
+    });
+    drop(first);
+    assert!(matches!(house.store_state(), StoreState::Failed(_)));
+    let refused = runtime().block_on(owner.lock([record(1)]));
+    assert!(matches!(refused, Err(LockError::Store(StoreError::Failed(_)))), "{refused:?}");
+}

@@ -1,0 +1,253 @@
+//! Nobody is told what the store has not kept; whoever is not concerned does not wait.
+
+use std::time::Duration;
+
+use lockhouse::core::{
+    Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal,
+};
+use lockhouse::store::Write;
+use lockhouse::{Loss, Notice, Options, Port, RequestError};
+
+use crate::gate::{Gate, drained, poll, record, settle};
+
+#[tokio::test]
+async fn an_offline_lock_is_told_once_it_is_kept_and_other_names_do_not_wait() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    for _ in 0..1000 {
+        let held = poll(&mut agent.locks().request("other").into_future()).await;
+        assert!(matches!(held, std::task::Poll::Ready(Ok(_))), "{held:?}");
+    }
+    gate.open();
+    assert_eq!(lock.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_waits_for_the_lock_that_it_speaks_of() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let wanted = record(1);
+    let mut refused = agent.locks().request(wanted.name()).if_available().into_future();
+    assert!(poll(&mut refused).await.is_pending());
+    let mut shown = Box::pin(agent.locks().query());
+    assert!(poll(&mut shown).await.is_pending(), "a snapshot speaks of everything");
+    gate.open();
+    let Err(RequestError::Unavailable(unavailable)) = refused.await else { panic!() };
+    assert_eq!(unavailable.holders[0].client_id, "Ada");
+    assert_eq!(shown.await.unwrap().held.len(), 1);
+}
+
+#[tokio::test]
+async fn the_first_grant_of_a_bucket_waits_for_the_reservation_of_its_token() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let agent = house.bucket("new").agent("web").unwrap();
+    gate.shut();
+    let mut request = agent.locks().request("n").into_future();
+    assert!(poll(&mut request).await.is_pending());
+    gate.open();
+    let held = request.await.unwrap();
+    let next = agent.locks().request("m").await.unwrap();
+    assert!(held.fencing_token() < next.fencing_token());
+    settle().await;
+    assert!(matches!(gate.writes()[..], [Write::Change { .. }]), "embedded agents need no recovery");
+}
+
+#[tokio::test]
+async fn a_grant_that_follows_a_release_waits_until_the_release_is_kept() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    gate.let_through(1);
+    owner.lock([record(1)]).await.unwrap();
+    let agent = bucket.agent("web").unwrap();
+    let wanted = record(1);
+    let mut waiting = agent.locks().request(wanted.name()).into_future();
+    assert!(poll(&mut waiting).await.is_pending());
+    let mut unlock = Box::pin(owner.unlock(wanted.name(), None));
+    assert!(poll(&mut unlock).await.is_pending());
+    assert!(poll(&mut waiting).await.is_pending());
+    assert!(bucket.has_held(), "granted, though it is not told yet");
+    gate.open();
+    assert!(unlock.await.unwrap());
+    drop(waiting.await.unwrap());
+}
+
+#[tokio::test]
+async fn dropping_a_future_whose_grant_is_not_told_yet_releases_the_lock() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    gate.let_through(1);
+    owner.lock([record(1)]).await.unwrap();
+    let wanted = record(1);
+    let thief = poll(&mut agent.locks().request(wanted.name()).steal().into_future()).await;
+    assert!(thief.is_pending(), "the end of the lock that was stolen is not kept yet");
+    settle().await;
+    assert!(!bucket.has_held(), "and the thief has given up");
+    let mut next = agent.locks().request(wanted.name()).into_future();
+    assert!(poll(&mut next).await.is_pending());
+    gate.open();
+    drop(next.await.unwrap());
+    assert!(owner.locks().await.unwrap().is_empty());
+    assert!(bucket.is_empty());
+}
+
+#[tokio::test]
+async fn a_grant_that_is_stolen_before_it_may_be_told_is_handed_over_with_its_loss() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    gate.let_through(1);
+    owner.lock([record(1)]).await.unwrap();
+    let wanted = record(1);
+    let mut first = agent.locks().request(wanted.name()).steal().into_future();
+    assert!(poll(&mut first).await.is_pending());
+    let mut second = agent.locks().request(wanted.name()).steal().into_future();
+    assert!(poll(&mut second).await.is_pending());
+    assert!(poll(&mut first).await.is_pending());
+    // Whoever comes next may be in the same place of the lock table.
+    let mut third = agent.locks().request(wanted.name()).into_future();
+    assert!(poll(&mut third).await.is_pending());
+    gate.open();
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    assert_eq!((first.loss(), second.loss()), (Some(Loss::Stolen), None));
+    assert!(first.fencing_token() < second.fencing_token());
+    assert!(poll(&mut third).await.is_pending());
+    drop(second);
+    drop(third.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_timeout_gives_a_grant_up_that_is_not_told_yet() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let agent = bucket.agent("web").unwrap();
+    gate.let_through(1);
+    owner.lock([record(1)]).await.unwrap();
+    let wanted = record(1);
+    let steal = agent.locks().request(wanted.name()).steal().timeout(Duration::from_millis(20));
+    assert!(matches!(steal.await, Err(RequestError::TimedOut)));
+    assert!(!bucket.has_held());
+    gate.open();
+    drop(agent.locks().request(wanted.name()).if_available().await.unwrap());
+}
+
+fn join(port: &Port, lease_ms: Option<u64>) -> Option<AgentId> {
+    port.submit(1, Command::Join(NewAgent { client_id: "far", lease_ms }));
+    match drained(port)[..] {
+        [Notice::Answer { tag: 1, outcome: Outcome::Joined(agent) }] => Some(agent),
+        [] => None,
+        ref notices => panic!("{notices:?}"),
+    }
+}
+
+fn request(port: &Port, tag: u64, agent: AgentId, name: &str, acquire: Acquire) {
+    port.submit(tag, Command::Request(NewRequest::new(agent, Name::new(name).unwrap(), acquire)));
+}
+
+const WAIT: Acquire = Acquire::Wait(Mode::Exclusive);
+
+#[tokio::test]
+async fn the_store_knows_of_a_told_web_lock_before_it_is_told() {
+    let gate = Gate::new();
+    let (_house, bucket, _owner) = gate.shut_house().await;
+    let port = bucket.port(100);
+    let agent = join(&port, None).unwrap();
+    request(&port, 2, agent, "n", WAIT);
+    request(&port, 3, agent, "m", WAIT);
+    let notices = drained(&port);
+    let [
+        Notice::Answer { tag: 2, outcome: Outcome::Queued(n) },
+        Notice::Answer { tag: 3, outcome: Outcome::Queued(m) },
+    ] = notices[..]
+    else {
+        panic!("{notices:?}")
+    };
+    settle().await;
+    assert!(matches!(gate.writes()[..], [Write::ToldVolatile { .. }]));
+    assert!(drained(&port).is_empty());
+    gate.open();
+    port.ready().await;
+    let notices = drained(&port);
+    let [
+        Notice::Effect(Effect::Granted { grant: first, .. }),
+        Notice::Effect(Effect::Granted { grant: second, .. }),
+    ] = notices[..]
+    else {
+        panic!("{notices:?}")
+    };
+    assert_eq!((first.request, second.request), (n, m));
+    gate.shut();
+    request(&port, 4, agent, "o", WAIT);
+    let notices = drained(&port);
+    assert!(matches!(notices[..], [Notice::Answer { tag: 4, outcome: Outcome::Granted(_) }]), "{notices:?}");
+    assert!(gate.writes().is_empty(), "once is enough");
+}
+
+#[tokio::test]
+async fn the_store_knows_of_a_longer_lease_before_it_is_given() {
+    let gate = Gate::new();
+    let house = gate.house_with(Options::new().lease(Duration::from_secs(10))).await;
+    let bucket = house.bucket("default");
+    gate.shut();
+    let port = bucket.port(100);
+    assert!(join(&port, Some(10_000)).is_some(), "it was told when the house was opened");
+    assert!(join(&port, Some(20_000)).is_none());
+    settle().await;
+    assert!(matches!(gate.writes()[..], [Write::LongestLease { ms: 20_000 }]));
+    gate.let_through(1);
+    port.ready().await;
+    assert_eq!(drained(&port).len(), 1);
+    assert!(join(&port, Some(20_000)).is_some());
+}
+
+#[tokio::test]
+async fn a_port_is_told_of_each_name_in_order_and_of_other_names_at_once() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    gate.let_through(2);
+    let port = bucket.port(100);
+    let agent = join(&port, None).unwrap();
+    request(&port, 1, agent, "warm", WAIT);
+    owner.lock([record(1)]).await.unwrap();
+    settle().await;
+    drained(&port);
+    let wanted = record(1);
+    let name = wanted.name().display().into_owned();
+    request(&port, 2, agent, &name, Acquire::Steal);
+    request(&port, 3, agent, &name, Acquire::Steal);
+    request(&port, 4, agent, &name, Acquire::IfAvailable(Mode::Shared));
+    port.submit(5, Command::Snapshot);
+    request(&port, 6, agent, "other", WAIT);
+    let told: Vec<_> = drained(&port).into_iter().map(|notice| tag_of(&notice)).collect();
+    assert_eq!(told, [Some(2), Some(3), Some(6)], "two steals whose grants are to come, and the other name");
+    gate.open();
+    port.ready().await;
+    let notices = drained(&port);
+    assert!(
+        matches!(
+            notices[..],
+            [
+                Notice::Effect(Effect::Granted { .. }),
+                Notice::Effect(Effect::Lost { .. }),
+                Notice::Effect(Effect::Granted { .. }),
+                Notice::Answer { tag: 4, outcome: Outcome::Refused(Refusal::Unavailable { .. }) },
+                Notice::Answer { tag: 5, outcome: Outcome::Snapshot(_) },
+            ]
+        ),
+        "{notices:?}"
+    );
+}
+
+fn tag_of(notice: &Notice) -> Option<u64> {
+    match notice {
+        Notice::Answer { tag, .. } => Some(*tag),
+        _ => None,
+    }
+}

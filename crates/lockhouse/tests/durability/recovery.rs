@@ -1,0 +1,134 @@
+//! After a crash: nothing is granted that somebody far away may hold.
+
+use std::time::Duration;
+
+use lockhouse::core::{
+    Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewReclaim, NewRequest, Outcome,
+};
+use lockhouse::store::Write;
+use lockhouse::{Bucket, ClaimError, FencingToken, House, LockError, ManualClock, Notice, Port};
+
+use crate::gate::{Gate, drained, manual, poll, record, settle};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+fn join(port: &Port) -> AgentId {
+    port.submit(1, Command::Join(NewAgent { client_id: "far", lease_ms: Some(10_000) }));
+    match drained(port)[..] {
+        [Notice::Answer { outcome: Outcome::Joined(agent), .. }] => agent,
+        ref notices => panic!("{notices:?}"),
+    }
+}
+
+/// A port whose agent holds `n`, and the token.
+async fn holder(bucket: &Bucket) -> (Port, FencingToken) {
+    let port = bucket.port(10);
+    let agent = join(&port);
+    let name = Name::new("n").unwrap();
+    port.submit(2, Command::Request(NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive))));
+    settle().await;
+    match drained(&port).pop() {
+        Some(Notice::Effect(Effect::Granted { grant, .. })) => (port, grant.token),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A house that was killed while somebody far away held `n` in bucket `told`; the next one.
+async fn after_a_crash() -> (House, std::sync::Arc<Gate>, ManualClock, FencingToken) {
+    let (clock, options) = manual();
+    let gate = Gate::new();
+    let house = gate.house_with(options.clone().lease(LEASE)).await;
+    let (port, token) = holder(&house.bucket("told")).await;
+    let embedded = house.bucket("quiet").agent("embedded").unwrap();
+    let held = embedded.locks().request("m").await.unwrap();
+    let claim = house.bucket("quiet").claims().claim("seat", "ada", Duration::from_secs(600)).await.unwrap();
+    let next = Gate::before(gate.inner.reopen());
+    let house_after = next.house_with(options.lease(LEASE)).await;
+    drop((port, held, claim, embedded, house));
+    (house_after, next, clock, token)
+}
+
+#[tokio::test]
+async fn a_bucket_recovers_for_the_longest_lease_if_a_web_lock_was_told_in_it() {
+    let (house, gate, clock, token) = after_a_crash().await;
+    let bucket = house.bucket("told");
+    let agent = bucket.agent("web").unwrap();
+    let mut asked = agent.locks().request("n").if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending());
+    let owner = bucket.owners().open("Ada", Duration::from_secs(600)).await.unwrap();
+    let refused = owner.lock([record(1)]).await.unwrap_err();
+    assert_eq!(refused, LockError::Recovering { retry_after: LEASE });
+    let refused = bucket.claims().claim("seat", "ada", LEASE).await.unwrap_err();
+    assert_eq!(refused, ClaimError::Recovering { retry_after: LEASE });
+    clock.advance(LEASE - Duration::from_secs(1));
+    assert!(poll(&mut asked).await.is_pending());
+    gate.sections();
+    clock.advance(Duration::from_secs(1));
+    let held = asked.await.unwrap();
+    assert!(held.fencing_token() > token);
+    settle().await;
+    assert!(gate.writes().contains(&Write::RecoveryCompleted));
+    owner.lock([record(1)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bucket_in_which_nothing_was_told_goes_on_at_once() {
+    let (house, _gate, _clock, _) = after_a_crash().await;
+    let bucket = house.bucket("quiet");
+    let agent = bucket.agent("web").unwrap();
+    drop(agent.locks().request("m").if_available().await.unwrap());
+    assert!(bucket.claims().get("seat").await.unwrap().is_some());
+    drop(house.bucket("unheard of").agent("web").unwrap().locks().request("n").if_available().await.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_brought_back_keeps_its_token_and_others_wait_on() {
+    let (house, _gate, clock, token) = after_a_crash().await;
+    let bucket = house.bucket("told");
+    let port = bucket.port(10);
+    let agent = join(&port);
+    let name = Name::new("n").unwrap();
+    let reclaim = NewReclaim { agent, name, mode: Mode::Exclusive, token, metadata: None, max_hold_ms: None };
+    port.submit(2, Command::Reclaim(reclaim));
+    settle().await;
+    let notices = drained(&port);
+    let Some(Notice::Effect(Effect::Granted { grant, .. })) = notices.last() else { panic!("{notices:?}") };
+    assert_eq!(grant.token, token);
+    let web = bucket.agent("web").unwrap();
+    let mut asked = web.locks().request("n").if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending());
+    clock.advance(Duration::from_secs(9));
+    port.submit(3, Command::Renew { agent });
+    clock.advance(Duration::from_secs(1));
+    let refused = asked.await.unwrap_err();
+    assert_eq!(refused.to_string(), "not available: held by \"far\", 0 waiting");
+}
+
+#[tokio::test]
+async fn after_a_clean_stop_nothing_recovers() {
+    let (_clock, options) = manual();
+    let options = options.lease(LEASE);
+    let gate = Gate::new();
+    let house = gate.house_with(options.clone()).await;
+    let (port, _) = holder(&house.bucket("told")).await;
+    let claim = house.bucket("told").claims().claim("seat", "ada", Duration::from_secs(600)).await.unwrap();
+    drop(port);
+    house.close().await;
+    drop((house, claim));
+    let house = Gate::before(gate.inner.reopen()).house_with(options).await;
+    let agent = house.bucket("told").agent("web").unwrap();
+    drop(agent.locks().request("n").if_available().await.unwrap());
+}
+
+#[tokio::test]
+async fn where_nothing_is_known_of_the_past_every_bucket_recovers() {
+    let (clock, options) = manual();
+    let gate = Gate::new();
+    let house = gate.house_with(options.lease(LEASE).always_recover(true)).await;
+    let agent = house.bucket("new").agent("web").unwrap();
+    let mut asked = agent.locks().request("n").if_available().into_future();
+    assert!(poll(&mut asked).await.is_pending());
+    clock.advance(LEASE);
+    drop(asked.await.unwrap());
+    drop(house.bucket("later").agent("web").unwrap().locks().request("n").if_available().await.unwrap());
+}
