@@ -244,7 +244,7 @@ impl State {
 impl State {
     pub(super) fn happened(&mut self, event: Event<'_>) -> Result<(), Breach> {
         match event {
-            Event::Granted { id, token } => self.granted(id, token)?,
+            Event::Granted { id, token, .. } => self.granted(id, token)?,
             Event::Refused { id, holders, queued } => {
                 let holders = holders.into_iter().map(holder).collect();
                 let queued = u32::try_from(queued).unwrap_or(u32::MAX);
@@ -379,6 +379,7 @@ fn loss_of(reason: LostReason) -> Loss {
         LostReason::Stolen => Loss::Stolen,
         LostReason::Expired => Loss::Expired,
         LostReason::Broken => Loss::Broken,
+        LostReason::Superseded => Loss::Superseded,
     }
 }
 

@@ -3,7 +3,7 @@
 use lockhouse::core::{Command, NewAgent, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, Problem, ServerFrame,
+    Look, LostReason, Problem, Reclaim, ServerFrame,
 };
 
 use super::Session;
@@ -121,6 +121,7 @@ impl Session {
             Call::Join { agent, client_id } => self.join(agent, &client_id),
             Call::Leave { agent } => self.leave(agent),
             Call::Request(ask) => self.request(&ask),
+            Call::Reclaim(reclaim) => self.reclaim(&reclaim),
             Call::Abort { id } => self.abort(id),
             Call::Release { id, reply } => self.release(id, reply),
         }
@@ -168,6 +169,17 @@ impl Session {
         };
         let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
         self.ask(asked, Command::Request(request))
+    }
+
+    fn reclaim(&mut self, reclaim: &Reclaim<'_>) -> Verdict {
+        if let Some(verdict) = self.new_id(reclaim.id) {
+            return verdict;
+        }
+        if self.table.agent(reclaim.agent).is_none() {
+            return self.unknown_agent(Some(reclaim.id), reclaim.agent);
+        }
+        self.outbound.push(Event::Lost { id: reclaim.id, reason: LostReason::Superseded });
+        Verdict::GoOn
     }
 
     fn abort(&mut self, id: u64) -> Verdict {

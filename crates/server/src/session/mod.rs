@@ -250,6 +250,8 @@ impl Session {
             secret: self.registration.secret.as_str().into(),
             resumed,
             received: self.received,
+            reclaims: false,
+            recovering_ms: 0,
             lease_ms: lease.as_millis(),
             heartbeat_ms: lease.heartbeat().as_millis() as u64,
             limits: WIRE_LIMITS,

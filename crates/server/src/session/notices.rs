@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use lockhouse::Notice;
 use lockhouse::core::{Acquire, Effect, EndReason, Grant, Holder, LossReason, Outcome, Refusal, RequestId};
-use lockhouse::wire::{EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem};
+use lockhouse::wire::{
+    EndedReason, ErrorCode, Event, FatalCode, HolderView, Kind, Look, LostReason, Problem,
+};
 
 use super::Session;
 use super::calls::Verdict;
@@ -75,7 +77,7 @@ impl Session {
             (Asked::Leave { agent }, _) => self.table.remove_agent(agent),
             (Asked::Request { id, agent, .. }, Outcome::Granted(grant)) => {
                 self.table.add_request(id, agent, grant.request);
-                self.outbound.push(Event::Granted { id, token: grant.token });
+                self.outbound.push(Event::Granted { id, token: grant.token, ticket: None });
             }
             (Asked::Request { id, agent, .. }, Outcome::Queued(request)) => {
                 self.table.add_request(id, agent, request);
@@ -105,7 +107,7 @@ impl Session {
         match effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {
                 if let Some(id) = self.table.request_number(request) {
-                    self.outbound.push(Event::Granted { id, token });
+                    self.outbound.push(Event::Granted { id, token, ticket: None });
                 }
             }
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
@@ -159,6 +161,7 @@ impl Session {
         let bucket = self.port.bucket();
         HolderView {
             client_id: holder.label.as_str().into(),
+            kind: kind(holder.party),
             mode: holder.mode,
             since: bucket.wall(holder.since),
             expires_at: holder.expires.map(|at| bucket.wall(at)),

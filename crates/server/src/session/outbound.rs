@@ -202,7 +202,7 @@ mod tests {
     fn what_nobody_asked_for_is_short() {
         const HIGHEST: u64 = (1 << 53) - 1;
         for event in [
-            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST) },
+            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST), ticket: None },
             Event::Lost { id: HIGHEST, reason: LostReason::Expired },
             Event::Ended { agent: HIGHEST, reason: EndedReason::Expired },
         ] {
