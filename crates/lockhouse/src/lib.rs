@@ -43,6 +43,7 @@ pub mod remote;
 mod request;
 mod secret;
 mod snapshot;
+mod ticket;
 mod transaction;
 mod waiters;
 pub mod wire;

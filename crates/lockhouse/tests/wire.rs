@@ -135,7 +135,7 @@ fn a_ticket_shows_itself_in_no_log() {
 fn what_is_pending_is_a_web_lock() {
     let pending = |kind: &str| {
         format!(
-            r#"{{"type":"snapshot","id":1,"held":[],"pending":[{{"name":"a","mode":"shared","kind":"{kind}","state":"pending","clientId":"c","owner":4,"since":"2026-11-20T12:00:00.000Z","place":1}}]}}"#
+            r#"{{"type":"snapshot","id":1,"held":[],"pending":[{{"name":"a","mode":"shared","kind":"{kind}","state":"pending","clientId":"c","owner":"4","since":"2026-11-20T12:00:00.000Z","place":1}}]}}"#
         )
     };
     server(&pending("web"));
@@ -291,7 +291,7 @@ fn event_meaning(event: &Event<'_>) -> Value {
         Event::Refused { id, holders, queued } => json!({
             "type": "refused", "id": id, "reason": "unavailable", "queued": queued,
             "holders": holders.iter().map(|holder| json!({
-                "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner().map(OwnerId::get),
+                "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner().map(|owner| owner.to_string()),
                 "mode": mode_meaning(holder.mode), "since": instant_meaning(holder.since),
                 "expiresAt": holder.expires_at.map(instant_meaning), "metadata": holder.metadata,
             })).collect::<Vec<_>>(),
@@ -322,7 +322,7 @@ fn entry_meaning(entry: &Entry<'_>) -> Value {
     };
     json!({
         "name": name, "mode": mode, "kind": detail.kind.word(), "state": state, "clientId": entry.client_id,
-        "owner": detail.kind.owner().map(OwnerId::get),
+        "owner": detail.kind.owner().map(|owner| owner.to_string()),
         "since": instant_meaning(detail.since), "expiresAt": detail.expires_at.map(instant_meaning), "place": place,
         "fencingToken": token, "metadata": detail.metadata,
     })

@@ -80,7 +80,9 @@ impl HolderView<'_> {
         if self.kind != Kind::Web {
             object.word("kind", self.kind.word());
         }
-        object.number_if_any("owner", self.kind.owner().map(OwnerId::get));
+        if let Some(owner) = self.kind.owner() {
+            object.text("owner", &owner.to_string());
+        }
         object.word("mode", mode_word(self.mode));
         object.instant("since", self.since);
         if let Some(at) = self.expires_at {
@@ -114,7 +116,7 @@ impl Kind {
         let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(Self::Web) };
         match &*word {
             "web" => Ok(Self::Web),
-            "offline" => Ok(Self::Offline { owner: OwnerId::new(read::positive(owner.0, owner.1)?) }),
+            "offline" => Ok(Self::Offline { owner: read::owner(owner.0, owner.1)? }),
             "claim" => Ok(Self::Claim),
             _ => Err(Problem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
         }

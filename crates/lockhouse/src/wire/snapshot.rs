@@ -200,7 +200,7 @@ impl Entry<'_> {
         object.word("state", if matches!(detail.place, Place::Held(_)) { "held" } else { "pending" });
         object.text("clientId", &self.client_id);
         match detail.kind.owner() {
-            Some(owner) => object.number("owner", owner.get()),
+            Some(owner) => object.text("owner", &owner.to_string()),
             None => object.null("owner"),
         }
         object.instant("since", detail.since);
