@@ -32,6 +32,7 @@ use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
 use crate::owner::Owners;
 use crate::port::{Inbox, Port};
+use crate::ticket::Tickets;
 use crate::waiters::{Loss, Wait};
 
 /// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
@@ -403,6 +404,10 @@ impl Shared {
 
     pub(crate) fn ticker_is_gone(&self) {
         self.state.lock().ticked = false;
+    }
+
+    pub(crate) fn tickets(&self) -> Option<&Tickets> {
+        self.house.tickets()
     }
 
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {

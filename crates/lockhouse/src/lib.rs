@@ -38,6 +38,7 @@ mod outbox;
 mod owner;
 mod pipeline;
 mod port;
+mod recovery;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod request;

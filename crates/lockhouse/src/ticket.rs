@@ -19,7 +19,7 @@ const PURPOSE: &[u8] = b"lockhouse ticket 1";
 
 /// Issues the tickets of one life of the server and checks those of earlier ones.
 #[derive(Clone)]
-pub struct Tickets {
+pub(crate) struct Tickets {
     keyed: Hmac<Sha256>,
     epoch: u64,
     since: u64,
@@ -27,28 +27,28 @@ pub struct Tickets {
 
 /// The lock that a ticket speaks of.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticketed<'a> {
+pub(crate) struct Ticketed<'a> {
     /// The bucket.
-    pub bucket: &'a BucketKey,
+    pub(crate) bucket: &'a BucketKey,
     /// The label of the agent that holds it.
-    pub client_id: &'a str,
+    pub(crate) client_id: &'a str,
     /// The resource name.
-    pub name: Name<'a>,
+    pub(crate) name: Name<'a>,
     /// How it is held.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// The token of its grant.
-    pub token: FencingToken,
+    pub(crate) token: FencingToken,
 }
 
 impl Tickets {
     /// Those of this epoch. Tickets from before epoch `since`, in which the last recovery was completed, are void.
-    pub fn new(key: &[u8; 32], epoch: u64, since: u64) -> Self {
+    pub(crate) fn new(key: &[u8; 32], epoch: u64, since: u64) -> Self {
         let keyed = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
         Self { keyed, epoch, since }
     }
 
     /// The ticket of a lock that is granted now: the epoch, a dot, and the hash in hexadecimal digits.
-    pub fn issue(&self, lock: &Ticketed<'_>) -> String {
+    pub(crate) fn issue(&self, lock: &Ticketed<'_>) -> String {
         let mac = self.hash(lock, self.epoch).finalize().into_bytes();
         let mut text = format!("{}.", self.epoch);
         mac[..MAC_BYTES].iter().for_each(|byte| push_hex(&mut text, *byte));
@@ -57,7 +57,7 @@ impl Tickets {
 
     /// Whether it is the ticket of that lock, from an earlier epoch whose locks may still be brought back. How long it takes says
     /// nothing of how much of the hash is right.
-    pub fn verify(&self, lock: &Ticketed<'_>, ticket: &str) -> bool {
+    pub(crate) fn verify(&self, lock: &Ticketed<'_>, ticket: &str) -> bool {
         let Some((epoch, mac)) = parse(ticket) else { return false };
         (self.since..self.epoch).contains(&epoch)
             && self.hash(lock, epoch).verify_truncated_left(&mac).is_ok()

@@ -5,9 +5,10 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use lockhouse::HolderKind;
 use lockhouse::wire::{
     Ask, BadClientFrame, Call, ClientFrame, Detail, EndedReason, Entry, Envelope, ErrorCode, Event,
-    FRAME_BYTES, FatalCode, Hello, HolderView, Kind, Look, LostReason, Page, Place, Problem, Reclaim, Resume,
+    FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim, Resume,
     ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
 };
 use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf, OwnerId};
@@ -154,7 +155,7 @@ fn a_long_snapshot_is_split_into_frames_within_the_bound() {
         name: name.clone(),
         detail: Some(Detail {
             place,
-            kind: Kind::Web,
+            kind: HolderKind::Web,
             since: SystemTime::UNIX_EPOCH,
             expires_at: None,
             metadata: Some("\u{1}".repeat(1024).into()),
@@ -291,7 +292,7 @@ fn event_meaning(event: &Event<'_>) -> Value {
         Event::Refused { id, holders, queued } => json!({
             "type": "refused", "id": id, "reason": "unavailable", "queued": queued,
             "holders": holders.iter().map(|holder| json!({
-                "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner().map(|owner| owner.to_string()),
+                "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner(),
                 "mode": mode_meaning(holder.mode), "since": instant_meaning(holder.since),
                 "expiresAt": holder.expires_at.map(instant_meaning), "metadata": holder.metadata,
             })).collect::<Vec<_>>(),
@@ -322,7 +323,7 @@ fn entry_meaning(entry: &Entry<'_>) -> Value {
     };
     json!({
         "name": name, "mode": mode, "kind": detail.kind.word(), "state": state, "clientId": entry.client_id,
-        "owner": detail.kind.owner().map(|owner| owner.to_string()),
+        "owner": detail.kind.owner(),
         "since": instant_meaning(detail.since), "expiresAt": detail.expires_at.map(instant_meaning), "place": place,
         "fencingToken": token, "metadata": detail.metadata,
     })
@@ -370,9 +371,9 @@ fn acquire() -> impl Strategy<Value = Acquire> {
     prop_oneof![mode().prop_map(Acquire::Wait), mode().prop_map(Acquire::IfAvailable), Just(Acquire::Steal)]
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    let offline = number().prop_map(|owner| Kind::Offline { owner: OwnerId::new(owner) });
-    prop_oneof![Just(Kind::Web), offline, Just(Kind::Claim)]
+fn kind() -> impl Strategy<Value = HolderKind> {
+    let offline = number().prop_map(|owner| HolderKind::Offline(OwnerId::new(owner)));
+    prop_oneof![Just(HolderKind::Web), offline, Just(HolderKind::Claim)]
 }
 
 fn ticket() -> impl Strategy<Value = Ticket<'static>> {
@@ -439,7 +440,7 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
     ];
     let detail = (place, kind(), instant(), prop::option::of(instant()), prop::option::of(words())).prop_map(
         |(place, kind, since, expires_at, metadata)| {
-            let kind = if matches!(place, Place::Queued(_)) { Kind::Web } else { kind };
+            let kind = if matches!(place, Place::Queued(_)) { HolderKind::Web } else { kind };
             Detail { place, kind, since, expires_at, metadata }
         },
     );

@@ -101,7 +101,7 @@ pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
 /// No such frame is longer.
-pub(crate) const UNASKED_FRAME_BYTES: usize = 104;
+pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
 
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
 /// dropped, and this much more.

@@ -13,8 +13,10 @@ mod page;
 mod router;
 mod server;
 mod session;
+mod store;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
+pub use store::{NoStore, StoreChoice, StoreError};

@@ -452,7 +452,7 @@ fn loss_of(reason: LostReason) -> Loss {
 
 fn holder(view: HolderView<'_>) -> Holder {
     Holder {
-        kind: crate::HolderKind::Web,
+        kind: view.kind,
         client_id: view.client_id.into_owned(),
         mode: view.mode,
         since: view.since,

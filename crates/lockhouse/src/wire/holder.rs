@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use lockhouse_core::{Mode, OwnerId};
+use lockhouse_core::Mode;
 use serde::Deserialize;
 
 use super::fault::Problem;
 use super::read::{self, Field, Read};
 use super::server::mode_word;
 use super::write::Object;
+use crate::snapshot::HolderKind;
 
 /// Who holds a name, as told to those who were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct HolderView<'a> {
     /// The holder's label.
     pub client_id: Cow<'a, str>,
     /// By which discipline it holds.
-    pub kind: Kind,
+    pub kind: HolderKind,
     /// How it holds.
     pub mode: Mode,
     /// The instant of the grant.
@@ -26,20 +27,6 @@ pub struct HolderView<'a> {
     pub expires_at: Option<SystemTime>,
     /// What it said of itself.
     pub metadata: Option<Cow<'a, str>>,
-}
-
-/// By which discipline a name is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A web lock, of an agent.
-    Web,
-    /// An offline lock.
-    Offline {
-        /// Whose it is.
-        owner: OwnerId,
-    },
-    /// A claim.
-    Claim,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +52,7 @@ impl<'a> RawHolder<'a> {
     pub(super) fn view(&self) -> Read<HolderView<'a>> {
         Ok(HolderView {
             client_id: read::text("holders.clientId", self.client_id)?,
-            kind: Kind::read(("holders.kind", self.kind), ("holders.owner", self.owner))?,
+            kind: read_kind(("holders.kind", self.kind), ("holders.owner", self.owner))?,
             mode: read::mode("holders.mode", self.mode)?,
             since: read::instant("holders.since", self.since)?,
             expires_at: read::instant_if_any("holders.expiresAt", self.expires_at)?,
@@ -77,12 +64,10 @@ impl<'a> RawHolder<'a> {
 impl HolderView<'_> {
     pub(super) fn write(&self, mut object: Object<'_>) {
         object.text("clientId", &self.client_id);
-        if self.kind != Kind::Web {
+        if self.kind != HolderKind::Web {
             object.word("kind", self.kind.word());
         }
-        if let Some(owner) = self.kind.owner() {
-            object.text("owner", &owner.to_string());
-        }
+        object.text_if_any("owner", self.kind.owner().as_deref());
         object.word("mode", mode_word(self.mode));
         object.instant("since", self.since);
         if let Some(at) = self.expires_at {
@@ -93,32 +78,32 @@ impl HolderView<'_> {
     }
 }
 
-impl Kind {
+impl HolderKind {
     /// The word on the wire.
     pub fn word(self) -> &'static str {
         match self {
             Self::Web => "web",
-            Self::Offline { .. } => "offline",
+            Self::Offline(_) => "offline",
             Self::Claim => "claim",
         }
     }
 
-    /// Whose offline lock it is.
-    pub fn owner(self) -> Option<OwnerId> {
+    /// The public id of the owner, if it is an offline lock.
+    pub fn owner(self) -> Option<String> {
         match self {
-            Self::Offline { owner } => Some(owner),
+            Self::Offline(owner) => Some(owner.to_string()),
             Self::Web | Self::Claim => None,
         }
     }
+}
 
-    /// The default is a web lock; an owner counts for offline locks only.
-    pub(super) fn read(kind: (&'static str, Field<'_>), owner: (&'static str, Field<'_>)) -> Read<Self> {
-        let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(Self::Web) };
-        match &*word {
-            "web" => Ok(Self::Web),
-            "offline" => Ok(Self::Offline { owner: read::owner(owner.0, owner.1)? }),
-            "claim" => Ok(Self::Claim),
-            _ => Err(Problem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
-        }
+/// The default is a web lock; an owner counts for offline locks only.
+pub(super) fn read_kind(kind: (&'static str, Field<'_>), owner: (&'static str, Field<'_>)) -> Read<HolderKind> {
+    let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(HolderKind::Web) };
+    match &*word {
+        "web" => Ok(HolderKind::Web),
+        "offline" => read::owner(owner.0, owner.1).map(HolderKind::Offline),
+        "claim" => Ok(HolderKind::Claim),
+        _ => Err(Problem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
     }
 }

@@ -25,7 +25,7 @@ mod write;
 
 pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem};
-pub use holder::{HolderView, Kind};
+pub use holder::HolderView;
 pub use read::name_from_json;
 pub use server::{EndedReason, Event, LostReason, ServerFrame, Welcome, WireLimits};
 pub use snapshot::{Detail, Entry, Page, Place, pages};

@@ -7,11 +7,12 @@ use lockhouse_core::{FencingToken, Mode, NameBuf};
 use serde::Deserialize;
 
 use super::fault::Problem;
-use super::holder::Kind;
+use super::holder::read_kind;
 use super::read::{self, Field, Read};
 use super::server::{ServerFrame, list, mode_word, write_list};
 use super::write::Object;
 use super::{Envelope, FRAME_BYTES};
+use crate::snapshot::HolderKind;
 
 /// What a frame has beside its entries, at most.
 const FRAME_OVERHEAD: usize = 128;
@@ -48,7 +49,7 @@ pub struct Detail<'a> {
     /// Held or pending.
     pub place: Place,
     /// By which discipline it is held; only web locks are ever pending.
-    pub kind: Kind,
+    pub kind: HolderKind,
     /// The instant of the grant, of the request while pending.
     pub since: SystemTime,
     /// When its longest hold ends.
@@ -170,9 +171,9 @@ impl<'a> RawEntry<'a> {
         })
     }
 
-    fn kind(&self, place: Place) -> Read<Kind> {
-        match (place, Kind::read(("kind", self.kind), ("owner", self.owner))?) {
-            (Place::Queued(_), Kind::Offline { .. } | Kind::Claim) => {
+    fn kind(&self, place: Place) -> Read<HolderKind> {
+        match (place, read_kind(("kind", self.kind), ("owner", self.owner))?) {
+            (Place::Queued(_), HolderKind::Offline(_) | HolderKind::Claim) => {
                 Err(Problem::with_field("kind", "\"web\" for what is pending"))
             }
             (_, kind) => Ok(kind),
@@ -200,7 +201,7 @@ impl Entry<'_> {
         object.word("state", if matches!(detail.place, Place::Held(_)) { "held" } else { "pending" });
         object.text("clientId", &self.client_id);
         match detail.kind.owner() {
-            Some(owner) => object.text("owner", &owner.to_string()),
+            Some(owner) => object.text("owner", &owner),
             None => object.null("owner"),
         }
         object.instant("since", detail.since);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse_server::{BindError, Config, Lease, Origin, bind, serve};
+use lockhouse_server::{BindError, Config, Lease, Origin, Server, StoreChoice, StoreError, bind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -14,13 +14,15 @@ use super::{FAILURE, USAGE, complain, duration};
 
 /// Serve locks over WebSockets, with a demo page at /.
 ///
-/// The table of locks is kept in memory. Only programs on this machine can connect, as there is no authentication.
-/// SIGTERM and SIGINT stop granting, wait until nothing is held or the drain time has passed, and end the server.
+/// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
+/// was started anew. Only programs on this machine can connect, as there is no authentication.
+/// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse serve
-  lockhouse serve --listen 127.0.0.1:0 --lease 5s
+  lockhouse serve --store sqlite:/var/lib/lockhouse/locks.db
+  lockhouse serve --store memory: --fresh --listen 127.0.0.1:0
   lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
 
 Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session.")]
@@ -32,6 +34,14 @@ pub(super) struct Serve {
     /// How long a client that has gone silent keeps its locks, from 1s to 10m
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lease)]
     lease: Lease,
+
+    /// Where to keep what outlives the server: sqlite:PATH, or memory: for nothing
+    #[arg(long, value_name = "STORE", default_value = "sqlite:lockhouse.db", env = "LOCKHOUSE_STORE")]
+    store: StoreChoice,
+
+    /// With memory: no client of an earlier server holds a lock any more, so that there is no need to wait for the length of the lease
+    #[arg(long)]
+    fresh: bool,
 
     /// An origin beyond this machine's whose pages may connect; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
@@ -81,10 +91,16 @@ impl Serve {
     async fn serve(self) -> Result<(), Error> {
         // Before anybody is told that the server runs, so that no signal can end it the hard way.
         let stop = stop_signal()?;
+        let store = match self.store {
+            StoreChoice::Memory { .. } => StoreChoice::Memory { fresh: self.fresh },
+            StoreChoice::Sqlite(_) if self.fresh => return Err(Error::Fresh),
+            store => store,
+        };
         let listener = bind(&self.listen).await?;
-        announce(&listener)?;
         let config = Config { lease: self.lease, drain: self.drain, allowed_origins: self.allowed_origins };
-        Ok(serve(listener, config, stop).await?)
+        let server = Server::open(config, &store).await?;
+        announce(&listener)?;
+        Ok(server.serve(listener, stop).await?)
     }
 }
 
@@ -93,14 +109,18 @@ enum Error {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("--fresh: only with --store memory:, as a database file knows by itself whether there is anything to wait for")]
+    Fresh,
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Error {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_)) => USAGE,
-            Self::Bind(BindError::Refused(..)) | Self::Io(_) => FAILURE,
+            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_)) | Self::Fresh => USAGE,
+            Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
         }
     }
 }

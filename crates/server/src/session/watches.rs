@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockhouse::Bucket;
 use lockhouse::core::{Command, Entry as CoreEntry, Snapshot, State};
-use lockhouse::wire::{Detail, Entry, Kind, Look, Place, pages};
+use lockhouse::wire::{Detail, Entry, Look, Place, pages};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -125,7 +125,7 @@ fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
     };
     let detail = detail.then(|| Detail {
         place,
-        kind: Kind::Web,
+        kind: entry.party.into(),
         since: bucket.wall(entry.since),
         expires_at: entry.expires.map(|at| bucket.wall(at)),
         metadata: entry.metadata.as_deref().map(Into::into),
