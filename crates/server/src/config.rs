@@ -24,7 +24,7 @@ impl Default for Config {
     }
 }
 
-/// How long an agent lives without a sign of life: from one second to ten minutes.
+/// How long an agent lives without a sign of life: from half a second to ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     ms: u64,
@@ -32,7 +32,7 @@ pub struct Lease {
 
 /// A lease that is too short or too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a lease lasts from 1s to 10m")]
+#[error("a lease lasts from 500ms to 10m")]
 pub struct LeaseOutOfRange;
 
 impl Default for Lease {
@@ -48,7 +48,7 @@ impl Lease {
     ///
     /// [`LeaseOutOfRange`].
     pub fn new(length: Duration) -> Result<Self, LeaseOutOfRange> {
-        let range = Duration::from_secs(1)..=Duration::from_secs(600);
+        let range = Duration::from_millis(500)..=Duration::from_secs(600);
         if range.contains(&length) {
             Ok(Self { ms: length.as_millis() as u64 })
         } else {
@@ -139,10 +139,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_lies_between_a_second_and_ten_minutes() {
-        assert_eq!(Lease::new(Duration::from_millis(999)), Err(LeaseOutOfRange));
+    fn a_lease_lies_between_half_a_second_and_ten_minutes() {
+        assert_eq!(Lease::new(Duration::from_millis(499)), Err(LeaseOutOfRange));
         assert_eq!(Lease::new(Duration::from_secs(601)), Err(LeaseOutOfRange));
-        assert_eq!(Lease::new(Duration::from_secs(1)).map(Lease::heartbeat), Ok(Duration::from_millis(100)));
+        assert_eq!(
+            Lease::new(Duration::from_millis(500)).map(Lease::heartbeat),
+            Ok(Duration::from_millis(50))
+        );
         assert_eq!(Lease::default().heartbeat(), Duration::from_secs(1));
     }
 }

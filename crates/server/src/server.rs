@@ -233,7 +233,9 @@ impl Server {
             }
         };
         if timeout(self.config.drain, released).await.is_err() {
-            tracing::warn!("stopped while web locks were held; their holders can reclaim them from the next server");
+            tracing::warn!(
+                "stopped while web locks were held; their holders can reclaim them from the next server"
+            );
         }
         self.house.close().await
     }

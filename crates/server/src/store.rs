@@ -56,11 +56,12 @@ impl StoreChoice {
     /// The lock tables with what is kept.
     pub(crate) async fn open(&self, lease: Lease) -> Result<House, StoreError> {
         let lease = std::time::Duration::from_millis(lease.as_millis());
-        let options = Options::new().limits(BUCKET_LIMITS).recover_at_least(lease);
+        let options = Options::new().limits(BUCKET_LIMITS).lease(lease);
         let (store, options): (Arc<dyn Store>, _) = match self {
             Self::Memory { fresh: true } => return Ok(House::with_limits(BUCKET_LIMITS)),
             Self::Memory { fresh: false } => {
-                let store = MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;
+                let store =
+                    MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;
                 (Arc::new(store), options.always_recover(true).tickets(false))
             }
             Self::Sqlite(path) => (Arc::new(SqliteStore::open(path)?), options),

@@ -98,7 +98,10 @@ impl HolderKind {
 }
 
 /// The default is a web lock; an owner counts for offline locks only.
-pub(super) fn read_kind(kind: (&'static str, Field<'_>), owner: (&'static str, Field<'_>)) -> Read<HolderKind> {
+pub(super) fn read_kind(
+    kind: (&'static str, Field<'_>),
+    owner: (&'static str, Field<'_>),
+) -> Read<HolderKind> {
     let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(HolderKind::Web) };
     match &*word {
         "web" => Ok(HolderKind::Web),

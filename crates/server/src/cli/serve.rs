@@ -31,7 +31,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420", env = "LOCKHOUSE_LISTEN")]
     listen: String,
 
-    /// How long a client that has gone silent keeps its locks, from 1s to 10m
+    /// How long a client that has gone silent keeps its locks, from 500ms to 10m
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lease)]
     lease: Lease,
 
@@ -110,7 +110,9 @@ enum Error {
     Bind(#[from] BindError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("--fresh: only with --store memory:, as a database file knows by itself whether there is anything to wait for")]
+    #[error(
+        "--fresh: only with --store memory:, as a database file knows by itself whether there is anything to wait for"
+    )]
     Fresh,
     #[error(transparent)]
     Io(#[from] io::Error),

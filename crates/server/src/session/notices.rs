@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use lockhouse::Notice;
-use lockhouse::core::{Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId};
+use lockhouse::core::{
+    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
+};
 use lockhouse::wire::{
     EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
 };

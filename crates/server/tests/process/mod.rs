@@ -1,31 +1,48 @@
 //! Servers as processes of their own, which can be killed.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `lockhouse serve`; killed when dropped.
 pub(crate) struct ServerProcess {
     child: Child,
     lease: &'static str,
     port: String,
+    /// The folder of its database file, if it keeps anything.
+    folder: Option<Folder>,
 }
 
+/// A folder for one test, which goes with it.
+struct Folder(PathBuf);
+
 impl ServerProcess {
+    /// One that keeps nothing, and knows of none before it.
     pub(crate) fn start(lease: &'static str) -> Self {
-        Self::listen("0", lease)
+        Self::listen("0", lease, None)
     }
 
-    fn listen(port: &str, lease: &'static str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lockhouse"))
-            .args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")])
-            .env("RUST_LOG", "warn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// One that keeps its state in a new file.
+    #[allow(dead_code, reason = "not every test that has a server restarts it")]
+    pub(crate) fn with_file(lease: &'static str) -> Self {
+        Self::listen("0", lease, Some(Folder::new()))
+    }
+
+    fn listen(port: &str, lease: &'static str, folder: Option<Folder>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]);
+        match &folder {
+            Some(Folder(path)) => {
+                command.arg("--store").arg(format!("sqlite:{}/lockhouse.db", path.display()))
+            }
+            None => command.args(["--store", "memory:", "--fresh"]),
+        };
+        let mut child = command.env("RUST_LOG", "warn").stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
-        Self { child, lease, port }
+        Self { child, lease, port, folder }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -61,7 +78,37 @@ impl ServerProcess {
     /// SIGKILL, and another server at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        *self = Self::listen(&self.port, self.lease);
+        self.start_again();
+    }
+
+    /// SIGTERM; returns when it has ended, with whether it went well.
+    #[allow(dead_code, reason = "not every test that has a server ends it")]
+    pub(crate) fn terminate(&mut self) -> bool {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().success()
+    }
+
+    /// Another server at the same address, over the same file.
+    pub(crate) fn start_again(&mut self) {
+        let folder = self.folder.take();
+        *self = Self::listen(&self.port, self.lease, folder);
+    }
+}
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lockhouse-test-{}-{count}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
     }
 }
 
