@@ -10,8 +10,16 @@ pub(crate) struct ServerProcess {
     child: Child,
     lease: &'static str,
     port: String,
-    /// The folder of its database file, if it keeps anything.
-    folder: Option<Folder>,
+    keeps: Keeps,
+}
+
+/// What outlives it.
+enum Keeps {
+    /// Nothing, and nothing has to be waited for.
+    Nothing,
+    /// Nothing, and somebody may hold locks of before.
+    NothingKnown,
+    InFile(Folder),
 }
 
 /// A folder for one test, which goes with it.
@@ -20,29 +28,44 @@ struct Folder(PathBuf);
 impl ServerProcess {
     /// One that keeps nothing, and knows of none before it.
     pub(crate) fn start(lease: &'static str) -> Self {
-        Self::listen("0", lease, None)
+        Self::listen("0", lease, Keeps::Nothing)
     }
 
-    /// One that keeps its state in a new file.
+    /// One that keeps its state in a new file, and does not drain for long.
     #[allow(dead_code, reason = "not every test that has a server restarts it")]
     pub(crate) fn with_file(lease: &'static str) -> Self {
-        Self::listen("0", lease, Some(Folder::new()))
+        Self::listen("0", lease, Keeps::InFile(Folder::new()))
     }
 
-    fn listen(port: &str, lease: &'static str, folder: Option<Folder>) -> Self {
+    /// One that keeps nothing, and cannot know whether there was one before it.
+    #[allow(dead_code, reason = "not every test that has a server restarts it")]
+    pub(crate) fn forgetful(lease: &'static str) -> Self {
+        Self::listen("0", lease, Keeps::NothingKnown)
+    }
+
+    fn listen(port: &str, lease: &'static str, keeps: Keeps) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
         command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]);
-        match &folder {
-            Some(Folder(path)) => {
-                command.arg("--store").arg(format!("sqlite:{}/lockhouse.db", path.display()))
-            }
-            None => command.args(["--store", "memory:", "--fresh"]),
+        match &keeps {
+            Keeps::InFile(folder) => command
+                .arg("--store")
+                .arg(format!("sqlite:{}", folder.file().display()))
+                .args(["--drain", "200ms"]),
+            Keeps::Nothing => command.args(["--store", "memory:", "--fresh"]),
+            Keeps::NothingKnown => command.args(["--store", "memory:"]),
         };
         let mut child = command.env("RUST_LOG", "warn").stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
-        Self { child, lease, port, folder }
+        Self { child, lease, port, keeps }
+    }
+
+    /// The database file.
+    #[allow(dead_code, reason = "not every test that has a server looks into its file")]
+    pub(crate) fn file(&self) -> PathBuf {
+        let Keeps::InFile(folder) = &self.keeps else { panic!("it has no file") };
+        folder.file()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -91,8 +114,8 @@ impl ServerProcess {
 
     /// Another server at the same address, over the same file.
     pub(crate) fn start_again(&mut self) {
-        let folder = self.folder.take();
-        *self = Self::listen(&self.port, self.lease, folder);
+        let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
+        *self = Self::listen(&self.port, self.lease, keeps);
     }
 }
 
@@ -103,6 +126,10 @@ impl Folder {
         let path = std::env::temp_dir().join(format!("lockhouse-test-{}-{count}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("lockhouse.db")
     }
 }
 

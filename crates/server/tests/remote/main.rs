@@ -11,6 +11,7 @@ mod hostile;
 mod process;
 mod proxy;
 mod reclaim;
+mod restart;
 mod scripted;
 mod world;
 
