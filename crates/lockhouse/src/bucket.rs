@@ -30,8 +30,10 @@ use crate::agent::Agent;
 use crate::claims::Claims;
 use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
+use crate::kept::StoreError;
 use crate::owner::Owners;
 use crate::port::{Inbox, Port};
+use crate::snapshot::Snapshot;
 use crate::ticket::Tickets;
 use crate::waiters::{Loss, Wait};
 
@@ -103,6 +105,18 @@ impl Bucket {
     /// When that was, or will be, by the calendar.
     pub fn wall(&self, at: Instant) -> SystemTime {
         self.0.house.clock.wall(at)
+    }
+
+    /// All that is held and pending, told once it is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        match self.0.keep_nothing(Command::Snapshot).await? {
+            Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
+            outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
+        }
     }
 
     /// How many requests and locks there are.

@@ -24,7 +24,7 @@ mod ticket;
 mod write;
 
 pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
-pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem};
+pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem, shorten};
 pub use holder::HolderView;
 pub use read::name_from_json;
 pub use server::{EndedReason, Event, LostReason, ServerFrame, Welcome, WireLimits};
