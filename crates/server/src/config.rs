@@ -1,9 +1,10 @@
 //! What a server can be told, and every bound of the server, in one place.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::Limits;
 use lockhouse::wire::{FRAME_BYTES, WireLimits};
+use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
 
@@ -16,11 +17,18 @@ pub struct Config {
     pub drain: Duration,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
+    /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
+    pub lock_types: HashMap<String, LockType>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { lease: Lease::default(), drain: Duration::from_secs(10), allowed_origins: Vec::new() }
+        Self {
+            lease: Lease::default(),
+            drain: Duration::from_secs(10),
+            allowed_origins: Vec::new(),
+            lock_types: HashMap::new(),
+        }
     }
 }
 
@@ -124,6 +132,16 @@ pub(crate) const READ_BATCH: usize = 128;
 
 /// The bounds of each bucket.
 pub(crate) const BUCKET_LIMITS: Limits = Limits { requests_per_agent: REQUESTS_PER_AGENT, ..Limits::DEFAULT };
+
+/// The most bytes of the body of an HTTP request.
+pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
+
+/// For how long the answer to a request with an `Idempotency-Key` is remembered.
+pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
+
+/// Requests with an `Idempotency-Key` that are under way or remembered, in one bucket and in all.
+pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
+pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
 
 /// What `welcome` says.
 pub(crate) const WIRE_LIMITS: WireLimits = WireLimits {

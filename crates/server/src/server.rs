@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP_CONNECTIONS};
+use crate::http::Answers;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
 use crate::store::{StoreChoice, StoreError};
@@ -34,6 +35,8 @@ pub struct Server {
     pub(crate) epoch: String,
     pub(crate) sessions: Registry,
     pub(crate) tasks: TaskTracker,
+    /// What requests with an `Idempotency-Key` were answered.
+    pub(crate) answers: Arc<Answers>,
     phase: watch::Sender<Phase>,
 }
 
@@ -126,6 +129,7 @@ impl Server {
             epoch: random_hex::<16>(),
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
+            answers: Arc::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }

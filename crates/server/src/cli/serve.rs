@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use lockhouse::LockType;
 use lockhouse_server::{BindError, Config, Lease, Origin, Server, StoreChoice, StoreError, bind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{FAILURE, USAGE, complain, duration};
 
-/// Serve locks over WebSockets, with a demo page at /.
+/// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///
 /// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
 /// was started anew. Only programs on this machine can connect, as there is no authentication.
@@ -23,6 +24,7 @@ Examples:
   lockhouse serve
   lockhouse serve --store sqlite:/var/lib/lockhouse/locks.db
   lockhouse serve --store memory: --fresh --listen 127.0.0.1:0
+  lockhouse serve --lock-type customer=exclusive-write --lock-type account=exclusive-read
   lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
 
 Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session.")]
@@ -43,6 +45,11 @@ pub(super) struct Serve {
     #[arg(long)]
     fresh: bool,
 
+    /// How the records of a kind are locked: read-write (unless told otherwise), exclusive-write (readers take no lock) or exclusive-read;
+    /// may be given several times
+    #[arg(long = "lock-type", value_name = "KIND=TYPE", value_parser = lock_type)]
+    lock_types: Vec<(String, LockType)>,
+
     /// An origin beyond this machine's whose pages may connect; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allowed_origins: Vec<Origin>,
@@ -54,6 +61,18 @@ pub(super) struct Serve {
 
 fn lease(text: &str) -> Result<Lease, String> {
     Lease::new(duration::parse(text)?).map_err(|error| error.to_string())
+}
+
+fn lock_type(text: &str) -> Result<(String, LockType), String> {
+    let rule = "must be KIND=read-write, KIND=exclusive-write or KIND=exclusive-read";
+    let (kind, lock_type) = text.rsplit_once('=').filter(|(kind, _)| !kind.is_empty()).ok_or(rule)?;
+    let lock_type = match lock_type {
+        "read-write" => LockType::ReadWrite,
+        "exclusive-write" => LockType::ExclusiveWrite,
+        "exclusive-read" => LockType::ExclusiveRead,
+        _ => return Err(rule.to_owned()),
+    };
+    Ok((kind.to_owned(), lock_type))
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
@@ -97,7 +116,12 @@ impl Serve {
             store => store,
         };
         let listener = bind(&self.listen).await?;
-        let config = Config { lease: self.lease, drain: self.drain, allowed_origins: self.allowed_origins };
+        let config = Config {
+            lease: self.lease,
+            drain: self.drain,
+            allowed_origins: self.allowed_origins,
+            lock_types: self.lock_types.into_iter().collect(),
+        };
         let server = Server::open(config, &store).await?;
         announce(&listener)?;
         Ok(server.serve(listener, stop).await?)
