@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -35,6 +35,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
         .merge(http::routes(&server))
+        .layer(from_fn(http::whole))
         .with_state(server)
 }
 

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use futures_util::TryStreamExt;
+use tokio::time::timeout;
 
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Read, body};
-use crate::config::HTTP_BODY_BYTES;
+use crate::config::{HELLO_TIMEOUT, HTTP_BODY_BYTES};
 use crate::server::Server;
 
 /// What the body says.
@@ -33,25 +36,41 @@ impl<T: FromMembers> FromRequest<Arc<Server>> for JsonBody<T> {
     }
 }
 
+/// The layer around everything that reads all of a request first: were an answer given before, the connection would have to be closed
+/// under a client that is about to use it again.
+pub(crate) async fn whole(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let late = || {
+        let rule = format!("there within {} s", HELLO_TIMEOUT.as_secs());
+        Problem::field(Code::BadRequest, "body", rule)
+    };
+    let read = timeout(HELLO_TIMEOUT, collect(body)).await.unwrap_or_else(|_| Err(late()));
+    match read {
+        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Err(problem) => {
+            let mut response = problem.into_response();
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+    }
+}
+
 /// All of a body, unless it is too long.
 pub(super) async fn collect(body: Body) -> Read<Bytes> {
-    let too_large = || {
-        let rule = format!("at most {HTTP_BODY_BYTES} bytes");
-        Problem::field(Code::TooLarge, "body", rule)
-    };
     let mut chunks = body.into_data_stream();
     let mut whole = Vec::new();
+    let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
     while let Some(chunk) = chunks.try_next().await.map_err(broken)? {
         if whole.len() + chunk.len() > HTTP_BODY_BYTES {
-            return Err(too_large());
+            let rule = format!("at most {HTTP_BODY_BYTES} bytes");
+            return Err(Problem::field(Code::TooLarge, "body", rule));
         }
         whole.extend_from_slice(&chunk);
     }
     Ok(whole.into())
-}
-
-fn broken(error: axum::Error) -> Box<Problem> {
-    Problem::new(Code::BadRequest, format!("the body broke off: {error}"))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -34,6 +34,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use self::body::whole;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
 use crate::access::{check_host, check_origin};

@@ -38,7 +38,9 @@ impl FromRequestParts<Arc<Server>> for InBucket {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let members = Path::<PathMembers>::from_request_parts(parts, state).await.map_err(bad_path)?;
+        let members = Path::<PathMembers>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| bad_path(&rejection))?;
         idempotency::key(&parts.headers)?;
         bucket(&members.0).map(Self)
     }
@@ -48,14 +50,16 @@ impl FromRequestParts<Arc<Server>> for OfOwner {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let members = Path::<PathMembers>::from_request_parts(parts, state).await.map_err(bad_path)?;
+        let members = Path::<PathMembers>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| bad_path(&rejection))?;
         idempotency::key(&parts.headers)?;
         let owner = members.owner.as_deref().unwrap_or_default();
         Ok(Self { bucket: bucket(&members.0)?, owner: owner_number("owner", owner)? })
     }
 }
 
-fn bad_path(rejection: PathRejection) -> Box<Problem> {
+fn bad_path(rejection: &PathRejection) -> Box<Problem> {
     Problem::new(Code::BadRequest, format!("the path cannot be read: {rejection}"))
 }
 

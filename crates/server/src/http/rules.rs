@@ -24,8 +24,8 @@ pub(super) enum Unit {
     /// Bytes of UTF-8.
     Byte,
     Character,
-    /// 16-bit units, as in JavaScript.
-    CodeUnit,
+    /// 16 bits, as JavaScript counts.
+    Half,
 }
 
 /// How a text must look.
@@ -85,8 +85,8 @@ pub(super) const LABEL: Text = text(1, LIMITS.label_bytes, Unit::Byte, "Anna, cu
 pub(super) const METADATA: Text = text(0, LIMITS.metadata_bytes, Unit::Byte, "on the phone with him");
 pub(super) const OWNER: Text = Text { form: Some(DIGITS), ..text(1, 16, Unit::Byte, "17") };
 pub(super) const RESOURCE: Text =
-    Text { form: Some(UNRESERVED), ..text(0, LIMITS.name_units, Unit::CodeUnit, "seat/12a") };
-pub(super) const PREFIX: Text = text(0, LIMITS.name_units, Unit::CodeUnit, "seat/");
+    Text { form: Some(UNRESERVED), ..text(0, LIMITS.name_units, Unit::Half, "seat/12a") };
+pub(super) const PREFIX: Text = text(0, LIMITS.name_units, Unit::Half, "seat/");
 // Bounded so that no pair of them, percent-encoded, is longer than a name may be.
 pub(super) const KIND: Text = text(1, 64, Unit::Character, "customer");
 pub(super) const ID: Text = text(1, 256, Unit::Character, "42");
@@ -115,7 +115,7 @@ impl Text {
         let unit = match unit {
             Unit::Byte => "bytes of UTF-8",
             Unit::Character => "characters",
-            Unit::CodeUnit => "16-bit units",
+            Unit::Half => "16-bit units",
         };
         let length =
             if least == 0 { format!("at most {most} {unit}") } else { format!("{least} to {most} {unit}") };
@@ -129,7 +129,7 @@ impl Text {
         let length = match self.unit {
             Unit::Byte => text.len(),
             Unit::Character => text.chars().count(),
-            Unit::CodeUnit => text.encode_utf16().count(),
+            Unit::Half => text.encode_utf16().count(),
         };
         (self.least..=self.most).contains(&length) && self.form.is_none_or(|form| (form.has)(text))
     }
