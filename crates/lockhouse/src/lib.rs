@@ -39,11 +39,13 @@ mod outbox;
 mod owner;
 mod pipeline;
 mod port;
+mod recovery;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod request;
 mod secret;
 mod snapshot;
+mod ticket;
 mod transaction;
 mod waiters;
 pub mod wire;
@@ -63,7 +65,7 @@ pub use lockhouse_core::{FencingToken, InvalidName, Limits, Mode, Name, NameBuf,
 pub use lockhouse_store as store;
 pub use locks::{LockManager, NameArg};
 pub use open::{OpenError, Options};
-pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, Owners};
+pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
 pub use pipeline::StoreState;
 pub use port::{Notice, Overflowed, Port};
 pub use request::{Acquiring, Request};

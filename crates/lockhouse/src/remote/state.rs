@@ -1,6 +1,6 @@
 //! What the handles of a connection and its task share, and what happens to a session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConnectionState;
-use super::lease::{Lease, Moment};
+use super::lease::{Deadline, Lease, Moment};
 use super::looks::Looks;
 use super::outbox::Outbox;
 use super::requests::{AgentEntry, Entry};
@@ -44,8 +44,13 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) agents: BTreeMap<u64, AgentEntry>,
-    /// Requests and locks by their numbers, which grow over all sessions, so that their order is that of the asking.
+    /// Requests and locks by keys that grow over all sessions, so that their order is that of the asking. The first number of an
+    /// entry on the wire is its key.
     pub(super) entries: BTreeMap<u64, Entry>,
+    /// The keys of entries that go on in another session than their first, by the numbers that they have in it.
+    pub(super) renumbered: HashMap<u64, u64>,
+    /// No lock whose reclaim the server has not answered has an earlier deadline.
+    pub(super) first_due: Option<Deadline>,
     pub(super) looks: Looks,
     pub(super) last_agent: u64,
     pub(super) last_id: u64,
@@ -68,6 +73,8 @@ pub(super) struct State {
 /// One session with the server; it outlives its connections.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The life of the server that it belongs to.
+    epoch: String,
     id: String,
     secret: String,
     lease: Lease,
@@ -129,6 +136,8 @@ impl Shared {
         let state = State {
             agents: BTreeMap::new(),
             entries: BTreeMap::new(),
+            renumbered: HashMap::new(),
+            first_due: None,
             looks: Looks::default(),
             last_agent: 0,
             last_id: 0,
@@ -216,12 +225,19 @@ impl State {
         if welcome.resumed {
             self.resume(welcome, hello)?;
         } else {
-            self.end_session(Loss::SessionEnded, None);
+            self.end_former_session(welcome);
             self.begin_session(welcome, hello);
         }
         self.link = Link::Up { heard: Instant::now() };
         self.status = ConnectionState::Open;
         Ok(())
+    }
+
+    /// The server does not know the session. If it is another server, it can be shown what is held.
+    fn end_former_session(&mut self, welcome: &Welcome<'_>) {
+        let former = self.session.as_ref().filter(|former| welcome.reclaims && former.epoch != welcome.epoch);
+        let deadline = former.map(|former| former.lease.deadline());
+        self.end_session_until(deadline, Loss::SessionEnded, None);
     }
 
     fn resume(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
@@ -237,6 +253,7 @@ impl State {
 
     fn begin_session(&mut self, welcome: &Welcome<'_>, hello: Moment) {
         self.session = Some(Session {
+            epoch: welcome.epoch.clone().into_owned(),
             id: welcome.session.clone().into_owned(),
             secret: welcome.secret.clone().into_owned(),
             lease: Lease::new(welcome.lease_ms, hello),
@@ -248,6 +265,9 @@ impl State {
             pongs: VecDeque::new(),
         });
         self.limits = limits(&welcome.limits);
+        self.renumber();
+        self.join_anew();
+        self.reclaim();
         self.ask_requests_anew();
         self.ask_looks_anew();
     }
@@ -337,7 +357,7 @@ impl State {
         self.expire_if_overdue();
         let Some(session) = &self.session else { return WITHOUT_SESSION };
         // Not longer than a heartbeat, as the timer may stand still while the machine sleeps.
-        let mut wait = session.lease.remaining().min(session.heartbeat);
+        let mut wait = session.lease.remaining().min(session.heartbeat).min(self.until_first_due());
         if let Link::Up { heard } = self.link {
             let patience = (session.heartbeat * SILENT_HEARTBEATS).saturating_sub(heard.elapsed());
             wait = wait.min(patience);
@@ -400,11 +420,13 @@ impl State {
         }
     }
 
-    /// Past the deadline the session ends, with all its locks: the server may grant them to others.
+    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells whether it did.
     pub(super) fn expire_if_overdue(&mut self) -> bool {
         let overdue = self.session.as_ref().is_some_and(|session| session.lease.remaining().is_zero());
         if overdue {
             self.end_session(Loss::Expired, None);
+        } else {
+            self.expire_unconfirmed();
         }
         overdue
     }
@@ -412,8 +434,14 @@ impl State {
     /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it is asked again in the
     /// next session.
     pub(super) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
+        self.end_session_until(None, loss, failure);
+    }
+
+    /// The same, save that locks which can be reclaimed stay held until that deadline.
+    fn end_session_until(&mut self, deadline: Option<Deadline>, loss: Loss, failure: Option<RequestError>) {
         let Some(session) = self.session.take() else { return };
-        self.lose_requests(&session.outbox.unsent_steals(), loss, failure.as_ref());
+        self.lose_requests(&session.outbox.unsent_steals(), deadline, loss, failure.as_ref());
+        self.note_first_due();
         if let Some(failure) = failure {
             self.fail_looks_with(&failure);
         }

@@ -1,9 +1,9 @@
 //! From the client's frames to the bucket's commands.
 
-use lockhouse::core::{Command, NewAgent, NewRequest};
+use lockhouse::core::{Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, Problem, ServerFrame,
+    Look, Problem, Reclaim, ServerFrame,
 };
 
 use super::Session;
@@ -121,6 +121,7 @@ impl Session {
             Call::Join { agent, client_id } => self.join(agent, &client_id),
             Call::Leave { agent } => self.leave(agent),
             Call::Request(ask) => self.request(&ask),
+            Call::Reclaim(reclaim) => self.reclaim(&reclaim),
             Call::Abort { id } => self.abort(id),
             Call::Release { id, reply } => self.release(id, reply),
         }
@@ -155,9 +156,8 @@ impl Session {
         let Some(agent) = self.table.agent(ask.agent) else {
             return self.unknown_agent(Some(ask.id), ask.agent);
         };
-        if self.table.request_count() >= REQUESTS_PER_SESSION {
-            let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
-            return self.error(Some(ask.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+        if let Some(verdict) = self.no_room(ask.id) {
+            return verdict;
         }
         let request = NewRequest {
             agent,
@@ -168,6 +168,36 @@ impl Session {
         };
         let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
         self.ask(asked, Command::Request(request))
+    }
+
+    fn reclaim(&mut self, reclaim: &Reclaim<'_>) -> Verdict {
+        if let Some(verdict) = self.new_id(reclaim.id) {
+            return verdict;
+        }
+        let Reclaim { id, agent: number, token, .. } = *reclaim;
+        let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
+        if let Some(verdict) = self.no_room(id) {
+            return verdict;
+        }
+        let new = NewReclaim {
+            agent,
+            name: reclaim.name.as_name(),
+            mode: reclaim.mode,
+            token,
+            metadata: reclaim.metadata.as_deref(),
+            max_hold_ms: reclaim.max_hold_ms,
+        };
+        let tag = self.next_tag(Asked::Reclaim { id, agent: number });
+        self.port.reclaim(tag, new, reclaim.ticket.as_str());
+        self.take_notices()
+    }
+
+    fn no_room(&mut self, id: u64) -> Option<Verdict> {
+        if self.table.request_count() < REQUESTS_PER_SESSION {
+            return None;
+        }
+        let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
+        Some(self.error(Some(id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule)))
     }
 
     fn abort(&mut self, id: u64) -> Verdict {
@@ -245,9 +275,14 @@ impl Session {
 
     /// Asks the bucket, and takes note of the answer and of what came before it.
     pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
+        let tag = self.next_tag(asked);
+        self.port.submit(tag, command);
+        self.take_notices()
+    }
+
+    fn next_tag(&mut self, asked: Asked) -> u64 {
         self.last_tag += 1;
         self.asked.push_back((self.last_tag, asked));
-        self.port.submit(self.last_tag, command);
-        self.take_notices()
+        self.last_tag
     }
 }

@@ -3,8 +3,12 @@
 use std::collections::VecDeque;
 
 use lockhouse::Notice;
-use lockhouse::core::{Acquire, Effect, EndReason, Grant, Holder, LossReason, Outcome, Refusal, RequestId};
-use lockhouse::wire::{EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem};
+use lockhouse::core::{
+    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
+};
+use lockhouse::wire::{
+    EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
+};
 
 use super::Session;
 use super::calls::Verdict;
@@ -25,6 +29,10 @@ pub(super) enum Asked {
         id: u64,
         agent: u64,
         acquire: Acquire,
+    },
+    Reclaim {
+        id: u64,
+        agent: u64,
     },
     Abort {
         id: u64,
@@ -56,7 +64,7 @@ impl Session {
                     }
                 }
                 Notice::Effect(effect) => self.effect(effect),
-                Notice::Over(why) => tracing::error!(%why, "every lock of the session is lost"),
+                Notice::Over(_) => self.is_over = true,
             }
         }
         // Its memory is used again.
@@ -64,7 +72,12 @@ impl Session {
         if self.outbound.overflowed() {
             self.over = Some(FatalCode::SlowReader);
         }
-        self.over.map_or(Verdict::GoOn, |code| Verdict::Fatal(code, why_over(code)))
+        match self.over {
+            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
+            _ if self.is_over => Verdict::Stop,
+            Some(code) => Verdict::Fatal(code, why_over(code)),
+            None => Verdict::GoOn,
+        }
     }
 
     fn answer(&mut self, asked: Asked, outcome: Outcome) {
@@ -73,15 +86,18 @@ impl Session {
             (Asked::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
             (Asked::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
             (Asked::Leave { agent }, _) => self.table.remove_agent(agent),
-            (Asked::Request { id, agent, .. }, Outcome::Granted(grant)) => {
+            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Granted(grant)) => {
                 self.table.add_request(id, agent, grant.request);
-                self.outbound.push(Event::Granted { id, token: grant.token });
+                self.granted(id, grant);
             }
-            (Asked::Request { id, agent, .. }, Outcome::Queued(request)) => {
+            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Queued(request)) => {
                 self.table.add_request(id, agent, request);
             }
             (Asked::Request { id, agent, acquire }, Outcome::Refused(refusal)) => {
                 self.refused(id, agent, acquire, &refusal);
+            }
+            (Asked::Reclaim { id, agent }, Outcome::Refused(refusal)) => {
+                self.refused_reclaim(id, agent, &refusal);
             }
             (Asked::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
             (Asked::Release { id, reply }, Outcome::Released { held }) => self.released(id, reply, held),
@@ -89,6 +105,11 @@ impl Session {
             (Asked::Watches, Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
+    }
+
+    fn granted(&mut self, id: u64, grant: Grant) {
+        let ticket = self.port.ticket(grant.request).map(Ticket::new);
+        self.outbound.push(Event::Granted { id, token: grant.token, ticket });
     }
 
     /// The client gives a pending request up by `abort`, so that a release of one changes nothing.
@@ -103,9 +124,9 @@ impl Session {
 
     fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Granted { grant: Grant { request, token }, .. } => {
-                if let Some(id) = self.table.request_number(request) {
-                    self.outbound.push(Event::Granted { id, token });
+            Effect::Granted { grant, .. } => {
+                if let Some(id) = self.table.request_number(grant.request) {
+                    self.granted(id, grant);
                 }
             }
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
@@ -117,8 +138,9 @@ impl Session {
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });
                 }
             }
-            // A server that keeps nothing neither tells changes nor recovers.
-            Effect::Change(_) | Effect::Recovered | Effect::Unavailable { .. } => {}
+            Effect::Unavailable { request, refusal, .. } => self.unavailable(request, &refusal),
+            // These are between the bucket and its house.
+            Effect::Change(_) | Effect::Recovered => {}
         }
     }
 
@@ -126,11 +148,31 @@ impl Session {
         let Some(id) = self.table.request_number(request) else { return };
         self.table.remove_request(id);
         let reason = match reason {
-            // A younger lock stands in its place, whether it was asked for now or is brought back.
-            LossReason::Stolen | LossReason::Superseded => LostReason::Stolen,
+            LossReason::Stolen => LostReason::Stolen,
             LossReason::Expired => LostReason::Expired,
+            LossReason::Superseded => LostReason::Superseded,
         };
         self.outbound.push(Event::Lost { id, reason });
+    }
+
+    /// A request that would not have waited had to, as the bucket recovered.
+    fn unavailable(&mut self, request: RequestId, refusal: &Refusal) {
+        let Some(id) = self.table.request_number(request) else { return };
+        let agent = self.table.agent_of(id);
+        self.table.remove_request(id);
+        self.refused(id, agent, Acquire::IfAvailable(Mode::Exclusive), refusal);
+    }
+
+    fn refused_reclaim(&mut self, id: u64, agent: u64, refusal: &Refusal) {
+        match refusal {
+            Refusal::Superseded | Refusal::NotRecovering | Refusal::UnknownToken => {
+                self.outbound.push(Event::Lost { id, reason: LostReason::Superseded });
+            }
+            refusal => {
+                let (code, problem) = fault_of(refusal, agent);
+                self.error(Some(id), code, problem);
+            }
+        }
     }
 
     fn refused_join(&mut self, agent: u64, refusal: &Refusal) {
@@ -159,6 +201,7 @@ impl Session {
         let bucket = self.port.bucket();
         HolderView {
             client_id: holder.label.as_str().into(),
+            kind: holder.party.into(),
             mode: holder.mode,
             since: bucket.wall(holder.since),
             expires_at: holder.expires.map(|at| bucket.wall(at)),

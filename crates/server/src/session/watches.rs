@@ -125,6 +125,7 @@ fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
     };
     let detail = detail.then(|| Detail {
         place,
+        kind: entry.party.into(),
         since: bucket.wall(entry.since),
         expires_at: entry.expires.map(|at| bucket.wall(at)),
         metadata: entry.metadata.as_deref().map(Into::into),

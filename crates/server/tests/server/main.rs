@@ -9,5 +9,7 @@ mod life;
 mod load;
 mod process;
 mod resume;
+#[path = "../process/mod.rs"]
+mod server_process;
 mod support;
 mod vectors;

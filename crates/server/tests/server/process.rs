@@ -11,6 +11,7 @@ use crate::support::Client;
 fn lockhouse(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
     command.args(arguments).env_remove("LOCKHOUSE_LISTEN").env_remove("RUST_LOG");
+    command.env("LOCKHOUSE_STORE", "memory:");
     command
 }
 
@@ -35,7 +36,7 @@ fn signal(child: &Child, name: &str) {
 async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
     for name in ["-TERM", "-INT"] {
         let (mut child, address) =
-            start(&mut lockhouse(&["serve", "--listen", "127.0.0.1:0", "--lease", "5s"]));
+            start(&mut lockhouse(&["serve", "--fresh", "--listen", "127.0.0.1:0", "--lease", "5s"]));
         let mut client = Client::hello(address, "").await;
         assert_eq!(client.welcome["leaseMs"], 5000);
         assert_eq!(client.welcome["heartbeatMs"], 500);
@@ -61,7 +62,7 @@ async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
 
 #[tokio::test]
 async fn a_server_whose_stderr_is_gone_still_drains() {
-    let arguments = ["serve", "--listen", "127.0.0.1:0"];
+    let arguments = ["serve", "--fresh", "--listen", "127.0.0.1:0"];
     let (mut child, address) = start(lockhouse(&arguments).env("RUST_LOG", "lockhouse_server=debug"));
     drop(child.stderr.take());
     let mut client = Client::hello(address, "").await;
@@ -124,8 +125,8 @@ fn a_port_in_use_is_told_in_one_line() {
 fn durations_and_origins_are_checked() {
     for (arguments, hint) in [
         (["--lease", "10"], "500ms, 10s or 1m"),
-        (["--lease", "500ms"], "from 1s to 10m"),
-        (["--lease", "1h"], "from 1s to 10m"),
+        (["--lease", "499ms"], "from 500ms to 10m"),
+        (["--lease", "1h"], "from 500ms to 10m"),
         (["--drain", "2h"], "at most 1h"),
         (["--allow-origin", "https://app.example/path"], "without a path"),
         (["--allow-origin", "*"], "https://app.example"),
@@ -140,5 +141,9 @@ fn durations_and_origins_are_checked() {
 fn help_has_examples() {
     let Output { status, stdout, .. } = lockhouse(&["serve", "--help"]).output().unwrap();
     assert!(status.success());
-    assert!(String::from_utf8(stdout).unwrap().contains("lockhouse serve --listen 127.0.0.1:0 --lease 5s"));
+    assert!(
+        String::from_utf8(stdout)
+            .unwrap()
+            .contains("lockhouse serve --store memory: --fresh --listen 127.0.0.1:0")
+    );
 }

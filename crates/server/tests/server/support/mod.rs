@@ -33,7 +33,7 @@ pub(crate) struct TestServer {
 
 pub(crate) fn config(lease_ms: u64) -> Config {
     let lease = Lease::new(Duration::from_millis(lease_ms)).unwrap();
-    Config { lease, drain: Duration::from_secs(1), allowed_origins: Vec::new() }
+    Config { lease, drain: Duration::from_secs(1), ..Config::default() }
 }
 
 impl TestServer {
