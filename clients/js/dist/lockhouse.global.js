@@ -72,10 +72,17 @@
     return `{"type":"join","agent":${agent},"clientId":${JSON.stringify(clientId)}`;
   }
   function requestBody(id, agent, fields) {
-    let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
-    if (fields.mode === "shared") body += ',"mode":"shared"';
+    let body = lockBody("request", id, agent, fields);
     if (fields.ifAvailable) body += ',"ifAvailable":true';
     if (fields.steal) body += ',"steal":true';
+    return body;
+  }
+  function reclaimBody(id, agent, fields, token, ticket) {
+    return `${lockBody("reclaim", id, agent, fields)},"token":${token},"ticket":${JSON.stringify(ticket)}`;
+  }
+  function lockBody(type, id, agent, fields) {
+    let body = `{"type":"${type}","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
+    if (fields.mode === "shared") body += ',"mode":"shared"';
     if (fields.metadata !== void 0) body += `,"metadata":${JSON.stringify(fields.metadata)}`;
     if (fields.maxHold !== void 0) body += `,"maxHoldMs":${fields.maxHold}`;
     return body;
@@ -103,7 +110,8 @@
     stolen: "Lock broken by another request with the 'steal' option.",
     expired: "The lock expired: its maxHold or the lease of its client has run out.",
     terminated: "The lock ended with the session or the agent that held it.",
-    broken: "The lock was broken by an operator."
+    broken: "The lock was broken by an operator.",
+    superseded: "The lock could not be kept over a restart of the server."
   };
   function lockLost(reason) {
     return decorated(new DOMException(LOSS_MESSAGES[reason], "AbortError"), "reason", reason);
@@ -174,6 +182,9 @@
     const frameBytes = typeof limits === "object" && limits !== null ? limits.frameBytes : void 0;
     return {
       type: "welcome",
+      epoch: text(frame, "epoch"),
+      reclaims: flag(frame, "reclaims"),
+      recoveringMs: frame.recoveringMs == null ? 0 : count(frame, "recoveringMs"),
       session: text(frame, "session"),
       secret: text(frame, "secret"),
       resumed: flag(frame, "resumed"),
@@ -193,7 +204,12 @@
   function readNotice(frame) {
     switch (frame.type) {
       case "granted":
-        return { type: "granted", id: positive(frame, "id"), token: count(frame, "token") };
+        return {
+          type: "granted",
+          id: positive(frame, "id"),
+          token: count(frame, "token"),
+          ticket: frame.ticket == null ? void 0 : text(frame, "ticket")
+        };
       case "refused":
       case "released":
         return { type: frame.type, id: positive(frame, "id") };
@@ -245,9 +261,12 @@
   function isMode(value) {
     return value === "exclusive" || value === "shared";
   }
+  function isLossReason(value) {
+    return value === "stolen" || value === "expired" || value === "broken" || value === "superseded";
+  }
   function lossReason(frame) {
     const { reason } = frame;
-    if (reason === "stolen" || reason === "expired" || reason === "broken") return reason;
+    if (isLossReason(reason)) return reason;
     throw wrong(frame, "reason");
   }
   function positive(frame, field) {
@@ -314,13 +333,16 @@
   var Hold = class {
     name;
     mode;
+    /** What proves the grant to a later epoch of the server, if it may be proved. */
+    ticket;
     #token;
     #checkLease;
     #loss;
     #controller;
-    constructor(name, mode, token, checkLease) {
+    constructor(name, mode, token, ticket, checkLease) {
       this.name = name;
       this.mode = mode;
+      this.ticket = ticket;
       this.#token = token;
       this.#checkLease = checkLease;
     }
@@ -438,6 +460,60 @@
     return new TextEncoder().encode(text2).length;
   }
 
+  // src/timers.ts
+  function setQuietTimeout(task, ms) {
+    const timer = setTimeout(task, ms);
+    if (typeof timer === "object") timer.unref?.();
+    return timer;
+  }
+
+  // src/reclaim.ts
+  var Reclaims = class {
+    #expire;
+    #groups = [];
+    #timer;
+    /** `expire` is told of the locks whose deadline has passed; they are no longer in here. */
+    constructor(expire) {
+      this.#expire = expire;
+    }
+    /** Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier one. */
+    add(locks, former) {
+      const added = /* @__PURE__ */ new Set();
+      for (const lock of locks) if (!this.has(lock)) added.add(lock);
+      this.#groups.push({ former, locks: added });
+      this.#watch();
+    }
+    has(lock) {
+      return this.#groups.some((group) => group.locks.has(lock));
+    }
+    /** The reclaim of this lock is answered, or the lock is over. */
+    delete(lock) {
+      for (const group of this.#groups) group.locks.delete(lock);
+      if (this.#groups.some(({ locks }) => locks.size === 0)) this.#watch();
+    }
+    /** Expires the locks whose deadline has passed. */
+    check() {
+      const isOver = ({ former }) => former.remainingMs() <= 0;
+      if (!this.#groups.some(isOver)) return;
+      const over = this.#groups.filter(isOver);
+      this.#groups = this.#groups.filter((group) => !over.includes(group));
+      this.#watch();
+      this.#expire(over.flatMap(({ locks }) => [...locks]));
+    }
+    /** Checks again when the earliest deadline passes. */
+    #watch() {
+      clearTimeout(this.#timer);
+      this.#groups = this.#groups.filter(({ locks }) => locks.size > 0);
+      if (this.#groups.length === 0) return;
+      const nextMs = Math.min(...this.#groups.map(({ former }) => former.remainingMs()));
+      this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
+    }
+    #look() {
+      this.check();
+      this.#watch();
+    }
+  };
+
   // src/backoff.ts
   var FIRST_MS = 100;
   var LONGEST_MS = 5e3;
@@ -457,7 +533,7 @@
 
   // src/lease.ts
   var SAFETY = 0.9;
-  var Lease = class {
+  var Lease = class _Lease {
     #leaseMs = 0;
     #confirmed;
     #hello;
@@ -487,10 +563,11 @@
       const since = this.#confirmed;
       return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
     }
-    /** The lease has ended, or its session has. */
-    end() {
-      this.#confirmed = void 0;
-      this.#answers = [];
+    /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+    successor() {
+      const next = new _Lease();
+      next.#hello = this.#hello;
+      return next;
     }
   };
   function now() {
@@ -605,6 +682,9 @@
     #greeted = false;
     /** What a resume presents; undefined while there is no session. */
     #identity;
+    #epoch = "";
+    /** By the monotonic clock. */
+    #recoveredAtMs = 0;
     #outbox = new Outbox();
     #received = 0;
     #unreported = 0;
@@ -671,7 +751,6 @@
       this.#hangUp(CLOSE_NORMAL);
       clearTimeout(this.#watchTimer);
       this.#identity = void 0;
-      this.#lease.end();
       if (left && !socket) this.#sayGoodbye(left);
       if (left && socket)
         socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
@@ -683,6 +762,10 @@
     /** The longest frame, in bytes, that the server takes. */
     get frameBytes() {
       return this.#frameBytes;
+    }
+    /** Whether the server may still be waiting for the holders of an earlier epoch, so that it grants nothing. */
+    get isRecovering() {
+      return performance.now() < this.#recoveredAtMs;
     }
     /** Whether so much waits to be sent that no more requests should be taken. */
     get isFull() {
@@ -753,10 +836,12 @@
       const welcome = readWelcome(frame);
       if (welcome.resumed && welcome.session !== this.#identity?.session)
         throw new ProtocolError("resumed what was not asked for");
-      if (!welcome.resumed) this.#end("terminated");
+      if (!welcome.resumed) this.#replace(welcome);
       if (this.#state === "closed") return;
       clearTimeout(this.#dialTimer);
       this.#identity = { session: welcome.session, secret: welcome.secret };
+      this.#epoch = welcome.epoch;
+      this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
       this.#frameBytes = welcome.frameBytes;
       this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
       this.#lease.welcomed(welcome.leaseMs);
@@ -765,6 +850,17 @@
       else this.#user.begun();
       this.#watch();
       this.#setState("open");
+    }
+    /** A fresh session has been given in place of the former one, if there was any. */
+    #replace(welcome) {
+      const isReclaimable = this.#identity && welcome.reclaims && welcome.epoch !== this.#epoch;
+      if (!isReclaimable) {
+        this.#end("terminated");
+        return;
+      }
+      const former = this.#lease;
+      this.#forget();
+      this.#user.succeeded(former);
     }
     #resume(received) {
       if (!this.#outbox.acknowledge(received)) throw new ProtocolError(`received ${received}, which was never sent`);
@@ -823,12 +919,15 @@
     /** The session is over; says so to its user unless there was none. */
     #end(reason, failure2) {
       if (!this.#identity && !failure2) return;
+      this.#forget();
+      this.#user.ended(reason, failure2);
+    }
+    #forget() {
       this.#identity = void 0;
-      this.#lease.end();
+      this.#lease = this.#lease.successor();
       this.#outbox = new Outbox();
       this.#received = 0;
       this.#unreported = 0;
-      this.#user.ended(reason, failure2);
     }
     #reconnect() {
       if (this.#state === "closed" || this.#asleep || this.#socket) return;
@@ -864,8 +963,7 @@
       if (!this.#identity) return;
       const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
       const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
-      this.#watchTimer = setTimeout(() => this.#look(), Math.max(1, nextMs));
-      if (typeof this.#watchTimer === "object") this.#watchTimer.unref?.();
+      this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
     }
     #look() {
       if (this.isOverdue()) return;
@@ -891,35 +989,39 @@
 
   // src/tasks.ts
   var TaskQueue = class {
-    #steps = [];
+    #handle;
+    #waiting = [];
     #turnTaken = false;
-    /** Runs the step now if this turn has run none yet, else in a later task. Must be called from a task's top level. */
-    run(step) {
-      if (this.#turnTaken || this.#steps.length > 0) {
-        this.later(step);
+    constructor(handle) {
+      this.#handle = handle;
+    }
+    /** Handles the item now if this turn has handled none yet, else in a later task. Must be called from a task's top level. */
+    now(item) {
+      if (this.#turnTaken || this.#waiting.length > 0) {
+        this.later(item);
         return;
       }
-      this.#take(step);
+      this.#take(item);
     }
-    /** Runs the step in a later task. */
-    later(step) {
-      this.#steps.push(step);
-      if (this.#steps.length === 1) scheduleTask(this.#next);
+    /** Handles the item in a later task. */
+    later(item) {
+      this.#waiting.push(item);
+      if (this.#waiting.length === 1) scheduleTask(this.#next);
     }
-    /** Forgets the steps that have not run. */
+    /** Forgets the items that have not been handled, and returns them. */
     clear() {
-      this.#steps.length = 0;
+      return this.#waiting.splice(0);
     }
     #next = () => {
-      const step = this.#steps.shift();
-      if (!step) return;
-      if (this.#steps.length > 0) scheduleTask(this.#next);
-      this.#take(step);
+      const item = this.#waiting.shift();
+      if (item === void 0) return;
+      if (this.#waiting.length > 0) scheduleTask(this.#next);
+      this.#take(item);
     };
-    #take(step) {
+    #take(item) {
       this.#turnTaken = true;
       queueMicrotask(this.#turnOver);
-      step();
+      this.#handle(item);
     }
     #turnOver = () => {
       this.#turnTaken = false;
@@ -949,12 +1051,13 @@
     #clientId;
     #session;
     /** What the present session has told, to be obeyed; forgotten with the session. */
-    #tasks = new TaskQueue();
+    #tasks = new TaskQueue((notice) => this.#obey(notice));
     /** Steps that concern no session. */
-    #turns = new TaskQueue();
+    #turns = new TaskQueue((step) => step());
     #onstate;
     /** All that is open, by id and so in the order of asking. */
     #open = /* @__PURE__ */ new Map();
+    #reclaims = new Reclaims((requests) => this.#tellLoss(requests, "expired"));
     #lastId = 0;
     #number = 1;
     constructor(clientId, dial, onstate, onunreachable) {
@@ -963,8 +1066,9 @@
       this.#session = new Session(dial, {
         begun: () => this.#begin(),
         resumed: () => this.#askQueriesAnew(),
+        succeeded: (former) => this.#keepLocks(former),
         ended: (reason, failure2) => this.#endAll(reason, failure2),
-        noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
+        noticed: (notice) => this.#tasks.now(notice),
         stateChanged: (state) => this.#onstate(state),
         unreachable: onunreachable
       });
@@ -1041,7 +1145,7 @@
     #watch(request) {
       const { signal, timeout } = request.ask;
       const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
-      const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
+      const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
       request.unwatch = () => {
         forget?.();
         clearTimeout(timer);
@@ -1055,9 +1159,10 @@
       request.reject(reason);
     }
     #obey(notice) {
+      if (this.#isOverdue()) return;
       switch (notice.type) {
         case "granted":
-          this.#start(notice.id, notice.token);
+          this.#granted(notice);
           return;
         case "refused":
           this.#callBackWithNull(notice.id);
@@ -1071,41 +1176,45 @@
         case "snapshot":
           this.#gather(notice);
           return;
-        case "error": {
-          const entry = this.#open.get(notice.id);
-          if (entry && !(entry.kind === "request" && entry.hold)) {
-            this.#close(entry);
-            entry.reject(serverError(notice.detail, notice.message));
-          }
+        case "error":
+          this.#fail(notice);
           return;
-        }
         case "released":
           return;
       }
     }
-    /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
-    #start(id, token) {
-      if (this.#session.isOverdue()) return;
+    /**
+     * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past its own; if so it is lost when
+     * this returns.
+     */
+    #isOverdue() {
+      this.#reclaims.check();
+      return this.#session.isOverdue();
+    }
+    #granted(notice) {
+      const { id } = notice;
       const request = this.#open.get(id);
       if (!request) {
         if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
         else this.#session.post(releaseBody(id));
         return;
       }
-      if (request.kind !== "request" || request.hold) {
-        this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
-        return;
-      }
+      if (request.kind === "request" && !request.hold) this.#start(request, notice);
+      else if (request.kind === "request" && this.#reclaims.has(request)) this.#reclaimed(request, notice);
+      else this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+    }
+    /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
+    #start(request, { token, ticket }) {
       const { signal } = request.ask;
       if (signal?.aborted) {
         this.#close(request);
-        this.#session.post(releaseBody(id));
+        this.#session.post(releaseBody(request.id));
         request.reject(signal.reason);
         return;
       }
       request.unwatch?.();
       const { name, mode, callback, wrap } = request.ask;
-      const hold = new Hold(name, mode, token, () => this.#session.isOverdue());
+      const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
       request.hold = hold;
       const waiting = new Promise((resolve) => resolve(callback(wrap(hold))));
       waiting.then(
@@ -1113,15 +1222,24 @@
         (error) => this.#release(request, hold) && request.reject(error)
       );
     }
+    /** The lock is held on, in the present session. */
+    #reclaimed(request, { id, token, ticket }) {
+      const { hold } = request;
+      if (hold?.token !== token) {
+        this.#session.accuse(new ProtocolError(`granted: the lock ${id} was reclaimed, but its token is another one`));
+        return;
+      }
+      hold.ticket = ticket;
+      this.#reclaims.delete(request);
+    }
     /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
     #release(request, hold) {
-      if (hold.loss || this.#session.isOverdue()) return false;
-      this.#open.delete(request.id);
+      if (this.#isOverdue() || hold.loss) return false;
+      this.#close(request);
       this.#session.post(releaseBody(request.id));
       return true;
     }
     #callBackWithNull(id) {
-      if (this.#session.isOverdue()) return;
       const request = this.#open.get(id);
       if (request?.kind !== "request" || request.hold) return;
       this.#close(request);
@@ -1134,6 +1252,16 @@
     #lose(id, reason) {
       const request = this.#open.get(id);
       if (request?.kind === "request" && request.hold) this.#tellLoss([request], reason);
+    }
+    #fail({ id, detail, message }) {
+      const entry = this.#open.get(id);
+      if (!entry) return;
+      if (entry.kind === "request" && entry.hold) {
+        if (this.#reclaims.has(entry)) this.#tellLoss([entry], "terminated");
+        return;
+      }
+      this.#close(entry);
+      entry.reject(serverError(detail, message));
     }
     #agentEnded(agent, reason) {
       if (agent !== this.#number) return;
@@ -1154,12 +1282,40 @@
       this.#open.delete(query.id);
       query.resolve({ held: query.held, pending: query.pending });
     }
-    /** A fresh session: the agent joins and all that is open is asked, in its order. */
+    /** A fresh session: the agent joins, and all that is open is asked in its order. */
     #begin() {
       this.#session.post(joinBody(this.#number, this.#clientId));
       for (const entry of this.#open.values()) {
         if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
+        else if (entry.hold) this.#reclaim(entry, entry.hold);
         else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+      }
+    }
+    #reclaim({ id, ask }, hold) {
+      if (this.#isOverdue() || hold.loss) return;
+      this.#session.post(reclaimBody(id, this.#number, ask, hold.token, hold.ticket ?? ""));
+    }
+    /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
+    #keepLocks(former) {
+      for (const notice of this.#tasks.clear()) {
+        if (notice.type === "lost") this.#lose(notice.id, notice.reason);
+        if (notice.type === "ended" && notice.agent === this.#number) this.#endRequests(notice.reason);
+      }
+      const kept = /* @__PURE__ */ new Set();
+      for (const entry of this.#open.values()) if (entry.kind === "request" && entry.hold?.ticket) kept.add(entry);
+      this.#reclaims.add(kept, former);
+      this.#endAll("terminated", void 0, kept);
+      this.#renumber();
+    }
+    /** Ids must grow over a session: what is reclaimed comes first, then what is pending, each in its order. */
+    #renumber() {
+      const isHeld = (entry) => entry.kind === "request" && entry.hold !== void 0;
+      const entries = [...this.#open.values()];
+      this.#open.clear();
+      for (const entry of [...entries.filter(isHeld), ...entries.filter((each) => !isHeld(each))]) {
+        this.#lastId += 1;
+        entry.id = this.#lastId;
+        this.#open.set(entry.id, entry);
       }
     }
     /** Ids must grow, so a query that is asked again gets a new one. */
@@ -1175,8 +1331,8 @@
         this.#session.ask(queryBody(query.id));
       }
     }
-    /** The session is over: locks are lost, and what is pending fails or waits to be asked again. */
-    #endAll(reason, failure2) {
+    /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */
+    #endAll(reason, failure2, kept) {
       this.#tasks.clear();
       for (const query of this.#open.values()) {
         if (query.kind !== "query") continue;
@@ -1187,14 +1343,14 @@
           query.reject(failure2);
         }
       }
-      this.#endRequests(reason, failure2);
+      this.#endRequests(reason, failure2, kept);
     }
-    #endRequests(reason, failure2) {
+    #endRequests(reason, failure2, kept) {
       const held = [];
       for (const request of this.#open.values()) {
         if (request.kind === "query") continue;
         if (request.hold) {
-          held.push(request);
+          if (!kept?.has(request)) held.push(request);
         } else if (failure2 || request.ask.steal && request.asked) {
           this.#close(request);
           request.reject(failure2 ?? outcomeUnknown(request.ask));
@@ -1205,18 +1361,21 @@
     /** Changes all state first, since listeners of the signals run at once. */
     #tellLoss(held, reason) {
       for (const request of held) {
-        this.#open.delete(request.id);
+        this.#close(request);
         request.reject(request.hold?.lose(reason));
       }
       for (const request of held) request.hold?.announceLoss();
     }
     #close(entry) {
       this.#open.delete(entry.id);
-      if (entry.kind === "request") entry.unwatch?.();
+      if (entry.kind !== "request") return;
+      entry.unwatch?.();
+      if (entry.hold) this.#reclaims.delete(entry);
     }
   };
-  function timedOut(ask) {
-    return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms.`);
+  function timedOut(ask, isRecovering) {
+    const why = isRecovering ? "; the server still waits for the holders from before its restart" : "";
+    return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms${why}.`);
   }
   function outcomeUnknown(ask) {
     const name = JSON.stringify(ask.name.slice(0, 64));

@@ -51,10 +51,11 @@ export class Lease {
     return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
   }
 
-  /** The lease has ended, or its session has. */
-  end(): void {
-    this.#confirmed = undefined;
-    this.#answers = [];
+  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+  successor(): Lease {
+    const next = new Lease();
+    next.#hello = this.#hello;
+    return next;
   }
 }
 

@@ -8,14 +8,17 @@ import { repeatMembers } from './webidl.js';
 export class Hold {
   readonly name: string;
   readonly mode: LockMode;
+  /** What proves the grant to a later epoch of the server, if it may be proved. */
+  ticket: string | undefined;
   readonly #token: number;
   readonly #checkLease: () => void;
   #loss: LockLostError | undefined;
   #controller: AbortController | undefined;
 
-  constructor(name: string, mode: LockMode, token: number, checkLease: () => void) {
+  constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void) {
     this.name = name;
     this.mode = mode;
+    this.ticket = ticket;
     this.#token = token;
     this.#checkLease = checkLease;
   }

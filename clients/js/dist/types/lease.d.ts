@@ -14,6 +14,6 @@ export declare class Lease {
     answered(n: number): void;
     /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
     remainingMs(): number;
-    /** The lease has ended, or its session has. */
-    end(): void;
+    /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+    successor(): Lease;
 }

@@ -6,7 +6,9 @@ export declare class Hold {
     #private;
     readonly name: string;
     readonly mode: LockMode;
-    constructor(name: string, mode: LockMode, token: number, checkLease: () => void);
+    /** What proves the grant to a later epoch of the server, if it may be proved. */
+    ticket: string | undefined;
+    constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void);
     /** The error of the loss, once the lock is lost. */
     get loss(): LockLostError | undefined;
     get token(): number;
