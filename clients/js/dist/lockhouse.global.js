@@ -1302,7 +1302,8 @@
         if (notice.type === "ended" && notice.agent === this.#number) this.#endRequests(notice.reason);
       }
       const kept = /* @__PURE__ */ new Set();
-      for (const entry of this.#open.values()) if (entry.kind === "request" && entry.hold?.ticket) kept.add(entry);
+      for (const entry of this.#open.values())
+        if (entry.kind === "request" && entry.hold && entry.hold.ticket !== void 0) kept.add(entry);
       this.#reclaims.add(kept, former);
       this.#endAll("terminated", void 0, kept);
       this.#renumber();

@@ -345,7 +345,8 @@ export class Agent {
       if (notice.type === 'ended' && notice.agent === this.#number) this.#endRequests(notice.reason);
     }
     const kept = new Set<Request>();
-    for (const entry of this.#open.values()) if (entry.kind === 'request' && entry.hold?.ticket) kept.add(entry);
+    for (const entry of this.#open.values())
+      if (entry.kind === 'request' && entry.hold && entry.hold.ticket !== undefined) kept.add(entry);
     this.#reclaims.add(kept, former);
     this.#endAll('terminated', undefined, kept);
     this.#renumber();
