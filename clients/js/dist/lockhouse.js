@@ -1751,9 +1751,9 @@ var Claims = class {
     const answer = await this.#caller.call({ method: "POST", path: "claims", body, once: true }, options);
     return new Claim(this, answer.body);
   }
-  /** Lets a claim run its TTL anew, of that many milliseconds if given. Resolves to when it ends now. Rejects with ClaimLostError or ClaimExpiredError. */
-  async renew(resource, token, { ttlMs, ...options } = {}) {
-    const body = { resource: `${resource}`, token, ttlMs };
+  /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+  async renew(resource, token, options = {}) {
+    const body = { resource: `${resource}`, token };
     const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body }, options);
     return instantOf(answer.body, "expiresAt");
   }
@@ -2117,6 +2117,34 @@ function checkRequest(name, options, method) {
   if (signal?.aborted) throw signal.reason;
 }
 
+// src/records.ts
+function readLock(raw) {
+  const expiresAt = instantIfAny(raw, "expiresAt");
+  return {
+    kind: textOf(raw, "kind"),
+    id: textOf(raw, "id"),
+    name: textOf(raw, "name"),
+    mode: textOf(raw, "mode"),
+    owner: textOf(raw, "owner"),
+    label: textOf(raw, "label"),
+    since: instantOf(raw, "since"),
+    fencingToken: countOf(raw, "fencingToken"),
+    ...expiresAt && { expiresAt },
+    ...typeof raw.metadata === "string" && { metadata: raw.metadata }
+  };
+}
+function readGrant(raw) {
+  return {
+    kind: textOf(raw, "kind"),
+    id: textOf(raw, "id"),
+    intent: textOf(raw, "intent"),
+    name: textOf(raw, "name"),
+    mode: raw.mode == null ? null : textOf(raw, "mode"),
+    fencingToken: countIfAny(raw, "fencingToken"),
+    how: textOf(raw, "how")
+  };
+}
+
 // src/owner.ts
 var BEATS = 3;
 var BEAT_TIMEOUT_MS = 1e4;
@@ -2297,26 +2325,6 @@ var Owner = class {
     );
   }
 };
-function readGrant(raw) {
-  return {
-    kind: textOf(raw, "kind"),
-    id: textOf(raw, "id"),
-    intent: textOf(raw, "intent"),
-    name: textOf(raw, "name"),
-    mode: raw.mode == null ? null : textOf(raw, "mode"),
-    fencingToken: countIfAny(raw, "fencingToken"),
-    how: textOf(raw, "how")
-  };
-}
-function readLock(raw) {
-  return {
-    kind: textOf(raw, "kind"),
-    id: textOf(raw, "id"),
-    name: textOf(raw, "name"),
-    mode: textOf(raw, "mode"),
-    fencingToken: countOf(raw, "fencingToken")
-  };
-}
 
 // src/offline.ts
 var Offline = class {
@@ -2349,6 +2357,23 @@ var Offline = class {
     const { body } = await this.#caller.call({ method: "GET", path, secret }, options);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), toldAt: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
+  }
+  /**
+   * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
+   * no consistent cut: use them to show who edits what, and decide nothing by them.
+   */
+  async *locks({ kind, owner, prefix, ...options } = {}) {
+    const filter = Object.entries({ kind, owner, prefix }).flatMap(
+      ([key, value]) => value === void 0 ? [] : [`${key}=${checkedForUrl(key, `${value}`)}`]
+    );
+    let cursor;
+    do {
+      const query = cursor === void 0 ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
+      const path = query.length === 0 ? "locks" : `locks?${query.join("&")}`;
+      const { body } = await this.#caller.call({ method: "GET", path }, options);
+      yield* listOf(body, "locks").map(readLock);
+      cursor = body.next == null ? void 0 : textOf(body, "next");
+    } while (cursor !== void 0);
   }
 };
 function factsOf(body) {

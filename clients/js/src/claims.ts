@@ -43,13 +43,9 @@ export class Claims {
     return new Claim(this, answer.body);
   }
 
-  /** Lets a claim run its TTL anew, of that many milliseconds if given. Resolves to when it ends now. Rejects with ClaimLostError or ClaimExpiredError. */
-  async renew(
-    resource: string,
-    token: string,
-    { ttlMs, ...options }: CallOptions & { ttlMs?: number | undefined } = {},
-  ): Promise<Date> {
-    const body = { resource: `${resource}`, token, ttlMs };
+  /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+  async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
+    const body = { resource: `${resource}`, token };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body }, options);
     return instantOf(answer.body, 'expiresAt');
   }
@@ -141,7 +137,7 @@ export class Claim {
   }
 
   /** As {@link Claims.renew}. */
-  async renew(options: CallOptions & { ttlMs?: number | undefined } = {}): Promise<void> {
+  async renew(options: CallOptions = {}): Promise<void> {
     this.#expiresAt = await this.#claims.renew(this.#resource, this.#token, options);
   }
 

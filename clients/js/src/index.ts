@@ -7,15 +7,7 @@ export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
-export type {
-  Offline,
-  OwnerOptions,
-  RecordGrant,
-  RecordKey,
-  RecordLock,
-  RecordTarget,
-  ResumeOptions,
-} from './offline.js';
+export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
 export type { Owner, ReleaseTarget } from './owner.js';
 export { currentPartition } from './partition.js';
 export {
@@ -35,6 +27,7 @@ export {
   UnknownOwnerError,
   UnreachableError,
 } from './problems.js';
+export type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
 export type {
   ConnectionState,

@@ -1,39 +1,19 @@
-import { countOf, instantIfAny, instantOf, textOf } from './answers.js';
+import { countOf, instantIfAny, instantOf, listOf, textOf } from './answers.js';
 import type { Caller, CallOptions } from './caller.js';
 import type { Mark } from './lease.js';
 import { Owner } from './owner.js';
 import type { ProblemBody } from './problems.js';
-import type { LockMode } from './types.js';
+import { type RecordLock, readLock } from './records.js';
+import { checkedForUrl } from './url.js';
 
-/** Names a record: what kind it is of, and its id. */
-export interface RecordKey {
-  readonly kind: string;
-  readonly id: string;
-}
-
-/** A record that is to be locked, and what for. */
-export interface RecordTarget extends RecordKey {
-  readonly intent: 'read' | 'write';
-}
-
-/** A lock that an owner holds on a record. */
-export interface RecordLock extends RecordKey {
-  /** The name of the lock, as others see it in the bucket. */
-  readonly name: string;
-  readonly mode: LockMode;
-  /** An integer that grows over the grants of the bucket, to be presented with each write to the record. */
-  readonly fencingToken: number;
-}
-
-/** What asking for a lock has come to. */
-export interface RecordGrant extends RecordTarget {
-  readonly name: string;
-  /** Null where the server's lock type for this kind asks readers for no lock. */
-  readonly mode: LockMode | null;
-  /** Null where there is no lock. */
-  readonly fencingToken: number | null;
-  /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
-  readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
+/** Which locks to list. */
+export interface LocksFilter extends CallOptions {
+  /** Of records of this kind. */
+  kind?: string | undefined;
+  /** Of the owner with this id. */
+  owner?: string | undefined;
+  /** Whose {@link RecordLock.name} begins like this. */
+  prefix?: string | undefined;
 }
 
 /** What a new owner is like. */
@@ -93,6 +73,24 @@ export class Offline {
     const { body } = await this.#caller.call({ method: 'GET', path, secret }, options);
     const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), toldAt: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
+  }
+
+  /**
+   * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
+   * no consistent cut: use them to show who edits what, and decide nothing by them.
+   */
+  async *locks({ kind, owner, prefix, ...options }: LocksFilter = {}): AsyncGenerator<RecordLock, void, undefined> {
+    const filter = Object.entries({ kind, owner, prefix }).flatMap(([key, value]) =>
+      value === undefined ? [] : [`${key}=${checkedForUrl(key, `${value}`)}`],
+    );
+    let cursor: string | undefined;
+    do {
+      const query = cursor === undefined ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
+      const path = query.length === 0 ? 'locks' : `locks?${query.join('&')}`;
+      const { body } = await this.#caller.call({ method: 'GET', path }, options);
+      yield* listOf(body, 'locks').map(readLock);
+      cursor = body.next == null ? undefined : textOf(body, 'next');
+    } while (cursor !== undefined);
   }
 }
 

@@ -1,11 +1,17 @@
-import { countIfAny, countOf, instantOf, listOf, textOf } from './answers.js';
+import { countOf, instantOf, listOf } from './answers.js';
 import { Backoff } from './backoff.js';
 import type { Answer, Call, Caller, CallOptions } from './caller.js';
 import { elapsedMs, type Mark, SAFETY } from './lease.js';
-import type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './offline.js';
-import { type ProblemBody, UnknownOwnerError } from './problems.js';
+import { UnknownOwnerError } from './problems.js';
+import {
+  type RecordGrant,
+  type RecordKey,
+  type RecordLock,
+  type RecordTarget,
+  readGrant,
+  readLock,
+} from './records.js';
 import { setQuietTimeout } from './timers.js';
-import type { LockMode } from './types.js';
 
 /** What the server has told of an owner. */
 export interface OwnerFacts {
@@ -242,26 +248,4 @@ export class Owner {
       () => next(Math.min(intervalMs, this.#backoff.nextMs())),
     );
   }
-}
-
-function readGrant(raw: ProblemBody): RecordGrant {
-  return {
-    kind: textOf(raw, 'kind'),
-    id: textOf(raw, 'id'),
-    intent: textOf(raw, 'intent') as RecordGrant['intent'],
-    name: textOf(raw, 'name'),
-    mode: raw.mode == null ? null : (textOf(raw, 'mode') as LockMode),
-    fencingToken: countIfAny(raw, 'fencingToken'),
-    how: textOf(raw, 'how') as RecordGrant['how'],
-  };
-}
-
-function readLock(raw: ProblemBody): RecordLock {
-  return {
-    kind: textOf(raw, 'kind'),
-    id: textOf(raw, 'id'),
-    name: textOf(raw, 'name'),
-    mode: textOf(raw, 'mode') as LockMode,
-    fencingToken: countOf(raw, 'fencingToken'),
-  };
 }

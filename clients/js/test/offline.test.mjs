@@ -19,6 +19,21 @@ const told = ({ ttlMs = 600_000, ...fields } = {}) => ({
   ...fields,
 });
 
+/** A lock as the server tells it, and as the client reads that. */
+const heldBy = (owner, id) => ({
+  kind: 'customer',
+  id,
+  name: `customer/${id}`,
+  mode: 'exclusive',
+  owner,
+  label: 'Anna',
+  since: at(0),
+  expiresAt: at(600_000),
+  fencingToken: 3,
+  metadata: null,
+});
+const read = ({ metadata, ...lock }) => ({ ...lock, since: new Date(lock.since), expiresAt: new Date(lock.expiresAt) });
+
 /** An owner of a scripted server; heartbeats are off unless asked for. */
 async function open(t, { ttlMs, answer, ...options } = {}) {
   const api = await scriptedApi(t);
@@ -135,9 +150,9 @@ describe('an owner', () => {
     const owner = await resuming;
     assert.deepEqual([owner.id, owner.secret, owner.label], ['17', 's3cret', 'Anna']);
     const listing = owner.locks();
-    const lock = { kind: 'customer', id: '7', name: 'customer/7', mode: 'exclusive', fencingToken: 3 };
-    (await next('GET', 'owners/17')).reply(200, { ...told(), locks: [{ ...lock, since: at(0) }] });
-    assert.deepEqual(await listing, [lock]);
+    const lock = heldBy('17', '7');
+    (await next('GET', 'owners/17')).reply(200, { ...told(), locks: [lock] });
+    assert.deepEqual(await listing, [read(lock)]);
   });
 
   for (const [status, code, name] of [
@@ -151,6 +166,35 @@ describe('an owner', () => {
       await assert.rejects(resuming, { name });
     });
   }
+});
+
+describe('the locks of a bucket', () => {
+  test('are listed page by page, as they are asked for', async (t) => {
+    const { client, next, calls } = await scriptedApi(t);
+    const locks = client.offline.locks({ kind: 'customer', owner: '17', prefix: 'é/' });
+    const first = locks.next();
+    (await next('GET', 'locks?kind=customer&owner=17&prefix=%C3%A9%2F')).reply(200, {
+      locks: [heldBy('17', '7')],
+      next: '0a',
+    });
+    assert.deepEqual(await first, { done: false, value: read(heldBy('17', '7')) });
+    assert.equal(calls.length, 1);
+    const second = locks.next();
+    (await next('GET', 'locks?kind=customer&owner=17&prefix=%C3%A9%2F&cursor=0a')).reply(200, {
+      locks: [heldBy('9', '8')],
+      next: null,
+    });
+    assert.deepEqual((await second).value, read(heldBy('9', '8')));
+    assert.deepEqual(await locks.next(), { done: true, value: undefined });
+    assert.equal(calls.length, 2);
+  });
+
+  test('are all listed without a filter', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const first = client.offline.locks().next();
+    (await next('GET', 'locks')).reply(200, { locks: [], next: null });
+    assert.equal((await first).done, true);
+  });
 });
 
 describe('the end of an owner', () => {

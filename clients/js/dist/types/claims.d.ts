@@ -26,10 +26,8 @@ export declare class Claims {
      * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
      */
     claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim>;
-    /** Lets a claim run its TTL anew, of that many milliseconds if given. Resolves to when it ends now. Rejects with ClaimLostError or ClaimExpiredError. */
-    renew(resource: string, token: string, { ttlMs, ...options }?: CallOptions & {
-        ttlMs?: number | undefined;
-    }): Promise<Date>;
+    /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+    renew(resource: string, token: string, options?: CallOptions): Promise<Date>;
     /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
     release(resource: string, token: string, options?: CallOptions): Promise<void>;
     /**
@@ -60,9 +58,7 @@ export declare class Claim {
     /** When the claim ends unless it is renewed, by the server's clock. */
     get expiresAt(): Date;
     /** As {@link Claims.renew}. */
-    renew(options?: CallOptions & {
-        ttlMs?: number | undefined;
-    }): Promise<void>;
+    renew(options?: CallOptions): Promise<void>;
     /** As {@link Claims.release}. */
     release(options?: CallOptions): Promise<void>;
     /** As {@link Claims.finalize}. */

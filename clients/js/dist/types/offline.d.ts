@@ -1,32 +1,14 @@
 import type { CallOptions } from './caller.js';
 import { Owner } from './owner.js';
-import type { LockMode } from './types.js';
-/** Names a record: what kind it is of, and its id. */
-export interface RecordKey {
-    readonly kind: string;
-    readonly id: string;
-}
-/** A record that is to be locked, and what for. */
-export interface RecordTarget extends RecordKey {
-    readonly intent: 'read' | 'write';
-}
-/** A lock that an owner holds on a record. */
-export interface RecordLock extends RecordKey {
-    /** The name of the lock, as others see it in the bucket. */
-    readonly name: string;
-    readonly mode: LockMode;
-    /** An integer that grows over the grants of the bucket, to be presented with each write to the record. */
-    readonly fencingToken: number;
-}
-/** What asking for a lock has come to. */
-export interface RecordGrant extends RecordTarget {
-    readonly name: string;
-    /** Null where the server's lock type for this kind asks readers for no lock. */
-    readonly mode: LockMode | null;
-    /** Null where there is no lock. */
-    readonly fencingToken: number | null;
-    /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
-    readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
+import { type RecordLock } from './records.js';
+/** Which locks to list. */
+export interface LocksFilter extends CallOptions {
+    /** Of records of this kind. */
+    kind?: string | undefined;
+    /** Of the owner with this id. */
+    owner?: string | undefined;
+    /** Whose {@link RecordLock.name} begins like this. */
+    prefix?: string | undefined;
 }
 /** What a new owner is like. */
 export interface OwnerOptions extends CallOptions {
@@ -65,4 +47,9 @@ export declare class Offline {
      * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
      */
     resume(id: string, secret: string, { heartbeats, ...options }?: ResumeOptions): Promise<Owner>;
+    /**
+     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
+     * no consistent cut: use them to show who edits what, and decide nothing by them.
+     */
+    locks({ kind, owner, prefix, ...options }?: LocksFilter): AsyncGenerator<RecordLock, void, undefined>;
 }

@@ -1,6 +1,6 @@
 import type { CallOptions } from './caller.js';
 import { type Mark } from './lease.js';
-import type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './offline.js';
+import { type RecordGrant, type RecordKey, type RecordLock, type RecordTarget } from './records.js';
 /** What the server has told of an owner. */
 export interface OwnerFacts {
     readonly id: string;
