@@ -266,6 +266,52 @@ function wrong(frame, field) {
   return new ProtocolError(`${String(frame.type)}: ${field} is missing or has an impossible value`);
 }
 
+// src/lease.ts
+var SAFETY = 0.9;
+var Lease = class _Lease {
+  #leaseMs = 0;
+  #confirmed;
+  #hello;
+  #answers = [];
+  /** Notes that a hello is sent now. */
+  helloSent() {
+    this.#hello = now();
+  }
+  /** The welcome confirms the hello. */
+  welcomed(leaseMs) {
+    this.#leaseMs = leaseMs;
+    this.#confirmed = this.#hello;
+    this.#answers = [];
+  }
+  /** Notes that the answer to ping `n` is sent now. */
+  answerSent(n) {
+    this.#answers.push({ n, at: now() });
+  }
+  /** The server has received the answer to ping `n`, and those before it. */
+  answered(n) {
+    let confirmed;
+    while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
+    if (confirmed) this.#confirmed = confirmed.at;
+  }
+  /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
+  remainingMs() {
+    const since = this.#confirmed;
+    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
+  }
+  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+  successor() {
+    const next = new _Lease();
+    next.#hello = this.#hello;
+    return next;
+  }
+};
+function now() {
+  return { monotonicMs: performance.now(), wallMs: Date.now() };
+}
+function elapsedMs(since) {
+  return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
+}
+
 // src/webidl.ts
 function defineAccessor(prototype, name, get) {
   Object.defineProperty(get, "name", { value: `get ${name}`, configurable: true });
@@ -313,6 +359,8 @@ var Hold = class {
   mode;
   /** What proves the grant to a later epoch of the server, if it may be proved. */
   ticket;
+  /** From when on its longest hold counts. */
+  grantedAt = now();
   #token;
   #checkLease;
   #loss;
@@ -508,52 +556,6 @@ var Backoff = class {
     this.#attempts = 0;
   }
 };
-
-// src/lease.ts
-var SAFETY = 0.9;
-var Lease = class _Lease {
-  #leaseMs = 0;
-  #confirmed;
-  #hello;
-  #answers = [];
-  /** Notes that a hello is sent now. */
-  helloSent() {
-    this.#hello = now();
-  }
-  /** The welcome confirms the hello. */
-  welcomed(leaseMs) {
-    this.#leaseMs = leaseMs;
-    this.#confirmed = this.#hello;
-    this.#answers = [];
-  }
-  /** Notes that the answer to ping `n` is sent now. */
-  answerSent(n) {
-    this.#answers.push({ n, at: now() });
-  }
-  /** The server has received the answer to ping `n`, and those before it. */
-  answered(n) {
-    let confirmed;
-    while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
-    if (confirmed) this.#confirmed = confirmed.at;
-  }
-  /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
-  remainingMs() {
-    const since = this.#confirmed;
-    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
-  }
-  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
-  successor() {
-    const next = new _Lease();
-    next.#hello = this.#hello;
-    return next;
-  }
-};
-function now() {
-  return { monotonicMs: performance.now(), wallMs: Date.now() };
-}
-function elapsedMs(since) {
-  return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
-}
 
 // src/outbox.ts
 var WINDOW_FRAMES = 4096;
@@ -1235,7 +1237,7 @@ var Agent = class {
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === "request" && entry.hold) {
-      if (this.#reclaims.has(entry)) this.#tellLoss([entry], "terminated");
+      if (this.#reclaims.has(entry)) this.#tellLoss([entry], "superseded");
       return;
     }
     this.#close(entry);
@@ -1271,7 +1273,8 @@ var Agent = class {
   }
   #reclaim({ id, ask }, hold) {
     if (this.#isOverdue() || hold.loss) return;
-    this.#session.post(reclaimBody(id, this.#number, ask, hold.token, hold.ticket ?? ""));
+    const maxHold = ask.maxHold === void 0 ? void 0 : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+    this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ""));
   }
   /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
   #keepLocks(former) {

@@ -2,7 +2,7 @@ import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
 import { abortBody, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
-import type { Lease } from './lease.js';
+import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
 import { Reclaims } from './reclaim.js';
@@ -295,7 +295,7 @@ export class Agent {
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === 'request' && entry.hold) {
-      if (this.#reclaims.has(entry)) this.#tellLoss([entry], 'terminated');
+      if (this.#reclaims.has(entry)) this.#tellLoss([entry], 'superseded');
       return;
     }
     this.#close(entry);
@@ -335,7 +335,9 @@ export class Agent {
 
   #reclaim({ id, ask }: Request, hold: Hold): void {
     if (this.#isOverdue() || hold.loss) return;
-    this.#session.post(reclaimBody(id, this.#number, ask, hold.token, hold.ticket ?? ''));
+    const maxHold =
+      ask.maxHold === undefined ? undefined : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+    this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ''));
   }
 
   /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */

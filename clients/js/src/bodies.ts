@@ -22,7 +22,7 @@ export function requestBody(id: number, agent: number, fields: RequestFields): s
   return body;
 }
 
-/** Asks for a lock that was granted in an earlier epoch, with what its grant said. */
+/** Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left of it. */
 export function reclaimBody(id: number, agent: number, fields: RequestFields, token: number, ticket: string): string {
   return `${lockBody('reclaim', id, agent, fields)},"token":${token},"ticket":${JSON.stringify(ticket)}`;
 }

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
+import { type Mark, now } from './lease.js';
 import type { LockMode } from './types.js';
 import { repeatMembers } from './webidl.js';
 
@@ -10,6 +11,8 @@ export class Hold {
   readonly mode: LockMode;
   /** What proves the grant to a later epoch of the server, if it may be proved. */
   ticket: string | undefined;
+  /** From when on its longest hold counts. */
+  readonly grantedAt: Mark = now();
   readonly #token: number;
   readonly #checkLease: () => void;
   #loss: LockLostError | undefined;

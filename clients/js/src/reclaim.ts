@@ -14,8 +14,7 @@
 // | the deadline passes before the answer                     | lost: expired; a grant that still comes is released  |
 // | `granted` with the token of old                           | held in the new session; the new ticket counts       |
 // | `granted` with another token                              | lost: terminated, as the server broke the protocol   |
-// | `lost`, also after the grant                              | lost: superseded                                     |
-// | `error`                                                   | lost: terminated                                     |
+// | `lost`, also after the grant, or `error`                  | lost: superseded                                     |
 // | the connection breaks before the answer, and is resumed   | reclaimed again, as every unacknowledged frame       |
 // | the server restarts again before the answer               | reclaimed with the same ticket and the same deadline |
 // | the server restarts again after it                        | reclaimed with the new ticket and the new deadline   |
