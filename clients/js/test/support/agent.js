@@ -55,7 +55,11 @@
     abort: (label, reason) => asked.get(label).controller.abort(reason),
     events: (label) => asked.get(label).events,
     time: (label, event) => asked.get(label).times.get(event),
-    token: (label) => asked.get(label).lock?.fencingToken,
+    /** The fencing token; also of a lock that `navigator.locks` gave, which does not show it. */
+    token(label) {
+      const { lock } = asked.get(label);
+      return (globalThis.lockhouse?.heldLock(lock) ?? lock).fencingToken;
+    },
     /** Waits, holds no longer, and tells the result. */
     async visit(name, options = {}) {
       return locks().request(name, options, (lock) => lock !== null);
