@@ -31,6 +31,7 @@ macro_rules! behaviours {
             losing_is_heard_by_every_listener_also_while_it_waits
             a_timeout_gives_up_and_leaves_the_queue
             an_abort_wins_until_the_lock_is_handed_over_and_has_no_effect_after
+            an_abort_before_the_first_poll_of_a_request_is_an_abort
             forbidden_combinations_are_refused_in_the_order_of_the_specification
             the_callback_form_gives_the_result_and_tells_of_a_loss
             a_panic_in_the_callback_releases_the_lock
@@ -227,6 +228,15 @@ pub(crate) async fn an_abort_wins_until_the_lock_is_handed_over_and_has_no_effec
     let held = a.locks().request("n").signal(signal.clone()).await.unwrap();
     signal.cancel();
     assert_eq!(held.loss(), None);
+}
+
+pub(crate) async fn an_abort_before_the_first_poll_of_a_request_is_an_abort(world: &impl World) {
+    let [a] = agents(world).await;
+    let signal = CancellationToken::new();
+    let request = a.locks().request("n").signal(signal.clone()).into_future();
+    signal.cancel();
+    assert_eq!(request.await.unwrap_err(), RequestError::Aborted);
+    assert_eq!(counts(&a).await, (0, 0));
 }
 
 pub(crate) async fn forbidden_combinations_are_refused_in_the_order_of_the_specification(world: &impl World) {
