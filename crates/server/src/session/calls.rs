@@ -56,7 +56,7 @@ impl Session {
             }
             Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, Problem::with_message(why)),
             Incoming::Closed(code) => Verdict::Closed(code),
-            Incoming::Lost | Incoming::Stalled => Verdict::Lost,
+            Incoming::Lost => Verdict::Lost,
         }
     }
 
