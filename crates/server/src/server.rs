@@ -210,6 +210,11 @@ impl Server {
         if timeout(self.config.drain, released).await.is_err() {
             tracing::warn!("stopped while locks were held");
         }
+        self.close_connections();
+    }
+
+    /// The step to [`Phase::Stopping`].
+    pub(crate) fn close_connections(&self) {
         self.phase.send_replace(Phase::Stopping);
     }
 }
