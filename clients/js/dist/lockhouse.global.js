@@ -1603,6 +1603,7 @@
       this.locks = this.bucket(this.name).locks;
       if (isStorageDenied() || !isSecure()) {
         this.#state = "closed";
+        queueMicrotask(() => this.#tell("closed"));
         return;
       }
       if (!this.#WebSocket) {

@@ -1581,6 +1581,7 @@ var LockhouseClient = class {
     this.locks = this.bucket(this.name).locks;
     if (isStorageDenied() || !isSecure()) {
       this.#state = "closed";
+      queueMicrotask(() => this.#tell("closed"));
       return;
     }
     if (!this.#WebSocket) {

@@ -91,6 +91,7 @@ export class LockhouseClient implements Client {
     this.locks = this.bucket(this.name).locks;
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
+      queueMicrotask(() => this.#tell('closed'));
       return;
     }
     if (!this.#WebSocket) {
