@@ -1077,7 +1077,7 @@ var Agent = class {
         unwatch: void 0
       };
       this.#open.set(id, request);
-      if (ask.signal || ask.timeout !== void 0) this.#watch(request);
+      if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
       request.asked = this.#session.post(body);
     });
   }
@@ -1123,11 +1123,13 @@ var Agent = class {
   }
   /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
   #watch(request) {
-    const { signal, timeout } = request.ask;
+    const { signal, loss, timeout } = request.ask;
     const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
+    const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
     const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
     request.unwatch = () => {
       forget?.();
+      forgetLoss?.();
       clearTimeout(timer);
       request.unwatch = void 0;
     };
@@ -1998,6 +2000,7 @@ function convertTargets(targets, defaultMode) {
 async function requestInOrder(agent, targets, options, callback) {
   const startedAt = performance.now();
   const locks = [];
+  const loss = new AbortController();
   const step = (index) => {
     const target = targets[index];
     if (!target) return callback(locks);
@@ -2005,10 +2008,13 @@ async function requestInOrder(agent, targets, options, callback) {
       ...options,
       ...target,
       timeout: remaining(options.timeout, startedAt),
+      loss: loss.signal,
       wrap: newHeldLock,
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
-        locks.push(lock);
+        const held = lock;
+        held.signal.addEventListener("abort", () => loss.abort(held.signal.reason));
+        locks.push(held);
         if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
         return step(index + 1);
       }
@@ -2465,6 +2471,7 @@ var LockhouseClient = class {
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = "closed";
+      queueMicrotask(() => this.#tell("closed"));
       return;
     }
     if (!this.#WebSocket) {

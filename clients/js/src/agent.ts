@@ -17,6 +17,8 @@ export interface Ask {
   readonly ifAvailable: boolean;
   readonly steal: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Aborts when a lock is lost without which this one is of no use. */
+  readonly loss?: AbortSignal | undefined;
   readonly metadata: string | undefined;
   readonly maxHold: number | undefined;
   readonly timeout: number | undefined;
@@ -114,7 +116,7 @@ export class Agent {
         unwatch: undefined,
       };
       this.#open.set(id, request);
-      if (ask.signal || ask.timeout !== undefined) this.#watch(request);
+      if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
       request.asked = this.#session.post(body);
     });
   }
@@ -166,14 +168,16 @@ export class Agent {
 
   /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
   #watch(request: Request): void {
-    const { signal, timeout } = request.ask;
+    const { signal, loss, timeout } = request.ask;
     const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
+    const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
     const timer =
       timeout === undefined || timeout > LONGEST_TIMEOUT_MS
         ? undefined
         : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
     request.unwatch = () => {
       forget?.();
+      forgetLoss?.();
       clearTimeout(timer);
       request.unwatch = undefined;
     };

@@ -108,6 +108,7 @@ export class LockhouseClient implements Client {
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
+      queueMicrotask(() => this.#tell('closed'));
       return;
     }
     if (!this.#WebSocket) {

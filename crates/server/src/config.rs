@@ -111,12 +111,20 @@ const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 /// No such frame is longer.
 pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
 
+/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one frame before we
+/// see what the client acknowledges behind them.
+const CLIENT_WINDOW_FRAMES: usize = 4096;
+
+/// No answer to a numbered frame is longer.
+pub(crate) const ANSWER_BYTES: usize = 4096;
+
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
 /// dropped, and this much more.
-pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 16_384;
+pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
 
 /// Bytes of numbered frames that wait for their acknowledgement, counted alike.
-pub(crate) const RESEND_BYTES: usize = UNASKED_FRAMES * UNASKED_FRAME_BYTES + (4 << 20);
+pub(crate) const RESEND_BYTES: usize =
+    UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
 
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;

@@ -184,7 +184,7 @@ async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection
         Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
         Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
-        Ok(Incoming::Lost | Incoming::Stalled) => return,
+        Ok(Incoming::Lost) => return,
         Err(_) => no_hello(),
     };
     connection.part(farewell).await;

@@ -156,7 +156,7 @@ impl Server {
                 () = shutdown => self.drain().await,
                 state = self.house.ended() => state,
             };
-            self.phase.send_replace(Phase::Stopping);
+            self.close_connections();
             stop.cancel();
             end
         };
@@ -242,6 +242,11 @@ impl Server {
             );
         }
         self.house.close().await
+    }
+
+    /// The step to [`Phase::Stopping`].
+    pub(crate) fn close_connections(&self) {
+        self.phase.send_replace(Phase::Stopping);
     }
 }
 

@@ -15,6 +15,7 @@ use super::lease::{Deadline, Lease, Moment};
 use super::looks::Looks;
 use super::outbox::Outbox;
 use super::requests::{AgentEntry, Entry};
+use super::socket::CLOSE_TIMEOUT;
 use crate::error::RequestError;
 use crate::waiters::Loss;
 use crate::wire::{
@@ -58,8 +59,9 @@ pub(super) struct State {
     /// `None` while the server knows nothing of us: before the first welcome, and after the end of a session.
     pub(super) session: Option<Session>,
     link: Link,
-    closed: bool,
-    /// The session that was to be ended while there was no connection to end it over.
+    /// When everything was ended for good.
+    closed: Option<Instant>,
+    /// The session that everything has ended with, until the server is known to have ended it, too.
     farewell: Option<Session>,
     connection_dropped: bool,
     status: ConnectionState,
@@ -144,7 +146,7 @@ impl Shared {
             limits: Limits::DEFAULT,
             session: None,
             link: Link::Down,
-            closed: false,
+            closed: None,
             farewell: None,
             connection_dropped: false,
             status: ConnectionState::Lost,
@@ -168,7 +170,7 @@ impl Shared {
         let result = run(&mut state);
         let (wakers, heard) = (std::mem::take(&mut state.wakers), std::mem::take(&mut state.heard));
         let (displaced, status) = (std::mem::take(&mut state.displaced), state.status);
-        let hang_up = state.closed || matches!(state.link, Link::HangUp(_));
+        let hang_up = state.closed.is_some() || matches!(state.link, Link::HangUp(_));
         let outgoing = state.has_outgoing();
         drop(state);
         if status != was {
@@ -218,7 +220,7 @@ impl State {
 
     /// The answer to the hello that was sent at that moment.
     pub(super) fn welcome(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
-        if self.closed {
+        if self.is_closed() {
             return Err(Unwelcome::Outdated);
         }
         self.expire_if_overdue();
@@ -338,7 +340,7 @@ impl State {
     /// The connection has been hung up.
     pub(super) fn link_down(&mut self) {
         self.link = Link::Down;
-        if !self.closed {
+        if !self.is_closed() {
             self.status = ConnectionState::Lost;
         }
     }
@@ -375,18 +377,16 @@ impl State {
 
     /// Ends everything for good.
     pub(super) fn close(&mut self) {
-        if self.closed {
+        if self.is_closed() {
             return;
         }
-        self.closed = true;
+        self.closed = Some(Instant::now());
         let agents: Vec<u64> = self.agents.keys().copied().collect();
         agents.into_iter().for_each(|agent| self.end_agent(agent, Loss::Terminated));
         self.fail_looks();
-        let session = self.session.take();
+        self.farewell = self.session.take();
         if let Link::Up { .. } = self.link {
             self.link = Link::HangUp(HangUp::Bye);
-        } else {
-            self.farewell = session;
         }
         self.status = ConnectionState::Closed;
     }
@@ -395,12 +395,18 @@ impl State {
 /// What handles need.
 impl State {
     pub(super) fn is_closed(&self) -> bool {
-        self.closed
+        self.closed.is_some()
     }
 
-    /// Whether the server is still to be told that everything is over.
-    pub(super) fn owes_farewell(&self) -> bool {
-        self.farewell.is_some()
+    /// How long it may still be tried to tell the server that everything is over, if it does not know.
+    pub(super) fn time_for_farewell(&self) -> Option<Duration> {
+        let since = self.farewell.as_ref().and(self.closed)?;
+        Some(CLOSE_TIMEOUT.saturating_sub(since.elapsed()))
+    }
+
+    /// The server has heard the goodbye.
+    pub(super) fn farewell_answered(&mut self) {
+        self.farewell = None;
     }
 
     /// How many agents the server takes on from one session.

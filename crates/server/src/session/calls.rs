@@ -35,7 +35,11 @@ pub(super) enum Verdict {
 impl Session {
     /// Handles a message, and those that have come already behind it.
     pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
-        let mut verdict = self.incoming(first);
+        // Another frame may have so long an answer that too much waits to be written again.
+        let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
+        if matches!(verdict, Verdict::GoOn) {
+            verdict = self.incoming(first);
+        }
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn) || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
                 break;
@@ -56,7 +60,7 @@ impl Session {
             }
             Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, Problem::with_message(why)),
             Incoming::Closed(code) => Verdict::Closed(code),
-            Incoming::Lost | Incoming::Stalled => Verdict::Lost,
+            Incoming::Lost => Verdict::Lost,
         }
     }
 

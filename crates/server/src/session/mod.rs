@@ -244,11 +244,20 @@ impl Session {
         self.renew();
         self.welcome(true);
         self.outbound.send_again();
-        if *self.phase.borrow_and_update() == Phase::Draining {
-            self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
-        }
+        self.tell_phase();
         tracing::debug!(session = self.registration.id, "session is resumed");
         Some(attach.connection)
+    }
+
+    /// Tells a connection that has just come what all others have been told.
+    fn tell_phase(&mut self) {
+        let phase = *self.phase.borrow_and_update();
+        match phase {
+            Phase::Running => {}
+            Phase::Draining => self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text()),
+            // The connection is to be closed, as any other, by whoever hears of the change.
+            Phase::Stopping => self.phase.mark_changed(),
+        }
     }
 
     fn welcome(&mut self, resumed: bool) {
@@ -398,6 +407,18 @@ mod tests {
             session.outbound.outbox.pop().unwrap().as_str(),
             r#"{"type":"closing","reason":"shutdown"}"#
         );
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_resumed_when_the_server_closes_its_connections_still_hears_of_it() {
+        let server = Server::new(Config::default());
+        let mut session = session(&server, server.phases());
+        session.outbound.resume(0).unwrap();
+        server.stop_granting();
+        server.close_connections();
+        session.tell_phase();
+        assert!(session.phase.has_changed().unwrap());
+        assert!(matches!(session.change_phase(), Verdict::Stop));
     }
 
     /// Notes how many sessions there are when it is woken.

@@ -12,6 +12,12 @@ use lockhouse::wire::{
 
 use super::Session;
 use super::calls::Verdict;
+use crate::config::ANSWER_BYTES;
+
+/// No refusal has more, its holders apart.
+const REFUSAL_BYTES: usize = 128;
+/// No holder has more in it, label and metadata apart.
+const HOLDER_BYTES: usize = 160;
 
 /// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
 /// yet comes later.
@@ -183,7 +189,8 @@ impl Session {
     fn refused(&mut self, id: u64, agent: u64, acquire: Acquire, refusal: &Refusal) {
         match refusal {
             Refusal::Unavailable { holders, queued } => {
-                let holders = holders.iter().map(|holder| self.holder_view(holder)).collect();
+                let mut holders = holders.iter().map(|holder| self.holder_view(holder)).collect();
+                fit(&mut holders);
                 self.outbound.push(Event::Refused { id, holders, queued: u64::from(*queued) });
             }
             // Nothing is available any more, and nobody in particular is to blame.
@@ -208,6 +215,32 @@ impl Session {
             metadata: holder.metadata.as_deref().map(Into::into),
         }
     }
+}
+
+/// Leaves of the holders, and then of their metadata, what one answer has room for; the first go first.
+fn fit(holders: &mut Vec<HolderView<'_>>) {
+    let mut room = ANSWER_BYTES - REFUSAL_BYTES;
+    let mut fits = |bytes: usize| {
+        let left = room.checked_sub(bytes);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let count =
+        holders.iter().take_while(|holder| fits(HOLDER_BYTES + json_bytes(&holder.client_id))).count();
+    holders.truncate(count);
+    for holder in holders {
+        holder.metadata.take_if(|metadata| !fits(json_bytes(metadata)));
+    }
+}
+
+/// At least as many bytes as the text has as a JSON string without its quotes.
+fn json_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        0..=0x1F => r"\u0000".len(),
+        b'"' | b'\\' => 2,
+        _ => 1,
+    });
+    bytes.sum()
 }
 
 fn why_over(code: FatalCode) -> Problem<'static> {
@@ -246,5 +279,51 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         }
         // None of these answers a request for a web lock but the first, which is told as a refusal.
         _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::time::SystemTime;
+
+    use lockhouse::core::Mode;
+    use lockhouse::wire::{Envelope, ServerFrame};
+
+    use super::*;
+
+    fn holder(client_id: &str, metadata: &str) -> HolderView<'static> {
+        HolderView {
+            client_id: client_id.to_owned().into(),
+            mode: Mode::Exclusive,
+            since: SystemTime::UNIX_EPOCH,
+            expires_at: Some(SystemTime::UNIX_EPOCH),
+            metadata: Some(metadata.to_owned().into()),
+        }
+    }
+
+    /// How many holders, and how much metadata, are left of eight like this one.
+    fn left_of_eight(client_id: &str, metadata: &str) -> (usize, Vec<usize>) {
+        const HIGHEST: u64 = (1 << 53) - 1;
+        let mut holders = vec![holder(client_id, metadata); 8];
+        fit(&mut holders);
+        let left: Vec<_> =
+            holders.iter().flat_map(|holder| &holder.metadata).map(|text| text.len()).collect();
+        let count = holders.len();
+        let event = Event::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
+        let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
+        assert!(text.len() <= ANSWER_BYTES, "{} bytes: {text}", text.len());
+        (count, left)
+    }
+
+    #[test]
+    fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
+        assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
+        assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
+        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(512)), (8, vec![512]));
+        // Every byte is an escape of six.
+        let (count, left) = left_of_eight(&"\u{1}".repeat(256), &"\u{1}".repeat(1024));
+        assert_eq!((count, left), (2, vec![]));
     }
 }

@@ -77,6 +77,83 @@ async fn a_server_whose_stderr_is_gone_still_drains() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// Killed when dropped.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        // It may have ended before.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// What the process has in memory, in bytes.
+fn resident(process: &Mortal) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// One short session: fifty frames that are wrong, each in its own way, the last of them so that the connection ends.
+async fn short_session(address: SocketAddr, number: u64) {
+    let mut client = Client::hello(address, "").await;
+    client.join(1).await;
+    client.request(1, 1, &format!("name {number}")).await;
+    client.granted(1).await;
+    for n in 0..49 {
+        let seq = client.seq + 1;
+        // The client reads each answer, and acknowledges with the next frame.
+        let frame = match n % 4 {
+            0 => json!({"type": format!("unknown {n}"), "seq": seq, "ack": client.received}),
+            1 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 9, "name": "x"}),
+            2 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)}),
+            _ => {
+                json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": 7, "mode": "neither"})
+            }
+        };
+        client.seq = seq;
+        client.send(frame).await;
+        assert_eq!(client.next().await["type"], "error");
+    }
+    match number % 3 {
+        0 => client.send_text("no frame at all").await,
+        1 => client.send_text(&"x".repeat(65_537)).await,
+        _ => client.send(json!({"type": "ack", "ack": 1_000_000})).await,
+    }
+    assert_eq!(client.next().await["type"], "fatal");
+}
+
+async fn short_sessions(address: SocketAddr, count: u64) {
+    let lanes = (0..8).map(|lane| async move {
+        for number in (lane..count).step_by(8) {
+            short_session(address, number).await;
+        }
+    });
+    futures_util::future::join_all(lanes).await;
+}
+
+#[tokio::test]
+async fn memory_returns_after_a_hundred_thousand_wrong_frames_and_two_thousand_short_sessions() {
+    const GROWTH: u64 = 32 << 20;
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "1s"];
+    let (child, address) = start(&mut lockhouse(&arguments));
+    let server = Mortal(child);
+    short_sessions(address, 250).await;
+    let before = resident(&server);
+    short_sessions(address, 2_000).await;
+    // The last sessions end with their leases.
+    let (mut after, begin) = (Client::hello(address, "").await, std::time::Instant::now());
+    for id in 1.. {
+        let (held, growth) = (after.query(id).await.0.len(), resident(&server).saturating_sub(before));
+        if held == 0 && growth <= GROWTH {
+            break;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "{held} locks are held, {growth} bytes more than before");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
 #[test]
 fn logs_have_no_colours_where_stderr_is_no_terminal() {
     let arguments = ["serve", "--listen", "127.0.0.1:0"];
