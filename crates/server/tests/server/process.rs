@@ -136,7 +136,7 @@ async fn short_sessions(address: SocketAddr, count: u64) {
 #[tokio::test]
 async fn memory_returns_after_a_hundred_thousand_wrong_frames_and_two_thousand_short_sessions() {
     const GROWTH: u64 = 32 << 20;
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "1s"];
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "5s"];
     let (child, address) = start(&mut lockhouse(&arguments));
     let server = Mortal(child);
     short_sessions(address, 250).await;
@@ -149,7 +149,7 @@ async fn memory_returns_after_a_hundred_thousand_wrong_frames_and_two_thousand_s
         if held == 0 && growth <= GROWTH {
             break;
         }
-        assert!(begin.elapsed().as_secs() < 20, "{held} locks are held, {growth} bytes more than before");
+        assert!(begin.elapsed().as_secs() < 30, "{held} locks are held, {growth} bytes more than before");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
