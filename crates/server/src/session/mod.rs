@@ -412,7 +412,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_is_resumed_when_the_server_closes_its_connections_still_hears_of_it() {
         let server = Server::new(Config::default());
-        let mut session = session(&server, server.phases());
+        let mut session = session(&server, server.phases()).await;
         session.outbound.resume(0).unwrap();
         server.stop_granting();
         server.close_connections();

@@ -17,7 +17,7 @@ use crate::config::ANSWER_BYTES;
 /// No refusal has more, its holders apart.
 const REFUSAL_BYTES: usize = 128;
 /// No holder has more in it, label and metadata apart.
-const HOLDER_BYTES: usize = 160;
+const HOLDER_BYTES: usize = 208;
 
 /// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
 /// yet comes later.
@@ -288,7 +288,8 @@ mod tests {
 
     use std::time::SystemTime;
 
-    use lockhouse::core::Mode;
+    use lockhouse::HolderKind;
+    use lockhouse::core::{Mode, OwnerId};
     use lockhouse::wire::{Envelope, ServerFrame};
 
     use super::*;
@@ -296,6 +297,7 @@ mod tests {
     fn holder(client_id: &str, metadata: &str) -> HolderView<'static> {
         HolderView {
             client_id: client_id.to_owned().into(),
+            kind: HolderKind::Offline(OwnerId::new((1 << 53) - 1)),
             mode: Mode::Exclusive,
             since: SystemTime::UNIX_EPOCH,
             expires_at: Some(SystemTime::UNIX_EPOCH),
@@ -321,7 +323,7 @@ mod tests {
     fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
         assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
         assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
-        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(512)), (8, vec![512]));
+        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(256)), (8, vec![256]));
         // Every byte is an escape of six.
         let (count, left) = left_of_eight(&"\u{1}".repeat(256), &"\u{1}".repeat(1024));
         assert_eq!((count, left), (2, vec![]));
