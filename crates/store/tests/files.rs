@@ -28,9 +28,7 @@ fn refusal(folder: &Folder, file: &Path) -> String {
 /// A database with a number or two in it, closed.
 async fn database(file: &Path) {
     let mut writer = Writer::open(file).await;
-    for number in 1..=200 {
-        writer.keep(number, 1000).await.unwrap();
-    }
+    writer.keep_all(1..=200, 1000).await;
     writer.close().await;
 }
 
