@@ -16,7 +16,7 @@ pub(crate) struct Ends<'a> {
     unlocks: HashMap<&'a str, Instants>,
     /// By owner: what took an exclusive lock in the place of a shared one.
     upgrades: HashMap<&'a str, Instants>,
-    claims: HashMap<&'a str, Claim>,
+    claims: HashMap<&'a str, Claim<'a>>,
     claim_of_token: HashMap<u64, &'a str>,
     /// Claims without an answer, by claimant: when the first of them may have run out.
     unknown_claims: HashMap<&'a str, u64>,
@@ -25,8 +25,9 @@ pub(crate) struct Ends<'a> {
 }
 
 #[derive(Debug, Default)]
-struct Claim {
+struct Claim<'a> {
     token: Option<u64>,
+    claimant: &'a str,
     ttl_ms: u64,
     lives_until: u64,
     ends: Instants,
@@ -100,6 +101,10 @@ impl<'a> Ends<'a> {
         self.claims.get(claim)?.token
     }
 
+    pub(crate) fn claimant_of_claim(&self, claim: &str) -> Option<&'a str> {
+        self.claims.get(claim).filter(|claim| claim.token.is_some()).map(|claim| claim.claimant)
+    }
+
     fn grants(&mut self, op: &'a Op) {
         let Call::Claim { claimant, ttl_ms, .. } = &op.call else { return };
         if op.is_unknown() {
@@ -109,7 +114,7 @@ impl<'a> Ends<'a> {
             && let (Some(id), Some(token)) = (&gain.claim, gain.token)
         {
             let claim = self.claims.entry(id).or_default();
-            (claim.token, claim.ttl_ms) = (Some(token), *ttl_ms);
+            (claim.token, claim.claimant, claim.ttl_ms) = (Some(token), claimant, *ttl_ms);
             if !gain.again {
                 claim.lives_until = claim.lives_until.max(certain(op.invoked.ns, *ttl_ms));
             }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::breach::{Breach, Kind, Teller, thing};
 use super::ends::Instants;
-use super::owners::Owners;
+use super::owners::{Owner, Owners};
 use super::pair::{History, Op};
 use super::record::{Call, Found, Reason, Thing};
 use super::story::{Fact, Sight, Source, Story};
@@ -35,15 +35,6 @@ impl Sort {
 /// Judges one name.
 pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
     let mut told: HashSet<Key> = HashSet::new();
-    for fact in &story.facts {
-        if let Some(sight) = denied_without_a_cause(story, fact)
-            && told.insert(key(&fact.thing, fact.token))
-        {
-            let what = format!("{}, is gone without a cause", teller.fact(fact));
-            let places = [fact.source, sight.source];
-            breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
-        }
-    }
     let mut past = Past::of(story);
     for sight in &story.sights {
         for found in sight.shown().filter(|found| !matches!(found.thing, Thing::Web { .. })) {
@@ -57,6 +48,15 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
             }
         }
     }
+    for fact in &story.facts {
+        if let Some(sight) = denied_without_a_cause(story, fact)
+            && told.insert(key(&fact.thing, fact.token))
+        {
+            let what = format!("{}, is gone without a cause", teller.fact(fact));
+            let places = [fact.source, sight.source];
+            breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
+        }
+    }
 }
 
 /// Judges the owners, whose acknowledged beginnings are kept like everything else.
@@ -67,27 +67,41 @@ pub(crate) fn judge_owners(
     breaches: &mut Vec<Breach>,
 ) {
     let mut told = HashSet::new();
-    for op in history.ops.iter().filter(|op| op.refusal() == Some(Reason::OwnerGone)) {
-        let Some(owner) = op.call.owner().and_then(|id| owners.get(&op.bucket, id)) else { continue };
-        let opened = owner.opened;
-        let until = owner.ended.min(owner.lives_until);
-        let durable = opened.gain().is_some_and(|(_, durable)| durable);
-        let until = if durable { until } else { until.min(history.kill_after(opened.closes)) };
-        if opened.closes < op.invoked.ns && op.closes < until && told.insert(opened.invoked.line) {
-            let what = format!(
-                "owner {:?} is gone, though its lease lasts to {}",
-                op.call.owner().unwrap_or_default(),
-                teller.ms(until)
-            );
-            breaches.push(teller.breach(
-                Kind::Lost,
-                &op.bucket,
-                None,
-                &what,
-                &[Source::Op(opened), Source::Op(op)],
-            ));
+    for op in &history.ops {
+        let Some(id) = op.call.owner() else { continue };
+        let Some(owner) = owners.get(&op.bucket, id) else { continue };
+        let Some((other, what)) = gone_too_early(history, owner, op, teller).or_else(|| back(owner, op))
+        else {
+            continue;
+        };
+        if told.insert(owner.opened.invoked.line) {
+            let what = format!("owner {id:?} {what}");
+            let places = [Source::Op(other), Source::Op(op)];
+            breaches.push(teller.breach(Kind::Lost, &op.bucket, None, &what, &places));
         }
     }
+}
+
+/// The owner is denied, though it was acknowledged, nobody ended it and its lease lasts.
+fn gone_too_early<'a>(
+    history: &History,
+    owner: &Owner<'a>,
+    op: &Op,
+    teller: &Teller,
+) -> Option<(&'a Op, String)> {
+    let (_, durable) = owner.opened.gain()?;
+    let kill = if durable { u64::MAX } else { history.kill_after(owner.opened.closes) };
+    let until = owner.ended.min(owner.lives_until).min(kill);
+    let early =
+        op.refusal() == Some(Reason::OwnerGone) && owner.opened.closes < op.invoked.ns && op.closes < until;
+    early.then(|| (owner.opened, format!("is gone, though its lease lasts to {}", teller.ms(until))))
+}
+
+/// The owner goes on, though its end was acknowledged or it was denied.
+fn back<'a>(owner: &Owner<'a>, op: &Op) -> Option<(&'a Op, String)> {
+    let goes_on = matches!(op.call, Call::Touch { .. } | Call::Lock { .. }) && op.gain().is_some();
+    let gone = owner.gone.filter(|gone| goes_on && gone.closes < op.invoked.ns)?;
+    Some((gone, "is back after it was gone".to_owned()))
 }
 
 /// The first sight that denies what must be there.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ends::Instants;
 use super::pair::{History, Op};
-use super::record::Call;
+use super::record::{Call, Reason};
 
 /// The lives of the owners of all buckets.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Owner<'a> {
     pub(crate) lives_until: u64,
     /// The first attempt to end it.
     pub(crate) ended: u64,
+    /// The first answer that says that it is no more.
+    pub(crate) gone: Option<&'a Op>,
     /// What may have ended all of its locks: last instant and invocation.
     pub(crate) ends: Instants,
     /// What certainly did: invocation and answer.
@@ -68,6 +70,7 @@ impl<'a> Owner<'a> {
             opened: op,
             lives_until: leased(op, op),
             ended: u64::MAX,
+            gone: None,
             ends: Instants::default(),
             acknowledged: Instants::default(),
             enders: Vec::new(),
@@ -78,6 +81,11 @@ impl<'a> Owner<'a> {
         if op.gain().is_some() {
             // Whatever succeeds proves that the owner lives, and is activity.
             self.lives_until = self.lives_until.max(leased(self.opened, op));
+        }
+        let ended = matches!(op.call, Call::EndOwner { .. }) && op.gain().is_some();
+        let says_gone = ended || op.refusal() == Some(Reason::OwnerGone);
+        if says_gone && self.gone.is_none_or(|gone| op.closes < gone.closes) {
+            self.gone = Some(op);
         }
         let ends_all = matches!(op.call, Call::EndOwner { .. } | Call::UnlockAll { .. });
         if !ends_all || !op.may_have_ended_something() {

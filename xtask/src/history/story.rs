@@ -241,6 +241,10 @@ fn sight<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Sight<'a>> {
         }),
         (Call::Claim { .. }, Answer::Ok { .. }) => View::Unassigned,
         (Call::Unassign { .. }, Answer::Ok { gain, .. }) if gain.was == Some(false) => View::Unassigned,
+        (Call::Renew { claim, .. }, Answer::Ok { .. }) => {
+            let claimant = ends.claimant_of_claim(claim)?.to_owned();
+            View::There(Found { name, thing: Thing::Claim { claimant }, token: ends.token_of_claim(claim)? })
+        }
         (
             Call::Renew { claim, .. } | Call::ReleaseClaim { claim, .. },
             Answer::Refused { reason: Reason::ClaimExpired | Reason::ClaimLost, .. },

@@ -136,4 +136,4 @@ fn a_history_with_one_thing_changed_is_a_breach() {
 }
 
 /// How many histories the properties are tried on.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
