@@ -27,6 +27,7 @@ struct Folder(PathBuf);
 
 impl ServerProcess {
     /// One that keeps nothing, and knows of none before it.
+    #[allow(dead_code, reason = "not every test that has a server has one without a file")]
     pub(crate) fn start(lease: &'static str) -> Self {
         Self::listen("0", lease, Keeps::Nothing)
     }
@@ -68,6 +69,7 @@ impl ServerProcess {
         folder.file()
     }
 
+    #[allow(dead_code, reason = "not every test that has a server needs its URL")]
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
