@@ -274,3 +274,45 @@ async fn serve_http(stream: TcpStream, router: Router, stop: CancellationToken) 
         tracing::debug!(%error, "an HTTP connection failed");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use lockhouse::Options;
+    use lockhouse::remote::connect;
+    use lockhouse::store::MemoryStore;
+
+    use super::*;
+    use crate::Lease;
+
+    #[tokio::test]
+    async fn a_server_whose_store_is_taken_over_ends_as_if_it_had_died() {
+        let store = MemoryStore::new().unwrap();
+        let lease = Duration::from_secs(3);
+        let config = || Config { lease: Lease::new(lease).unwrap(), ..Config::default() };
+        let open =
+            || House::open(Arc::new(store.reopen()), Options::new().limits(BUCKET_LIMITS).lease(lease));
+        let listener = bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::over(config(), open().await.unwrap());
+        let house = server.house().clone();
+        let serving = tokio::spawn(server.serve(listener, std::future::pending()));
+        let connection = connect(format!("http://{address}")).await.unwrap();
+        let agent = connection.agent("a").unwrap();
+        let held = agent.locks().request("n").await.unwrap();
+        let token = held.fencing_token();
+
+        let next = Server::over(config(), open().await.unwrap());
+        // The first one hears of it with the next thing that it has to keep.
+        house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
+        let end = serving.await.unwrap().unwrap_err();
+        assert_eq!(end.to_string(), "another process has taken the store over");
+        let listener = TcpListener::bind(address).await.unwrap();
+        tokio::spawn(next.serve(listener, std::future::pending()));
+        // Granted once the second one has recovered, by which time the lock of before has been reclaimed.
+        let other = agent.locks().request("m").await.unwrap();
+        assert_eq!((held.loss(), held.fencing_token()), (None, token));
+        assert!(other.fencing_token() > token);
+    }
+}

@@ -478,6 +478,43 @@ fn a_client_that_was_stopped_for_longer_than_its_lease_tells_the_command() {
 }
 
 #[test]
+fn a_command_outlives_a_restart_of_a_server_with_a_file() {
+    let mut server = ServerProcess::with_file("4s");
+    let mut held = holder(&server, "n", "read _; true");
+    let waiter = lockhouse(&server, &["run", "n", "--", "echo", "ran"]).spawn().unwrap();
+    until_pending(&server, 1);
+    let before = list(&server);
+    server.restart();
+    // Until it has recovered nobody is granted anything.
+    let output = lockhouse(&server, &["run", "other", "--", "true"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let after = list(&server);
+    let of = |list: &serde_json::Value, key: &str| {
+        let is_held = |entry: &&serde_json::Value| entry["name"] == "n" && entry["state"] == "held";
+        list.as_array().unwrap().iter().find(is_held).unwrap()[key].clone()
+    };
+    assert_eq!(of(&before, "fencingToken"), of(&after, "fencingToken"));
+    assert_eq!(of(&after, "clientId"), "holder");
+    drop(held.stdin.take());
+    let output = held.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let output = waiter.wait_with_output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "ran\n"));
+}
+
+#[test]
+fn a_client_that_was_stopped_while_the_server_recovered_has_lost_its_lock() {
+    let mut server = ServerProcess::with_file("1s");
+    let victim = victim(&server);
+    signal(&victim, Signal::STOP);
+    server.restart();
+    let output = lockhouse(&server, &["run", "n", "--", "echo", "mine"]).output().unwrap();
+    assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
+    signal(&victim, Signal::CONT);
+    is_told_and_exits_with_76(victim, "expired");
+}
+
+#[test]
 fn a_waiter_outlives_a_restart_of_the_server() {
     let mut server = ServerProcess::start("10s");
     let victim = victim(&server);

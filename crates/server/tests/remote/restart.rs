@@ -12,10 +12,10 @@ use lockhouse::{
 use crate::process::ServerProcess;
 
 /// The lease of the servers, and so how long they recover.
-const LEASE: &str = "2s";
-const RECOVERY: Duration = Duration::from_secs(2);
+const LEASE: &str = "3s";
+const RECOVERY: Duration = Duration::from_secs(3);
 /// Half of the recovery: what is granted only after it has not come by then.
-const WHILE: Duration = Duration::from_secs(1);
+const WHILE: Duration = Duration::from_millis(1_500);
 
 async fn client(server: &ServerProcess) -> (Connection, Agent) {
     let connection = connect(server.url()).await.unwrap();
@@ -114,7 +114,7 @@ async fn two_restarts_in_a_row_leave_the_lock_with_its_holder() {
 
 #[tokio::test]
 async fn a_lock_outlives_one_recovery_after_the_other() {
-    let mut server = ServerProcess::with_file("1s");
+    let mut server = ServerProcess::with_file("2s");
     let (connection, agent) = client(&server).await;
     let held = agent.locks().request("n").await.unwrap();
     let token = held.fencing_token().get();
