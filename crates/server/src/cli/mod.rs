@@ -1,9 +1,15 @@
 //! One file per subcommand.
 
+mod api;
+mod assignments;
+mod claims;
 mod completions;
 mod duration;
+mod locks;
 mod ls;
 mod name;
+mod owner;
+mod print;
 mod queue_line;
 mod run;
 mod serve;
@@ -44,6 +50,14 @@ enum Command {
     Serve(serve::Serve),
     Run(run::Run),
     Ls(ls::Ls),
+    Owner(owner::Owner),
+    Lock(locks::Lock),
+    Unlock(locks::Unlock),
+    Claim(claims::Claim),
+    Renew(claims::Renew),
+    Release(claims::Release),
+    Finalize(claims::Finalize),
+    Assignments(assignments::Assignments),
     Completions(completions::Completions),
 }
 
@@ -54,6 +68,14 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Run(run) => finish(run.run()),
         Command::Ls(ls) => finish(ls.run()),
+        Command::Owner(owner) => finish(owner.run()),
+        Command::Lock(lock) => finish(lock.run()),
+        Command::Unlock(unlock) => finish(unlock.run()),
+        Command::Claim(claim) => finish(claim.run()),
+        Command::Renew(renew) => finish(renew.run()),
+        Command::Release(release) => finish(release.run()),
+        Command::Finalize(finalize) => finish(finalize.run()),
+        Command::Assignments(assignments) => finish(assignments.run()),
         Command::Completions(completions) => completions.run(),
     }
 }

@@ -1,0 +1,100 @@
+//! `lockhouse assignments`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::api::{Api, Call};
+use super::print::{line, print};
+use super::target::Target;
+
+/// List assignments: claims that were made final.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse assignments
+  lockhouse assignments --prefix seat/ --json
+  lockhouse assignments delete seat/12a     # it can be claimed again
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached.")]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Assignments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Only resources whose names begin with this
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    prefix: String,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take an assignment back; where there is none, nothing happens
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+struct Delete {
+    /// The resource
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+
+    /// Only the assignment with this fencing token
+    #[arg(long, value_name = "NUMBER")]
+    token: Option<u64>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Assignments {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Some(Command::Delete(delete)) => delete.run().await,
+            None => {
+                let filters = [("kind", "assignment"), ("prefix", &*self.prefix)];
+                let entries = Api::new(&self.common.target)?.all(&["query"], "entries", &filters).await?;
+                let assignments: Vec<Value> = entries.iter().map(assignment).collect();
+                let told = || {
+                    let keys = ["resource", "claimant", "assignedAt", "fencingToken"];
+                    assignments.iter().map(|assignment| line(assignment, &keys)).collect()
+                };
+                print(self.common.json, &Value::Array(assignments.clone()), told)
+            }
+        }
+    }
+}
+
+/// An entry of a query with the keys of an assignment.
+fn assignment(entry: &Value) -> Value {
+    json!({
+        "resource": entry["name"], "claimant": entry["clientId"], "assignedAt": entry["since"],
+        "fencingToken": entry["fencingToken"],
+    })
+}
+
+impl Delete {
+    async fn run(self) -> Result<ExitCode, Failure> {
+        let mut call = Call::delete(&["assignments"]).with("resource", &self.resource);
+        if let Some(token) = self.token {
+            call = call.with("fencingToken", token);
+        }
+        Api::new(&self.common.target)?.call(call).await?;
+        print(self.common.json, &json!({"resource": self.resource, "deleted": true}), Vec::new)
+    }
+}

@@ -1,0 +1,145 @@
+//! `lockhouse claim`, `renew`, `release`, `finalize`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::api::{Api, Call};
+use super::owner::millis;
+use super::print::{line, print, text};
+use super::target::Target;
+use super::{Failure, duration};
+
+/// Claim a resource: reserve it now, prepare, and make it final only if it is still yours.
+///
+/// Prints the token, which renewing, releasing and finalizing need. The claim ends by itself unless it is renewed or made final.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  TOKEN=$(lockhouse claim seat/12a --claimant Anna --ttl 10m) || echo \"taken\"
+  pay && lockhouse finalize seat/12a \"$TOKEN\" || echo \"too late, give the money back\"
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted: claimed, busy or assigned.")]
+pub(super) struct Claim {
+    /// The resource
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+
+    /// Who claims: shown to those who are refused
+    #[arg(long, value_name = "NAME")]
+    claimant: String,
+
+    /// How long the claim lasts unless it is renewed [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+
+    /// What is said of the claim, shown to others
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Let the TTL of a claim run anew.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse renew seat/12a \"$TOKEN\"
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+pub(super) struct Renew {
+    #[command(flatten)]
+    claimed: Claimed,
+}
+
+/// Give a claim back: the resource is free at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse release seat/12a \"$TOKEN\"
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+pub(super) struct Release {
+    #[command(flatten)]
+    claimed: Claimed,
+}
+
+/// Make a claim final: the resource is assigned to its claimant for good.
+///
+/// Succeeds only if, at that moment, the claim stands. Doing it again is answered the same.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse finalize seat/12a \"$TOKEN\"
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+pub(super) struct Finalize {
+    #[command(flatten)]
+    claimed: Claimed,
+}
+
+#[derive(Debug, Args)]
+struct Claimed {
+    /// The resource
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+
+    /// The token that `lockhouse claim` printed
+    #[arg(value_name = "TOKEN", env = "LOCKHOUSE_CLAIM_TOKEN", hide_env_values = true)]
+    token: String,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Claim {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let body = json!({
+            "resource": self.resource, "claimant": self.claimant, "ttlMs": millis(self.ttl), "metadata": self.metadata,
+        });
+        let claimed = Api::new(&self.target)?.call(Call::post(&["claims"]).body(body)).await?;
+        print(self.json, &claimed, || vec![text(&claimed, "token")])
+    }
+}
+
+impl Claimed {
+    async fn call(&self, what: &str) -> Result<Value, Failure> {
+        let body = json!({"resource": self.resource, "token": self.token});
+        Api::new(&self.target)?.call(Call::post(&["claims", what]).body(body)).await
+    }
+}
+
+impl Renew {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let renewed = self.claimed.call("renew").await?;
+        let told =
+            || vec![format!("stands until {} unless it is renewed again", text(&renewed, "expiresAt"))];
+        print(self.claimed.json, &renewed, told)
+    }
+}
+
+impl Release {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let released = self.claimed.call("release").await?;
+        print(self.claimed.json, &released, Vec::new)
+    }
+}
+
+impl Finalize {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let assignment = self.claimed.call("finalize").await?;
+        let told = || vec![line(&assignment, &["resource", "claimant", "assignedAt", "fencingToken"])];
+        print(self.claimed.json, &assignment, told)
+    }
+}

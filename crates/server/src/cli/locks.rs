@@ -1,0 +1,153 @@
+//! `lockhouse lock` and `lockhouse unlock`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::api::{Api, Call};
+use super::owner::Whose;
+use super::print::{line, print};
+use super::target::Target;
+
+/// Lock records for an owner, all of them or none; nothing waits.
+///
+/// What the owner holds already is kept, and the sole reader of a record may become its writer.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  export $(lockhouse owner open Anna)
+  lockhouse lock customer/42 || echo \"somebody else edits it\"
+  lockhouse lock customer/42 order/7 order/8
+  lockhouse lock --read catalogue/2026
+
+Prints each record with its mode, its fencing token and how the owner came by it. Hand the token to what the lock guards, so that it
+can refuse whoever comes with an older one.
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, with the holders on stderr;
+76 the owner has ended.")]
+pub(super) struct Lock {
+    /// The records
+    #[arg(value_name = "KIND/ID", required = true, value_parser = record)]
+    records: Vec<Record>,
+
+    /// Lock them for reading only; what that locks is decided by the lock type of their kind
+    #[arg(long)]
+    read: bool,
+
+    /// What is said of the new locks, shown to others
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+
+    #[command(flatten)]
+    whose: Whose,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Release records that an owner has locked.
+///
+/// What it does not hold is passed over: releasing again does no harm.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse unlock customer/42
+  lockhouse unlock --all
+  lockhouse unlock --all --sparing customer/42
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the owner has ended.")]
+pub(super) struct Unlock {
+    /// The records
+    #[arg(value_name = "KIND/ID", required_unless_present = "all", conflicts_with = "all", value_parser = record)]
+    records: Vec<Record>,
+
+    /// All that the owner holds
+    #[arg(long)]
+    all: bool,
+
+    /// With --all: except this one; may be given several times
+    #[arg(long, value_name = "KIND/ID", requires = "all", value_parser = record)]
+    sparing: Vec<Record>,
+
+    #[command(flatten)]
+    whose: Whose,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    kind: String,
+    id: String,
+}
+
+fn record(text: &str) -> Result<Record, String> {
+    match text.split_once('/') {
+        Some((kind, id)) if !kind.is_empty() && !id.is_empty() => {
+            Ok(Record { kind: kind.to_owned(), id: id.to_owned() })
+        }
+        _ => Err("a record is written KIND/ID, such as customer/42".to_owned()),
+    }
+}
+
+impl Record {
+    fn json(&self) -> Value {
+        json!({"kind": self.kind, "id": self.id})
+    }
+}
+
+impl Lock {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let intent = if self.read { "read" } else { "write" };
+        let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
+        let locks: Vec<Value> = self.records.iter().map(wanted).collect();
+        let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
+        let call = Call::post(&["locks"]).secret(&self.whose.secret).body(body);
+        let locked = Api::new(&self.target)?.call(call).await?;
+        print(self.json, &locked, || {
+            let locks = locked["locks"].as_array().into_iter().flatten();
+            locks.map(|lock| line(lock, &["name", "mode", "fencingToken", "how"])).collect()
+        })
+    }
+}
+
+impl Unlock {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let list = |records: &[Record]| {
+            let records: Vec<Value> = records.iter().map(Record::json).collect();
+            if records.is_empty() { Value::Null } else { Value::Array(records) }
+        };
+        let all = if self.all { Value::Bool(true) } else { Value::Null };
+        let body = json!({
+            "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
+        });
+        let call = Call::post(&["locks", "release"]).secret(&self.whose.secret).body(body);
+        let released = Api::new(&self.target)?.call(call).await?;
+        print(self.json, &released, || vec![format!("{} released", released["released"])])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_slash_ends_the_kind() {
+        let read = |text| record(text).map(|Record { kind, id }| (kind, id));
+        assert_eq!(read("page/a/b"), Ok(("page".to_owned(), "a/b".to_owned())));
+        for text in ["", "page", "/a", "page/"] {
+            assert!(read(text).unwrap_err().contains("KIND/ID"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `lockhouse owner`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::api::{Api, Call};
+use super::print::{line, print, text};
+use super::target::Target;
+use super::{Failure, duration};
+
+/// Begin, show, keep alive and end owners of offline locks.
+///
+/// An owner stands for a session or a business transaction: whoever edits records over many commands. It ends by itself once nothing is
+/// heard of it for its TTL, and its locks with it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  export $(lockhouse owner open Anna)       # sets LOCKHOUSE_OWNER and LOCKHOUSE_OWNER_SECRET
+  lockhouse lock customer/42
+  lockhouse owner beat                      # from time to time while she works
+  lockhouse owner end                       # releases all that she holds
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted; 76 the owner has ended.")]
+pub(super) struct Owner {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Begin an owner; prints what the other commands find in their environment
+    Open(Open),
+    /// Say that it lives: its TTL runs anew
+    Beat(Whose),
+    /// Show it and what it holds
+    Show(Whose),
+    /// End it, and release all that it holds
+    End(Whose),
+}
+
+#[derive(Debug, Args)]
+struct Open {
+    /// What it is called: shown to those who are refused
+    label: String,
+
+    /// How long it lives without any activity [default: 20m]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+
+    /// How long it lives at most, whatever it does
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    max: Option<Duration>,
+
+    /// What else it says of itself, shown to others
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+}
+
+/// Who speaks.
+#[derive(Debug, Args)]
+pub(super) struct Whose {
+    /// The owner
+    #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER")]
+    pub(super) owner: String,
+
+    /// Its secret
+    #[arg(long, value_name = "SECRET", env = "LOCKHOUSE_OWNER_SECRET", hide_env_values = true)]
+    pub(super) secret: String,
+}
+
+/// In milliseconds, as the API has it.
+pub(super) fn millis(length: Option<Duration>) -> Value {
+    length.map_or(Value::Null, |length| json!(length.as_millis() as u64))
+}
+
+impl Owner {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let api = Api::new(&self.target)?;
+        match &self.command {
+            Command::Open(new) => {
+                let body = json!({
+                    "label": new.label, "metadata": new.metadata, "ttlMs": millis(new.ttl), "maxMs": millis(new.max),
+                });
+                let opened = api.call(Call::post(&["owners"]).body(body)).await?;
+                let variables = || {
+                    let [owner, secret] = [text(&opened, "owner"), text(&opened, "ownerSecret")];
+                    vec![format!("LOCKHOUSE_OWNER={owner}"), format!("LOCKHOUSE_OWNER_SECRET={secret}")]
+                };
+                print(self.json, &opened, variables)
+            }
+            Command::Beat(Whose { owner, secret }) => {
+                let beat = api.call(Call::post(&["owners", owner, "heartbeat"]).secret(secret)).await?;
+                print(self.json, &beat, || {
+                    vec![format!("lives until {} unless more is heard of it", text(&beat, "expiresAt"))]
+                })
+            }
+            Command::Show(Whose { owner, secret }) => {
+                let shown = api.call(Call::get(&["owners", owner]).secret(secret)).await?;
+                print(self.json, &shown, || {
+                    let head = format!(
+                        "{} lives until {} unless more is heard of it",
+                        text(&shown, "label"),
+                        text(&shown, "expiresAt")
+                    );
+                    let locks = shown["locks"].as_array().into_iter().flatten();
+                    std::iter::once(head)
+                        .chain(locks.map(|lock| line(lock, &["name", "mode", "fencingToken"])))
+                        .collect()
+                })
+            }
+            Command::End(Whose { owner, secret }) => {
+                api.call(Call::delete(&["owners", owner]).secret(secret)).await?;
+                print(self.json, &json!({"owner": owner, "ended": true}), Vec::new)
+            }
+        }
+    }
+}
