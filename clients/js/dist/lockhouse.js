@@ -1551,6 +1551,7 @@ var Caller = class {
     const url = `${this.#base()}/${call.path}`;
     const endMs = performance.now() + toTimeout(timeout);
     const init = initOf(call);
+    signal?.throwIfAborted();
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
     let sentAt;
@@ -1611,7 +1612,7 @@ async function bodyOf(response) {
   }
 }
 function pauseBefore(error, backoff) {
-  if (error instanceof UnavailableError) return error.retryAfterMs ?? backoff.nextMs();
+  if (error instanceof UnavailableError) return Math.max(error.retryAfterMs ?? 0, backoff.nextMs());
   if (error instanceof UnreachableError || error.code === "conflict_in_flight") return backoff.nextMs();
   return void 0;
 }
@@ -1623,11 +1624,13 @@ function toTimeout(value) {
 }
 var Cancellation = class {
   #signals;
+  #forgets;
   #listeners = /* @__PURE__ */ new Set();
   constructor(...signals) {
     this.#signals = signals.filter((signal) => signal !== void 0);
-    for (const signal of this.#signals) signal.addEventListener("abort", this.#cancelled);
+    this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
   }
+  /** Calls the listener when the call is given up. Returns what ends this. */
   oncancel(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -1638,21 +1641,22 @@ var Cancellation = class {
   /** Resolves after so many milliseconds; rejects at once when the call is given up. */
   async pause(ms) {
     await new Promise((resolve) => {
-      const timer = setTimeout(resolve, Math.min(ms, LONGEST_TIMEOUT_MS2));
-      this.oncancel(() => {
+      const done = () => {
         clearTimeout(timer);
+        forget();
         resolve();
-      });
+      };
+      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS2));
+      const forget = this.oncancel(done);
     });
     this.throwIfCancelled();
   }
   end() {
-    for (const signal of this.#signals) signal.removeEventListener("abort", this.#cancelled);
-    this.#listeners.clear();
+    for (const forget of this.#forgets) forget();
   }
-  #cancelled = () => {
+  #cancel() {
     for (const listener of [...this.#listeners]) listener();
-  };
+  }
 };
 
 // src/answers.ts
@@ -2170,6 +2174,7 @@ var Owner = class {
   /** By the monotonic clock. */
   #nextBeatMs;
   #timer;
+  #forgetClient;
   /** Why no more calls are made, once none are. */
   #why;
   /** @internal */
@@ -2180,9 +2185,12 @@ var Owner = class {
     this.#renewedAt = facts.toldAt;
     this.#expiresAt = facts.expiresAt;
     this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
-    caller.closed.addEventListener("abort", this.#clientClosed);
-    if (caller.closed.aborted) this.#clientClosed();
-    else this.#schedule();
+    if (caller.closed.aborted) {
+      this.#lose(caller.closed.reason);
+      return;
+    }
+    this.#forgetClient = addAbortAlgorithm(caller.closed, () => this.#lose(caller.closed.reason));
+    this.#schedule();
   }
   get id() {
     return this.#facts.id;
@@ -2296,9 +2304,8 @@ var Owner = class {
   #stop(why) {
     this.#why ??= why;
     clearTimeout(this.#timer);
-    this.#caller.closed.removeEventListener("abort", this.#clientClosed);
+    this.#forgetClient?.();
   }
-  #clientClosed = () => this.#lose(this.#caller.closed.reason);
   /** Looks again at the deadline or when a heartbeat is due; one timer for both. */
   #schedule() {
     clearTimeout(this.#timer);

@@ -1,3 +1,4 @@
+import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
 import { type Mark, now } from './lease.js';
 import { type ProblemBody, type ProblemError, problemError, UnavailableError, UnreachableError } from './problems.js';
@@ -78,6 +79,7 @@ export class Caller {
     const url = `${this.#base()}/${call.path}`;
     const endMs = performance.now() + toTimeout(timeout);
     const init = initOf(call);
+    signal?.throwIfAborted();
     const cancel = new Cancellation(signal, this.#closed);
     const backoff = new Backoff();
     let sentAt: Mark | undefined;
@@ -150,7 +152,7 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
 
 /** Milliseconds to wait before another attempt; undefined if none would help. */
 function pauseBefore(error: ProblemError, backoff: Backoff): number | undefined {
-  if (error instanceof UnavailableError) return error.retryAfterMs ?? backoff.nextMs();
+  if (error instanceof UnavailableError) return Math.max(error.retryAfterMs ?? 0, backoff.nextMs());
   if (error instanceof UnreachableError || error.code === 'conflict_in_flight') return backoff.nextMs();
   return undefined;
 }
@@ -165,13 +167,15 @@ function toTimeout(value: number | undefined): number {
 /** What gives a call up: its caller's signal, or the end of the client. */
 class Cancellation {
   readonly #signals: AbortSignal[];
+  readonly #forgets: (() => void)[];
   readonly #listeners = new Set<() => void>();
 
   constructor(...signals: (AbortSignal | undefined)[]) {
     this.#signals = signals.filter((signal) => signal !== undefined);
-    for (const signal of this.#signals) signal.addEventListener('abort', this.#cancelled);
+    this.#forgets = this.#signals.map((signal) => addAbortAlgorithm(signal, () => this.#cancel()));
   }
 
+  /** Calls the listener when the call is given up. Returns what ends this. */
   oncancel(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -184,21 +188,22 @@ class Cancellation {
   /** Resolves after so many milliseconds; rejects at once when the call is given up. */
   async pause(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, Math.min(ms, LONGEST_TIMEOUT_MS));
-      this.oncancel(() => {
+      const done = () => {
         clearTimeout(timer);
+        forget();
         resolve();
-      });
+      };
+      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMEOUT_MS));
+      const forget = this.oncancel(done);
     });
     this.throwIfCancelled();
   }
 
   end(): void {
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#cancelled);
-    this.#listeners.clear();
+    for (const forget of this.#forgets) forget();
   }
 
-  readonly #cancelled = (): void => {
+  #cancel(): void {
     for (const listener of [...this.#listeners]) listener();
-  };
+  }
 }

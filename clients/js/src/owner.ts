@@ -1,3 +1,4 @@
+import { addAbortAlgorithm } from './abort.js';
 import { countOf, instantOf, listOf } from './answers.js';
 import { Backoff } from './backoff.js';
 import type { Answer, Call, Caller, CallOptions } from './caller.js';
@@ -58,6 +59,7 @@ export class Owner {
   /** By the monotonic clock. */
   #nextBeatMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #forgetClient: (() => void) | undefined;
   /** Why no more calls are made, once none are. */
   #why: unknown;
 
@@ -69,9 +71,12 @@ export class Owner {
     this.#renewedAt = facts.toldAt;
     this.#expiresAt = facts.expiresAt;
     this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
-    caller.closed.addEventListener('abort', this.#clientClosed);
-    if (caller.closed.aborted) this.#clientClosed();
-    else this.#schedule();
+    if (caller.closed.aborted) {
+      this.#lose(caller.closed.reason);
+      return;
+    }
+    this.#forgetClient = addAbortAlgorithm(caller.closed, () => this.#lose(caller.closed.reason));
+    this.#schedule();
   }
 
   get id(): string {
@@ -207,10 +212,8 @@ export class Owner {
   #stop(why: unknown): void {
     this.#why ??= why;
     clearTimeout(this.#timer);
-    this.#caller.closed.removeEventListener('abort', this.#clientClosed);
+    this.#forgetClient?.();
   }
-
-  readonly #clientClosed = (): void => this.#lose(this.#caller.closed.reason);
 
   /** Looks again at the deadline or when a heartbeat is due; one timer for both. */
   #schedule(): void {

@@ -134,6 +134,16 @@ describe('what is tried again', () => {
     await claimed;
   });
 
+  test('503 with no pause after a little while, so that the server is not stormed', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const startedAt = performance.now();
+    const claimed = claim(client);
+    for (let n = 0; n < 3; n++) (await next()).refuse(503, 'unavailable', { retryAfterMs: 0 });
+    (await next()).reply(201, CLAIM);
+    await claimed;
+    assert.ok(performance.now() - startedAt >= 50 + 100 + 200, 'the pauses grow');
+  });
+
   test('503 after Retry-After where the problem names no pause', async (t) => {
     const { client, next } = await scriptedApi(t);
     const claimed = claim(client);
@@ -259,6 +269,24 @@ describe('a call that is given up', () => {
     await assert.rejects(claimed, { name: 'AbortError', message: /closed/ });
     await assert.rejects(claim(client), { name: 'InvalidStateError' });
   });
+});
+
+test('many calls with one signal listen to it once', async (t) => {
+  const warnings = [];
+  const warned = ({ message }) => warnings.push(message);
+  process.on('warning', warned);
+  t.after(() => process.off('warning', warned));
+  const controller = new AbortController();
+  const { client, next } = await scriptedApi(t);
+  const claimed = Array.from({ length: 20 }, () => claim(client, { signal: controller.signal }));
+  for (const each of claimed) each.catch(() => {});
+  for (let n = 0; n < 10; n++) (await next()).reply(201, CLAIM);
+  for (let n = 10; n < 20; n++) await next();
+  controller.abort('enough');
+  const ends = await Promise.allSettled(claimed);
+  assert.equal(ends.filter(({ reason }) => reason === 'enough').length, 10);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(warnings, []);
 });
 
 describe('the error for a problem', () => {

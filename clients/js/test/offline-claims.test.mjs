@@ -5,6 +5,7 @@ import { after, before, describe } from 'node:test';
 import { WebSocket } from 'ws';
 import { connect } from '../dist/lockhouse.js';
 import { openWorker } from './support/agents.mjs';
+import { assertSame } from './support/api.mjs';
 import { bench, native, startLab, test } from './support/lab.mjs';
 
 const write = (id, kind = 'customer') => ({ kind, id, intent: 'write' });
@@ -160,11 +161,11 @@ if (!native) {
         [assigned.resource, assigned.claimant, assigned.fencingToken],
         ['seat', 'B', fresh.fencingToken],
       );
-      assert.deepEqual(await fresh.finalize(), assigned, 'the same again');
-      assert.deepEqual(await claims.assignment('seat'), assigned);
+      assertSame(await fresh.finalize(), assigned);
+      assertSame(await claims.assignment('seat'), assigned);
       await assert.rejects(claims.claim('seat', { claimant: 'C' }), { name: 'AlreadyAssignedError' });
       await claims.unassign('seat', { fencingToken: fresh.fencingToken + 1 });
-      assert.deepEqual(await claims.assignment('seat'), assigned, 'that was another one');
+      assertSame(await claims.assignment('seat'), assigned, 'that was another one');
       await claims.unassign('seat', { fencingToken: fresh.fencingToken });
       assert.equal(await claims.assignment('seat'), null);
       await claims.unassign('seat');

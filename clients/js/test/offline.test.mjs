@@ -230,6 +230,24 @@ describe('the end of an owner', () => {
     assert.equal(calls.length, 2);
   });
 
+  test('of many owners listens to the client once', async (t) => {
+    const warnings = [];
+    const warned = ({ message }) => warnings.push(message);
+    process.on('warning', warned);
+    t.after(() => process.off('warning', warned));
+    const { client, next } = await scriptedApi(t);
+    const owners = [];
+    for (let n = 0; n < 20; n++) {
+      const opening = client.offline.open({ label: 'Anna' });
+      (await next()).reply(201, { ...told(), ownerSecret: 's3cret' });
+      owners.push(await opening);
+    }
+    client.close();
+    assert.ok(owners.every(({ signal }) => signal.aborted));
+    await elapse(0);
+    assert.deepEqual(warnings, []);
+  });
+
   test('by close() of the client aborts the signal, and leaves the owner to be resumed', async (t) => {
     const { owner, client, calls } = await open(t);
     const { signal } = owner;

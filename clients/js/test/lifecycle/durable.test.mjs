@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { WebSocket } from 'ws';
 import { connect } from '../../dist/lockhouse.js';
+import { assertSame } from '../support/api.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
 
@@ -63,7 +64,7 @@ if (!native) {
       );
       await assert.rejects(claims.claim('seat/1', { claimant: 'Bob' }), { name: 'ClaimedError' });
       await assert.rejects(claims.claim('seat/2', { claimant: 'Bob' }), { name: 'AlreadyAssignedError' });
-      assert.deepEqual(await claims.assignment('seat/2'), assigned);
+      assertSame(await claims.assignment('seat/2'), assigned);
       assert.equal((await claim.finalize()).claimant, 'Anna');
       await anna.end();
       const [later] = await bob.lock([record]);

@@ -82,3 +82,9 @@ export function clock(t) {
     elapsed += ms;
   };
 }
+
+/** Asserts that it is the same assignment. A server whose clock of leases was held up tells a past instant a little later. */
+export function assertSame({ assignedAt, ...actual }, { assignedAt: before, ...expected }, message) {
+  assert.deepEqual(actual, expected, message);
+  assert.ok(Math.abs(assignedAt - before) < 2_000, `${assignedAt.toISOString()} was ${before.toISOString()}`);
+}
