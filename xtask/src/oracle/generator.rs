@@ -2,6 +2,7 @@
 
 use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
 
+use super::durable::DurableView;
 use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
 use crate::random::Random;
 
@@ -15,6 +16,7 @@ pub(super) struct View<'a> {
     /// Labels below these have been given away.
     pub(super) next_agent: Label,
     pub(super) next_request: Label,
+    pub(super) durable: &'a DurableView,
 }
 
 /// How one world is: how large, how bounded, and how much time matters in it.
@@ -27,6 +29,8 @@ pub(super) struct World {
     leases: usize,
     holds: usize,
     close_at: Option<usize>,
+    /// How many of a hundred commands are those of owners and claimants.
+    durable: usize,
 }
 
 impl World {
@@ -51,13 +55,20 @@ impl World {
             leases: if timed { random.below(80) } else { 0 },
             holds: if timed { random.below(40) } else { 0 },
             close_at: random.percent(60).then_some(length_of_close),
+            durable: if random.percent(75) { 20 + random.below(70) } else { 0 },
         }
     }
 
     /// The `nth` step of this world.
     pub(super) fn step(&self, nth: usize, random: &mut Random, view: &View<'_>) -> Step {
         let at_ms = self.instant(random, view);
-        let action = if self.close_at == Some(nth) { Action::Close } else { self.action(random, view) };
+        let action = if self.close_at == Some(nth) {
+            Action::Close
+        } else if random.percent(self.durable) {
+            Action::Durable(self.durable(random, view.durable, |random| self.reclaim(random, view)))
+        } else {
+            self.action(random, view)
+        };
         Step { at_ms, action }
     }
 
@@ -96,13 +107,13 @@ impl World {
 
     fn ask(&self, random: &mut Random, view: &View<'_>) -> Ask {
         let mode = if random.percent(50) { Mode::Exclusive } else { Mode::Shared };
-        let acquire = match weighted(random, &[70, 20, 10]) {
+        // Who waits only as the manager recovers is seldom enough.
+        let if_available = if view.durable.recovering { 90 } else { 20 };
+        let acquire = match weighted(random, &[70, if_available, 16]) {
             0 => Acquire::Wait(mode),
             1 => Acquire::IfAvailable(mode),
             _ => Acquire::Steal,
         };
-        let metadata_bytes = self.start.limits.metadata_bytes.min(4);
-        let metadata = random.percent(15).then(|| "m".repeat(random.below(metadata_bytes + 2)));
         // Names of a world with plenty of room are never too long, so a name that is comes apart.
         let too_long = random
             .percent(1)
@@ -110,11 +121,27 @@ impl World {
         Ask {
             request: view.next_request,
             agent: agent(random, view),
-            name: too_long.unwrap_or_else(|| self.names[random.below(self.names.len())].clone()),
+            name: too_long.unwrap_or_else(|| self.name(random)),
             acquire,
-            metadata,
+            metadata: self.metadata(random),
             max_hold_ms: random.percent(self.holds).then(|| length_ms(random, 30)),
         }
+    }
+
+    fn reclaim(&self, random: &mut Random, view: &View<'_>) -> Ask {
+        let ask = self.ask(random, view);
+        // Those who bring back meet most often where all of them go.
+        let name = if random.percent(40) { self.names[0].clone() } else { ask.name };
+        Ask { acquire: Acquire::Wait(ask.acquire.mode()), name, ..ask }
+    }
+
+    pub(super) fn name(&self, random: &mut Random) -> NameBuf {
+        self.names[random.below(self.names.len())].clone()
+    }
+
+    pub(super) fn metadata(&self, random: &mut Random) -> Option<String> {
+        let metadata_bytes = self.start.limits.metadata_bytes.min(4);
+        random.percent(15).then(|| "m".repeat(random.below(metadata_bytes + 2)))
     }
 }
 
@@ -148,12 +175,17 @@ fn tiny(random: &mut Random) -> Limits {
         names: 1 + random.below(3) as u32,
         agents: 1 + random.below(4) as u32,
         metadata_bytes: random.below(4),
-        ..Limits::DEFAULT
+        owners: 1 + random.below(4) as u32,
+        locks_per_owner: 1 + random.below(3) as u32 / 2,
+        locks_per_command: 1 + random.below(3),
+        label_bytes: 2 + random.below(10),
+        ttl_ms: (1, 300 + random.below(200) as u64),
+        assignments: 1 + random.below(2) as u32,
     }
 }
 
 /// Mostly a few ticks; now and then nothing, or for ever.
-fn length_ms(random: &mut Random, usual: usize) -> u64 {
+pub(super) fn length_ms(random: &mut Random, usual: usize) -> u64 {
     match weighted(random, &[90, 8, 2]) {
         0 => 1 + random.below(usual) as u64,
         1 => 0,
@@ -194,7 +226,7 @@ fn long_name(units: usize) -> NameBuf {
     NameBuf::from_units(&vec![0xE9; units]).unwrap_or_else(|reserved| panic!("{reserved}"))
 }
 
-fn weighted(random: &mut Random, weights: &[usize]) -> usize {
+pub(super) fn weighted(random: &mut Random, weights: &[usize]) -> usize {
     let mut at = random.below(weights.iter().sum());
     for (index, weight) in weights.iter().enumerate() {
         if at < *weight {

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use lockhouse_core::{Acquire, Effect, EndReason, LossReason, Mode, Outcome, Refusal};
+use lockhouse_core::{
+    Acquire, Acquired, Change, ClaimEnd, Effect, EndReason, LockEnd, LossReason, Mode, Outcome, OwnedLock,
+    OwnerEnd, Refusal,
+};
 
+use super::durable::Durable;
 use super::step::Action;
 
-const CLASSES: [&str; 35] = [
+const CLASSES: [&str; 98] = [
     "joined",
     "granted exclusive",
     "granted shared",
@@ -43,6 +47,69 @@ const CLASSES: [&str; 35] = [
     "effect: lost, expired",
     "effect: agent expired",
     "several effects of one command",
+    "queued if-available",
+    "owner opened",
+    "touched",
+    "touch of nothing",
+    "owner ended",
+    "owner end of nothing",
+    "locked nothing",
+    "locked fresh",
+    "locked upgraded",
+    "locked already-held",
+    "locked several",
+    "unlocked",
+    "unlocked several",
+    "unlocked nothing",
+    "undone",
+    "undone nothing",
+    "claimed",
+    "claim renewed",
+    "claim given back",
+    "finalized",
+    "finalized again",
+    "unassigned",
+    "unassigned nothing",
+    "reclaimed",
+    "recovery ended",
+    "recovery end of nothing",
+    "restarted",
+    "restarted, recovering",
+    "refused recovering",
+    "refused not-recovering",
+    "refused superseded",
+    "refused unknown-token",
+    "refused unknown-owner",
+    "refused conflict",
+    "refused claimed",
+    "refused busy",
+    "refused already-assigned",
+    "refused claim-expired",
+    "refused claim-lost",
+    "refused label-too-long",
+    "refused ttl-out-of-bounds",
+    "refused too-many-locks-at-once",
+    "refused too-many-locks",
+    "refused too-many-owners",
+    "refused too-many-assignments",
+    "effect: lost, superseded",
+    "effect: unavailable",
+    "effect: recovered",
+    "change: tokens reserved",
+    "change: owner opened",
+    "change: owner ended",
+    "change: owner expired",
+    "change: owner overdue",
+    "change: locked",
+    "change: unlocked, released",
+    "change: unlocked, undone",
+    "change: unlocked, stolen",
+    "change: claimed",
+    "change: unclaimed, released",
+    "change: unclaimed, expired",
+    "change: unclaimed, stolen",
+    "change: assigned",
+    "change: unassigned",
 ];
 
 #[derive(Clone, Debug)]
@@ -60,13 +127,19 @@ impl Histogram {
             self.count("name with a lone surrogate");
         }
         match outcome {
+            Some(Outcome::Locked(locks)) => self.count_locked(locks),
+            Some(Outcome::Finalized(_)) if effects == 0 => self.count("finalized again"),
             Some(outcome) => self.count(class_of(action, outcome)),
-            None => {
-                self.count("timeout");
-                if effects > 0 {
-                    self.count("timeout that ends something");
+            None => match action {
+                Action::Durable(Durable::Restart { recovery_ms: None }) => self.count("restarted"),
+                Action::Durable(Durable::Restart { .. }) => self.count("restarted, recovering"),
+                _ => {
+                    self.count("timeout");
+                    if effects > 0 {
+                        self.count("timeout that ends something");
+                    }
                 }
-            }
+            },
         }
         if effects > 1 {
             self.count("several effects of one command");
@@ -80,8 +153,27 @@ impl Histogram {
             Effect::Lost { reason: LossReason::Stolen, .. } => "effect: lost, stolen",
             Effect::Lost { reason: LossReason::Expired, .. } => "effect: lost, expired",
             Effect::AgentEnded { reason: EndReason::Expired, .. } => "effect: agent expired",
-            _ => "",
+            Effect::Lost { reason: LossReason::Superseded, .. } => "effect: lost, superseded",
+            Effect::Unavailable { .. } => "effect: unavailable",
+            Effect::Recovered => "effect: recovered",
+            Effect::Change(change) => class_of_change(change),
         });
+    }
+
+    fn count_locked(&mut self, locks: &[OwnedLock]) {
+        if locks.is_empty() {
+            self.count("locked nothing");
+        }
+        if locks.len() > 1 {
+            self.count("locked several");
+        }
+        for lock in locks {
+            self.count(match lock.how {
+                Acquired::AlreadyHeld => "locked already-held",
+                Acquired::Fresh => "locked fresh",
+                Acquired::Upgraded => "locked upgraded",
+            });
+        }
     }
 
     /// The classes that came up fewer than `floor` times.
@@ -109,6 +201,7 @@ fn class_of(action: &Action, outcome: &Outcome) -> &'static str {
         Outcome::Joined(_) => "joined",
         Outcome::Granted(_) => class_of_grant(action),
         Outcome::Queued(_) => match action {
+            Action::Request(ask) if matches!(ask.acquire, Acquire::IfAvailable(_)) => "queued if-available",
             Action::Request(ask) if ask.acquire.mode() == Mode::Shared => "queued shared",
             _ => "queued exclusive",
         },
@@ -117,18 +210,40 @@ fn class_of(action: &Action, outcome: &Outcome) -> &'static str {
         Outcome::Aborted { pending: false } => "abort of nothing",
         Outcome::Released { held: true } => "released",
         Outcome::Released { held: false } => "release of nothing",
-        Outcome::Renewed { alive: true } => "renewed",
-        Outcome::Renewed { alive: false } => "renewal of nothing",
-        Outcome::Ended { alive: true } => "ended",
-        Outcome::Ended { alive: false } => "end of nothing",
+        Outcome::Renewed { alive } => match (action, alive) {
+            (Action::Durable(_), true) => "touched",
+            (Action::Durable(_), false) => "touch of nothing",
+            (_, true) => "renewed",
+            (_, false) => "renewal of nothing",
+        },
+        Outcome::Ended { alive } => match (action, alive) {
+            (Action::Durable(_), true) => "owner ended",
+            (Action::Durable(_), false) => "owner end of nothing",
+            (_, true) => "ended",
+            (_, false) => "end of nothing",
+        },
         Outcome::Snapshot(_) => "snapshot",
         Outcome::Closed => "closed",
-        _ => "",
+        Outcome::OwnerOpened(_) => "owner opened",
+        Outcome::Locked(_) => "locked fresh",
+        Outcome::Unlocked { count: 0 } => "unlocked nothing",
+        Outcome::Unlocked { count: 1 } => "unlocked",
+        Outcome::Unlocked { .. } => "unlocked several",
+        Outcome::Undone { count: 0 } => "undone nothing",
+        Outcome::Undone { .. } => "undone",
+        Outcome::Claimed(_) => "claimed",
+        Outcome::ClaimRenewed { .. } => "claim renewed",
+        Outcome::ClaimReleased => "claim given back",
+        Outcome::Finalized(_) => "finalized",
+        Outcome::Unassigned { was: true } => "unassigned",
+        Outcome::Unassigned { was: false } => "unassigned nothing",
+        Outcome::RecoveryEnded { was: true } => "recovery ended",
+        Outcome::RecoveryEnded { was: false } => "recovery end of nothing",
     }
 }
 
 fn class_of_grant(action: &Action) -> &'static str {
-    let Action::Request(ask) = action else { return "granted exclusive" };
+    let Action::Request(ask) = action else { return "reclaimed" };
     match ask.acquire {
         Acquire::Wait(Mode::Exclusive) => "granted exclusive",
         Acquire::Wait(Mode::Shared) => "granted shared",
@@ -148,6 +263,42 @@ fn class_of_refusal(refusal: &Refusal) -> &'static str {
         Refusal::TooManyAgents { .. } => "refused too-many-agents",
         Refusal::UnknownAgent => "refused unknown-agent",
         Refusal::Closed => "refused closed",
-        _ => "",
+        Refusal::Recovering { .. } => "refused recovering",
+        Refusal::NotRecovering => "refused not-recovering",
+        Refusal::Superseded => "refused superseded",
+        Refusal::UnknownToken => "refused unknown-token",
+        Refusal::UnknownOwner => "refused unknown-owner",
+        Refusal::Conflict(_) => "refused conflict",
+        Refusal::Claimed { .. } => "refused claimed",
+        Refusal::Busy { .. } => "refused busy",
+        Refusal::AlreadyAssigned(_) => "refused already-assigned",
+        Refusal::ClaimExpired => "refused claim-expired",
+        Refusal::ClaimLost => "refused claim-lost",
+        Refusal::LabelTooLong { .. } => "refused label-too-long",
+        Refusal::TtlOutOfBounds { .. } => "refused ttl-out-of-bounds",
+        Refusal::TooManyLocksAtOnce { .. } => "refused too-many-locks-at-once",
+        Refusal::TooManyLocks { .. } => "refused too-many-locks",
+        Refusal::TooManyOwners { .. } => "refused too-many-owners",
+        Refusal::TooManyAssignments { .. } => "refused too-many-assignments",
+    }
+}
+
+fn class_of_change(change: &Change) -> &'static str {
+    match change {
+        Change::TokensReserved { .. } => "change: tokens reserved",
+        Change::OwnerOpened(_) => "change: owner opened",
+        Change::OwnerEnded { reason: OwnerEnd::Ended, .. } => "change: owner ended",
+        Change::OwnerEnded { reason: OwnerEnd::Expired, .. } => "change: owner expired",
+        Change::OwnerEnded { reason: OwnerEnd::Overdue, .. } => "change: owner overdue",
+        Change::Locked(_) => "change: locked",
+        Change::Unlocked { reason: LockEnd::Released, .. } => "change: unlocked, released",
+        Change::Unlocked { reason: LockEnd::Undone, .. } => "change: unlocked, undone",
+        Change::Unlocked { reason: LockEnd::Stolen, .. } => "change: unlocked, stolen",
+        Change::Claimed(_) => "change: claimed",
+        Change::Unclaimed { reason: ClaimEnd::Released, .. } => "change: unclaimed, released",
+        Change::Unclaimed { reason: ClaimEnd::Expired, .. } => "change: unclaimed, expired",
+        Change::Unclaimed { reason: ClaimEnd::Stolen, .. } => "change: unclaimed, stolen",
+        Change::Assigned(_) => "change: assigned",
+        Change::Unassigned { .. } => "change: unassigned",
     }
 }

@@ -2,20 +2,29 @@
 //!
 //! Sections and step numbers are those of the Working Draft of 2025-09-24. Nothing is shared with the core but the types of
 //! what goes in and comes out. What the specification leaves open (fencing tokens, leases, longest holds, bounds, closing)
-//! is added in the plainest form that the documentation of those types allows.
+//! is added in the plainest form that the documentation of those types allows. So are the other disciplines: `offline` is
+//! the lock table of the pattern, `claims` the store of claims, `recovery` what becomes of all at a restart.
 //!
 //! Identities are opaque here: whoever drives the transcription says which one the next agent or request gets.
 
+mod claims;
+mod leases;
+mod offline;
+mod recovery;
 #[cfg(test)]
 mod to_the_letter;
 
 use std::collections::BTreeMap;
 
+use claims::Claim;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, EndReason, Entry, FencingToken, Grant, Holder, Instant, Limits,
-    LossReason, Mode, Name, NameBuf, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId, Snapshot,
-    State,
+    Acquire, AgentId, AssignmentRecord, Change, Command, Effect, Entry, FencingToken, Grant, Holder, Instant,
+    Limits, LossReason, Mode, Name, NameBuf, NewRequest, Outcome, OwnerId, Party, Refusal, RequestId,
+    Snapshot, State,
 };
+use offline::{Owner, Row};
+pub(super) use recovery::Kept;
+use recovery::Recovery;
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
 #[derive(Clone)]
@@ -26,9 +35,16 @@ pub(super) struct Literal {
     held: Vec<Lock>,
     effects: Vec<Effect>,
     last_token: u64,
-    /// Counts agents and requests alike, so that their ages compare.
+    reserved: u64,
+    /// Counts all that begins, so that ages compare.
     births: u64,
     closed: bool,
+    owners: Vec<Owner>,
+    /// The lock table: which owner has which lock.
+    rows: Vec<Row>,
+    claims: BTreeMap<NameBuf, Claim>,
+    assignments: BTreeMap<NameBuf, AssignmentRecord>,
+    recovery: Option<Recovery>,
 }
 
 #[derive(Clone)]
@@ -52,6 +68,8 @@ struct Request {
     mode: Mode,
     metadata: Option<String>,
     max_hold_ms: Option<u64>,
+    steal: bool,
+    if_available: bool,
 }
 
 /// Section 2.4
@@ -61,13 +79,8 @@ struct Lock {
     token: FencingToken,
     since: Instant,
     expires: Option<Instant>,
-}
-
-/// What ends by itself; in the order in which things end that are due at the same instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Lease { born: u64, agent: AgentId },
-    Hold { born: u64, request: RequestId },
+    /// When it came to be held, among all that is held in any way.
+    born: u64,
 }
 
 /// The identities that the next agent and the next request get.
@@ -91,8 +104,14 @@ impl Literal {
             held: Vec::new(),
             effects: Vec::new(),
             last_token: token_mark,
+            reserved: token_mark,
             births: 0,
             closed: false,
+            owners: Vec::new(),
+            rows: Vec::new(),
+            claims: BTreeMap::new(),
+            assignments: BTreeMap::new(),
+            recovery: None,
         }
     }
 
@@ -114,42 +133,24 @@ impl Literal {
                 self.closed = true;
                 Outcome::Closed
             }
-            _ => unreachable!("no such command is generated"),
+            Command::Reclaim(reclaim) => self.reclaim(now, &reclaim, fresh.request)?,
+            Command::EndRecovery => Outcome::RecoveryEnded { was: self.end_recovery(now) },
+            Command::Claim(_)
+            | Command::RenewClaim { .. }
+            | Command::ReleaseClaim { .. }
+            | Command::Finalize { .. }
+            | Command::Unassign { .. } => self.handle_claim(now, command).unwrap_or_else(Outcome::Refused),
+            Command::OpenOwner(_)
+            | Command::Touch { .. }
+            | Command::EndOwner { .. }
+            | Command::Lock(_)
+            | Command::Unlock { .. }
+            | Command::Undo { .. } => self.handle_owner(now, command).unwrap_or_else(Outcome::Refused),
         })
-    }
-
-    /// Everything due ends first, in the order of the deadlines; then the queues are processed.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        let mut due = self.deadlines();
-        due.retain(|(at, _)| *at <= now);
-        due.sort();
-        let mut touched = Vec::new();
-        for (_, due) in due {
-            match due {
-                Due::Lease { agent, .. } => {
-                    self.remove_all_of(agent, &mut touched);
-                    self.effects.push(Effect::AgentEnded { agent, reason: EndReason::Expired });
-                }
-                Due::Hold { request, .. } => {
-                    // It may have gone with its agent a moment ago.
-                    if let Some(at) = self.held.iter().position(|lock| lock.request.id == request) {
-                        let lock = self.held.remove(at);
-                        let agent = lock.request.agent;
-                        self.effects.push(Effect::Lost { agent, request, reason: LossReason::Expired });
-                        touch(&mut touched, &lock.request.name);
-                    }
-                }
-            }
-        }
-        self.process_all(now, &touched);
     }
 
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
-    }
-
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.deadlines().into_iter().map(|(at, _)| at).min()
     }
 
     pub(super) fn agents(&self) -> Vec<AgentId> {
@@ -168,6 +169,15 @@ impl Literal {
         self.last_token
     }
 
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// How many requests, locks and claims there are.
+    pub(super) fn len(&self) -> usize {
+        self.held.len() + self.pending().len() + self.rows.len() + self.claims.len()
+    }
+
     /// The requests and locks of the agent, oldest request first.
     pub(super) fn requests_of(&self, agent: AgentId) -> Vec<RequestId> {
         let held = self.held.iter().map(|lock| &lock.request);
@@ -181,6 +191,7 @@ impl Literal {
     pub(super) fn names(&self) -> usize {
         let mut names: Vec<&NameBuf> = self.held.iter().map(|lock| &lock.request.name).collect();
         names.extend(self.queue_map.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name));
+        names.extend(self.rows.iter().map(|row| &row.name).chain(self.claims.keys()));
         names.sort();
         names.dedup();
         names.len()
@@ -202,7 +213,8 @@ impl Literal {
         // 3.2: queue is the result of getting the lock request queue for name.
         self.get_the_queue(&name);
         // 3.5.1 is tested before step 1, since a request that is refused needs no identity.
-        if if_available && !self.is_grantable(None, &name, new.acquire.mode()) {
+        let may_wait = !if_available || self.recovery.is_some();
+        if !may_wait && !self.is_grantable(None, &name, new.acquire.mode()) {
             return Ok(Outcome::Refused(self.unavailable(&name)));
         }
         // 1: request is a new lock request. (2: signals belong to the client.)
@@ -210,7 +222,7 @@ impl Literal {
         let id = request.id;
         if steal {
             // 3.4.1: for each lock of held, if its name is name: remove it, reject its released promise with AbortError.
-            self.remove_stolen(&name);
+            self.remove_stolen(now, &name);
             // 3.4.2: prepend request in queue.
             self.get_the_queue(&name).insert(0, request);
         } else {
@@ -226,11 +238,18 @@ impl Literal {
         })
     }
 
-    fn remove_stolen(&mut self, name: &NameBuf) {
+    /// Offline locks and claims are held, too; all that is held goes in the order in which it came to be so.
+    fn remove_stolen(&mut self, now: Instant, name: &NameBuf) {
+        let mut stolen: Vec<(u64, Effect)> = Vec::new();
         for lock in self.held.extract_if(.., |lock| lock.request.name == *name) {
             let Request { agent, id: request, .. } = lock.request;
-            self.effects.push(Effect::Lost { agent, request, reason: LossReason::Stolen });
+            stolen.push((lock.born, Effect::Lost { agent, request, reason: LossReason::Stolen }));
         }
+        stolen.extend(self.remove_stolen_rows(now, name));
+        stolen.extend(self.remove_stolen_claim(now, name));
+        stolen.sort_by_key(|(born, _)| *born);
+        self.effects.extend(stolen.into_iter().map(|(_, effect)| effect));
+        self.note_steal(name);
     }
 
     /// Section 2.5, "get the lock request queue"
@@ -247,17 +266,28 @@ impl Literal {
         }
         // 1 to 6: manager, queueMap, name, queue, held, mode.
         let first = self.queue_map.get(name).and_then(|queue| queue.first());
+        // An extension: while it recovers, it grants nothing but a steal.
+        if self.recovery.is_some() && !first.is_some_and(|first| first.steal && Some(first.id) == request) {
+            return false;
+        }
         // 7: if queue is not empty and request is not the first item in queue, return false.
         if first.is_some() && first.map(|first| first.id) != request {
             return false;
         }
-        let mut of_that_name = self.held.iter().filter(|lock| lock.request.name == *name);
+        let of_that_name = self.held_modes(name);
         match mode {
             // 8: true if no lock in held has that name.
-            Mode::Exclusive => of_that_name.next().is_none(),
+            Mode::Exclusive => of_that_name.is_empty(),
             // 9: true if no lock in held is exclusive and has that name.
-            Mode::Shared => !of_that_name.any(|lock| lock.request.mode == Mode::Exclusive),
+            Mode::Shared => !of_that_name.contains(&Mode::Exclusive),
         }
+    }
+
+    /// How the name is held, by web locks, offline locks and a claim, which is always exclusive.
+    fn held_modes(&self, name: &NameBuf) -> Vec<Mode> {
+        let locks = self.held.iter().filter(|lock| lock.request.name == *name).map(|lock| lock.request.mode);
+        let rows = self.rows.iter().filter(|row| row.name == *name).map(|row| row.mode);
+        locks.chain(rows).chain(self.claims.get(name).map(|_| Mode::Exclusive)).collect()
     }
 
     /// Section 4.2, "release the lock"
@@ -298,15 +328,40 @@ impl Literal {
             // 2.2: remove request from queue.
             self.get_the_queue(name).remove(0);
             // 2.3 to 2.12: lock is a new lock with the request's agent, clientId, manager, mode, name and promise.
-            self.last_token += 1;
-            let token = FencingToken::new(self.last_token);
-            let (agent, grant) = (request.agent, Grant { request: request.id, token });
-            let expires = request.max_hold_ms.map(|ms| now.plus_millis(ms));
-            // 2.13: append lock to the held set.
-            self.held.push(Lock { request, token, since: now, expires });
-            // 2.14: tell the one who asked.
-            self.effects.push(Effect::Granted { agent, grant });
+            let token = FencingToken::new(self.next_number());
+            self.grant(now, request, token);
         }
+    }
+
+    fn grant(&mut self, now: Instant, request: Request, token: FencingToken) {
+        let (agent, grant) = (request.agent, Grant { request: request.id, token });
+        let expires = request.max_hold_ms.map(|ms| now.plus_millis(ms));
+        let born = self.birth();
+        // 2.13: append lock to the held set.
+        self.held.push(Lock { request, token, since: now, expires, born });
+        // 2.14: tell the one who asked.
+        self.effects.push(Effect::Granted { agent, grant });
+    }
+
+    /// Tokens and owners are numbered by one count. Numbers are reserved 2^20 at a time, while 2^19 are left.
+    fn next_number(&mut self) -> u64 {
+        self.last_token += 1;
+        let left = self.reserved.saturating_sub(self.last_token);
+        let up_to = (self.last_token + (1 << 20)).min((1 << 53) - 1);
+        if left < 1 << 19 && up_to > self.reserved {
+            self.reserved = up_to;
+            self.change(Change::TokensReserved { up_to });
+        }
+        self.last_token
+    }
+
+    fn change(&mut self, change: Change) {
+        self.effects.push(Effect::Change(Box::new(change)));
+    }
+
+    fn birth(&mut self) -> u64 {
+        self.births += 1;
+        self.births
     }
 
     /// Section 2.6, "terminate remaining locks and requests"
@@ -352,6 +407,12 @@ impl Literal {
         for lock in &self.held {
             snapshot.held.push(entry(&lock.request, State::Held(lock.token), lock.since, lock.expires));
         }
+        for row in &self.rows {
+            snapshot.held.push(held_entry(&row.name, row.token, self.row_holder(row)));
+        }
+        for (name, claim) in &self.claims {
+            snapshot.held.push(held_entry(name, claim.token, claim.holder()));
+        }
         snapshot
     }
 
@@ -387,15 +448,16 @@ impl Literal {
     fn is_known(&self, name: Name<'_>) -> bool {
         self.held.iter().any(|lock| lock.request.name.as_name() == name)
             || self.queue_map.values().flatten().any(|request| request.name.as_name() == name)
+            || self.rows.iter().any(|row| row.name.as_name() == name)
+            || self.claims.keys().any(|claimed| claimed.as_name() == name)
     }
 
     fn new_request(&mut self, now: Instant, new: &NewRequest<'_>, id: RequestId) -> Request {
         let agent = self.agents.iter().find(|agent| agent.id == new.agent);
         let client_id = agent.map(|agent| agent.client_id.clone()).unwrap_or_default();
-        self.births += 1;
         Request {
             id,
-            born: self.births,
+            born: self.birth(),
             made: now,
             agent: new.agent,
             client_id,
@@ -403,6 +465,8 @@ impl Literal {
             mode: new.acquire.mode(),
             metadata: new.metadata.map(str::to_owned),
             max_hold_ms: new.max_hold_ms,
+            steal: new.acquire == Acquire::Steal,
+            if_available: matches!(new.acquire, Acquire::IfAvailable(_)),
         }
     }
 
@@ -415,45 +479,23 @@ impl Literal {
     }
 
     fn unavailable(&self, name: &NameBuf) -> Refusal {
-        let of_that_name = self.held.iter().filter(|lock| lock.request.name == *name);
-        let holders = of_that_name.take(Refusal::HOLDERS_SHOWN).map(|lock| Holder {
-            party: Party::Agent(lock.request.agent),
-            label: lock.request.client_id.clone(),
-            mode: lock.request.mode,
-            since: lock.since,
-            expires: lock.expires,
-            metadata: lock.request.metadata.clone(),
-        });
-        let queued = self.queue_map.get(name).map_or(0, Vec::len);
-        Refusal::Unavailable { holders: holders.collect(), queued: u32::try_from(queued).unwrap_or(u32::MAX) }
+        Refusal::Unavailable { holders: self.holders(name, None), queued: self.queued(name) }
     }
 
-    fn join(&mut self, now: Instant, new: NewAgent<'_>, fresh: Option<AgentId>) -> Result<Outcome, Unnamed> {
-        if self.agents.len() >= self.limits.agents as usize {
-            return Ok(Outcome::Refused(Refusal::TooManyAgents { limit: self.limits.agents }));
-        }
-        let id = fresh.ok_or(Unnamed)?;
-        self.births += 1;
-        let lease_ends = new.lease_ms.map(|ms| now.plus_millis(ms));
-        let client_id = new.client_id.to_owned();
-        self.agents.push(Agent { id, born: self.births, client_id, lease_ms: new.lease_ms, lease_ends });
-        Ok(Outcome::Joined(id))
+    /// The first who hold the name in any way, in the order in which they came to, other than that owner.
+    fn holders(&self, name: &NameBuf, except: Option<OwnerId>) -> Vec<Holder> {
+        let mut all: Vec<(u64, Holder)> = Vec::new();
+        let locks = self.held.iter().filter(|lock| lock.request.name == *name);
+        all.extend(locks.map(|lock| (lock.born, lock_holder(lock))));
+        let others = self.rows.iter().filter(|row| row.name == *name && Some(row.owner) != except);
+        all.extend(others.map(|row| (row.born, self.row_holder(row))));
+        all.extend(self.claims.get(name).map(|claim| (claim.born, claim.holder())));
+        all.sort_by_key(|(born, _)| *born);
+        all.into_iter().map(|(_, holder)| holder).take(Refusal::HOLDERS_SHOWN).collect()
     }
 
-    fn renew(&mut self, now: Instant, agent: AgentId) -> bool {
-        let Some(agent) = self.agents.iter_mut().find(|other| other.id == agent) else { return false };
-        agent.lease_ends = agent.lease_ms.map(|ms| now.plus_millis(ms));
-        true
-    }
-
-    fn deadlines(&self) -> Vec<(Instant, Due)> {
-        let leases = self.agents.iter().filter_map(|agent| {
-            agent.lease_ends.map(|at| (at, Due::Lease { born: agent.born, agent: agent.id }))
-        });
-        let holds = self.held.iter().filter_map(|lock| {
-            lock.expires.map(|at| (at, Due::Hold { born: lock.request.born, request: lock.request.id }))
-        });
-        leases.chain(holds).collect()
+    fn queued(&self, name: &NameBuf) -> u32 {
+        u32::try_from(self.queue_map.get(name).map_or(0, Vec::len)).unwrap_or(u32::MAX)
     }
 }
 
@@ -473,5 +515,21 @@ fn entry(request: &Request, state: State, since: Instant, expires: Option<Instan
         since,
         expires,
         metadata: request.metadata.clone(),
+    }
+}
+
+fn held_entry(name: &NameBuf, token: FencingToken, holder: Holder) -> Entry {
+    let Holder { party, label, mode, since, expires, metadata } = holder;
+    Entry { name: name.clone(), mode, party, label, state: State::Held(token), since, expires, metadata }
+}
+
+fn lock_holder(lock: &Lock) -> Holder {
+    Holder {
+        party: Party::Agent(lock.request.agent),
+        label: lock.request.client_id.clone(),
+        mode: lock.request.mode,
+        since: lock.since,
+        expires: lock.expires,
+        metadata: lock.request.metadata.clone(),
     }
 }

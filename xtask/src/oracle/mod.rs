@@ -2,6 +2,7 @@
 //! answer, effect and state must be the same.
 
 mod compare;
+mod durable;
 mod generator;
 mod histogram;
 mod literal;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
 
+use super::durable::Durable;
+
 /// The label of an agent; that of a request is its own kind of number. `FOREIGN` stands for one of another manager.
 pub(super) type Label = usize;
 pub(super) const FOREIGN: Label = 0;
@@ -26,6 +28,7 @@ pub(super) enum Action {
     Snapshot,
     Close,
     Timeout,
+    Durable(Durable),
 }
 
 #[derive(Clone, Debug)]
@@ -56,11 +59,25 @@ pub(super) struct Story {
 /// As a script of the core's tests, expectations left out; `A0` and `r0` are strangers.
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { name_units, requests_per_agent, names, agents, metadata_bytes, .. } = self.start.limits;
+        let Limits {
+            name_units,
+            requests_per_agent,
+            names,
+            agents,
+            metadata_bytes,
+            owners,
+            locks_per_owner,
+            locks_per_command,
+            label_bytes,
+            ttl_ms: (least, most),
+            assignments,
+        } = self.start.limits;
         writeln!(
             f,
             "limits name_units={name_units} requests_per_agent={requests_per_agent} names={names} agents={agents} \
-             metadata_bytes={metadata_bytes}"
+             metadata_bytes={metadata_bytes} owners={owners} locks_per_owner={locks_per_owner} \
+             locks_per_command={locks_per_command} label_bytes={label_bytes} least_ttl_ms={least} most_ttl_ms={most} \
+             assignments={assignments}"
         )?;
         if self.start.token_mark > 0 {
             writeln!(f, "tokens above {}", self.start.token_mark)?;
@@ -92,6 +109,7 @@ impl fmt::Display for Action {
             Self::Snapshot => f.write_str("snapshot"),
             Self::Close => f.write_str("close"),
             Self::Timeout => f.write_str("timeout"),
+            Self::Durable(action) => action.fmt(f),
         }
     }
 }
@@ -117,7 +135,7 @@ impl fmt::Display for Ask {
 }
 
 /// The name as a JSON string of ASCII characters.
-fn json(name: &NameBuf) -> String {
+pub(super) fn json(name: &NameBuf) -> String {
     let unit = |unit: u16| match u8::try_from(unit) {
         Ok(plain @ 0x20..0x7F) if plain != b'"' && plain != b'\\' => char::from(plain).to_string(),
         _ => format!("\\u{unit:04x}"),
@@ -150,7 +168,7 @@ mod tests {
             ..Limits::DEFAULT
         };
         let story = Story { start: Start { limits, hash_seed: 1, token_mark: 41 }, steps };
-        let script = r#"limits name_units=4 requests_per_agent=3 names=2 agents=1 metadata_bytes=9
+        let script = r#"limits name_units=4 requests_per_agent=3 names=2 agents=1 metadata_bytes=9 owners=1000000 locks_per_owner=100000 locks_per_command=60 label_bytes=256 least_ttl_ms=1 most_ttl_ms=2592000000 assignments=50000000
 tokens above 41
 A1 joins as "client 2" lease 30ms
 at 7ms

@@ -55,7 +55,7 @@ impl Session {
                         self.answer(asked, outcome);
                     }
                 }
-                Notice::Effect(effect) => self.effect(effect),
+                Notice::Effect(effect) => self.effect(&effect),
                 Notice::Over(why) => tracing::error!(%why, "every lock of the session is lost"),
             }
         }
@@ -101,8 +101,8 @@ impl Session {
         }
     }
 
-    fn effect(&mut self, effect: Effect) {
-        match effect {
+    fn effect(&mut self, effect: &Effect) {
+        match *effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {
                 if let Some(id) = self.table.request_number(request) {
                     self.outbound.push(Event::Granted { id, token });

@@ -1,7 +1,7 @@
 //! Termination to the letter, against the way in which it is carried out.
 
 use foldhash::fast::FixedState;
-use lockhouse_core::LockManager;
+use lockhouse_core::{LockManager, NewAgent};
 
 use super::*;
 use crate::random::Random;

@@ -1,0 +1,160 @@
+//! What becomes of all at a restart, and how agents bring back what they held.
+
+use lockhouse_core::{
+    Acquire, AssignmentRecord, ClaimRecord, Effect, FencingToken, Instant, LockRecord, LossReason, Mode,
+    NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
+};
+
+use super::{Claim, Literal, Owner, Request, Row, Unnamed};
+
+/// What was brought back or stolen since the restart.
+#[derive(Clone)]
+struct Past {
+    name: NameBuf,
+    mode: Mode,
+    token: FencingToken,
+    stolen: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Recovery {
+    pub(super) until: Instant,
+    mark: u64,
+    past: Vec<Past>,
+}
+
+/// All that must survive a restart.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::oracle) struct Kept {
+    pub(in crate::oracle) owners: Vec<OwnerRecord>,
+    pub(in crate::oracle) locks: Vec<LockRecord>,
+    pub(in crate::oracle) claims: Vec<ClaimRecord>,
+    pub(in crate::oracle) assignments: Vec<AssignmentRecord>,
+}
+
+impl Literal {
+    /// Agents, what they hold and what they wait for are gone. The rest lives on, for as long as `anew` says: given a number
+    /// and a length it tells when what has that number ends now.
+    pub(in crate::oracle) fn restart(&mut self, anew: impl Fn(u64, u64) -> Instant) {
+        self.agents.clear();
+        self.queue_map.clear();
+        self.held.clear();
+        self.closed = false;
+        self.recovery = None;
+        self.last_token = self.reserved;
+        for owner in &mut self.owners {
+            let expires = anew(owner.id.get(), owner.ttl_ms);
+            owner.expires = owner.ends.map_or(expires, |ends| expires.min(ends));
+        }
+        for claim in self.claims.values_mut() {
+            claim.expires = anew(claim.token.get(), claim.ttl_ms);
+        }
+    }
+
+    pub(in crate::oracle) fn begin_recovery(&mut self, until: Instant) {
+        self.recovery = Some(Recovery { until, mark: self.last_token, past: Vec::new() });
+    }
+
+    /// Everything in the order of its number or name; the locks by owner, oldest first.
+    pub(in crate::oracle) fn kept(&self) -> Kept {
+        let mut locks: Vec<LockRecord> = self.rows.iter().map(Row::record).collect();
+        locks.sort_by_key(|lock| lock.owner);
+        Kept {
+            owners: self.owners.iter().map(Owner::record).collect(),
+            locks,
+            claims: self.claims.iter().map(|(name, claim): (_, &Claim)| claim.record(name)).collect(),
+            assignments: self.assignments.values().cloned().collect(),
+        }
+    }
+
+    pub(in crate::oracle) fn owners(&self) -> Vec<OwnerId> {
+        self.owners.iter().map(|owner| owner.id).collect()
+    }
+
+    /// Until when each owner lives, and how many locks it has.
+    pub(in crate::oracle) fn owner_leases(&self) -> Vec<(OwnerId, Instant, u32)> {
+        let locks = |id| self.rows.iter().filter(|row| row.owner == id).count() as u32;
+        self.owners.iter().map(|owner| (owner.id, owner.expires, locks(owner.id))).collect()
+    }
+
+    /// The request that is a steal gets the next token.
+    pub(super) fn note_steal(&mut self, name: &NameBuf) {
+        if let Some(recovery) = &mut self.recovery {
+            let token = FencingToken::new(self.last_token + 1);
+            recovery.past.push(Past { name: name.clone(), mode: Mode::Exclusive, token, stolen: true });
+        }
+    }
+
+    pub(super) fn reclaim(
+        &mut self,
+        now: Instant,
+        new: &NewReclaim<'_>,
+        fresh: Option<RequestId>,
+    ) -> Result<Outcome, Unnamed> {
+        let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
+        let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
+        // That there are too many names is told last of all.
+        let (names, bound): (Vec<Refusal>, Vec<Refusal>) = self
+            .out_of_bounds(&request)
+            .into_iter()
+            .partition(|refusal| matches!(refusal, Refusal::TooManyNames { .. }));
+        let refusal = bound.into_iter().chain(self.not_to_be_brought_back(new)).chain(names).next();
+        if let Some(refusal) = refusal {
+            return Ok(Outcome::Refused(refusal));
+        }
+        let name = name.to_buf();
+        let excluded = |other: Mode| mode == Mode::Exclusive || other == Mode::Exclusive;
+        for lock in self.held.extract_if(.., |lock| lock.request.name == name && excluded(lock.request.mode))
+        {
+            let Request { agent, id: request, .. } = lock.request;
+            self.effects.push(Effect::Lost { agent, request, reason: LossReason::Superseded });
+        }
+        let request = self.new_request(now, &request, fresh.ok_or(Unnamed)?);
+        let id = request.id;
+        self.grant(now, request, token);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.past.push(Past { name, mode, token, stolen: false });
+        }
+        Ok(self.take_own_grant(id).map_or(Outcome::Queued(id), Outcome::Granted))
+    }
+
+    /// A lock was given back, or lost, before any lock that excludes it was granted, and each later one has a higher token.
+    fn not_to_be_brought_back(&self, new: &NewReclaim<'_>) -> Option<Refusal> {
+        let Some(recovery) = &self.recovery else { return Some(Refusal::NotRecovering) };
+        if new.token.get() > recovery.mark {
+            return Some(Refusal::UnknownToken);
+        }
+        let excludes = |mode: Mode| mode == Mode::Exclusive || new.mode == Mode::Exclusive;
+        let is_younger =
+            |past: &Past| past.name.as_name() == new.name && excludes(past.mode) && past.token >= new.token;
+        let younger = recovery.past.iter().any(is_younger);
+        let twice = recovery.past.iter().any(|past| !past.stolen && past.token == new.token);
+        let durable = self.rows.iter().any(|row| row.name.as_name() == new.name && excludes(row.mode))
+            || self.claims.contains_key(&new.name.to_buf());
+        (younger || twice || durable).then_some(Refusal::Superseded)
+    }
+
+    /// Whoever waits asks once more, all in the order in which they came, name by name, the name of the first one first.
+    pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
+        if self.recovery.take().is_none() {
+            return false;
+        }
+        self.effects.push(Effect::Recovered);
+        let mut queues: Vec<(NameBuf, Vec<Request>)> =
+            std::mem::take(&mut self.queue_map).into_iter().collect();
+        queues.sort_by_key(|(_, queue)| queue.first().map(|first| first.born));
+        for (name, request) in
+            queues.into_iter().flat_map(|(name, queue)| queue.into_iter().map(move |one| (name.clone(), one)))
+        {
+            let Request { id, agent, mode, if_available, .. } = request;
+            if if_available && !self.is_grantable(None, &name, mode) {
+                let refusal = Box::new(self.unavailable(&name));
+                self.effects.push(Effect::Unavailable { agent, request: id, refusal });
+            } else {
+                self.get_the_queue(&name).push(request);
+                self.process_the_lock_request_queue(now, &name);
+            }
+        }
+        true
+    }
+}
