@@ -1,7 +1,8 @@
 //! What comes out: outcomes for the asker, effects for everybody else; facts in the past tense.
 
 use crate::{
-    AgentId, AssignmentRecord, Change, FencingToken, Instant, Mode, OwnerId, Refusal, RequestId, Snapshot,
+    AgentId, AssignmentRecord, Change, FencingToken, Instant, Mode, NameBuf, OwnerId, Refusal, RequestId,
+    Snapshot,
 };
 
 /// What the asker is told.
@@ -135,6 +136,8 @@ pub enum Effect {
         agent: AgentId,
         /// The lock.
         request: RequestId,
+        /// Its name; boxed, to keep effects small.
+        name: Box<NameBuf>,
         /// Why.
         reason: LossReason,
     },

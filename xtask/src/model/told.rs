@@ -150,7 +150,7 @@ impl Told {
                 promise!(self.fits(name, mode), "{grant:?} is granted beside a lock that excludes it");
                 self.grant(asked, grant)
             }
-            Effect::Lost { agent, request, reason } => {
+            Effect::Lost { agent, request, reason, .. } => {
                 let asked = self.find(request, agent)?;
                 let Asked { name, status, .. } = self.asked[asked];
                 let Status::Held { expires, .. } = status else {

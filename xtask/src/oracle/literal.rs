@@ -242,8 +242,9 @@ impl Literal {
     fn remove_stolen(&mut self, now: Instant, name: &NameBuf) {
         let mut stolen: Vec<(u64, Effect)> = Vec::new();
         for lock in self.held.extract_if(.., |lock| lock.request.name == *name) {
-            let Request { agent, id: request, .. } = lock.request;
-            stolen.push((lock.born, Effect::Lost { agent, request, reason: LossReason::Stolen }));
+            let Request { agent, id: request, name, .. } = lock.request;
+            let (name, reason) = (Box::new(name), LossReason::Stolen);
+            stolen.push((lock.born, Effect::Lost { agent, request, name, reason }));
         }
         stolen.extend(self.remove_stolen_rows(now, name));
         stolen.extend(self.remove_stolen_claim(now, name));

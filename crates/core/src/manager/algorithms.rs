@@ -165,7 +165,8 @@ impl<S: BuildHasher> LockManager<S> {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let removed = self.remove(slot);
-        self.effects.push_back(Effect::Lost { agent, request: removed.request, reason });
+        let name = Box::new(self.table.names[removed.name].name.clone());
+        self.effects.push_back(Effect::Lost { agent, request: removed.request, name, reason });
     }
 
     /// The entry goes, with its deadline. Its name is not processed here.

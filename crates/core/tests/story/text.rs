@@ -60,7 +60,7 @@ impl World {
                     grant.token
                 )
             }
-            Effect::Lost { agent, request, reason } => {
+            Effect::Lost { agent, request, reason, .. } => {
                 let reason = match reason {
                     LossReason::Stolen => "stolen",
                     LossReason::Expired => "held for too long",

@@ -91,7 +91,7 @@ impl State {
         let now = self.stamp(now);
         self.touched |= !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         let outcome = self.manager.handle(now, command);
-        self.deliver_effects(name_of(&command));
+        self.deliver_effects();
         outcome
     }
 
@@ -101,7 +101,7 @@ impl State {
         let now = self.stamp(now);
         self.touched = true;
         let outcome = self.manager.request_a_lock(now, request);
-        self.deliver_effects(Some(request.name));
+        self.deliver_effects();
         outcome
     }
 
@@ -111,7 +111,7 @@ impl State {
         let now = self.stamp(now);
         self.touched = true;
         let held = self.manager.release_the_lock(now, request);
-        self.deliver_effects(None);
+        self.deliver_effects();
         held
     }
 
@@ -128,7 +128,7 @@ impl State {
                 // Each end stands for itself, so that a crowd of them need not fit into one commit.
                 self.outbox.seal();
             }
-            self.deliver(effect, None);
+            self.deliver(effect);
         }
         self.after_effects();
     }
@@ -350,11 +350,10 @@ impl State {
         self.latest
     }
 
-    /// `about`: the name that the command was about.
     #[inline]
-    fn deliver_effects(&mut self, about: Option<Name<'_>>) {
+    fn deliver_effects(&mut self) {
         while let Some(effect) = self.manager.poll_effect() {
-            self.deliver(effect, about);
+            self.deliver(effect);
         }
         self.after_effects();
     }
@@ -366,7 +365,7 @@ impl State {
         }
     }
 
-    fn deliver(&mut self, effect: Effect, about: Option<Name<'_>>) {
+    fn deliver(&mut self, effect: Effect) {
         let agent = match effect {
             Effect::Change(change) => return self.changed(*change),
             Effect::Recovered => {
@@ -384,7 +383,7 @@ impl State {
             self.wakers.extend(inbox.push(Notice::Effect(effect)));
         } else {
             let inbox = inbox.clone();
-            self.deliver_to_port(inbox, effect, about);
+            self.deliver_to_port(inbox, effect);
         }
         if is_end {
             self.route(agent, None);
@@ -417,7 +416,7 @@ impl State {
         }
     }
 
-    fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect, about: Option<Name<'_>>) {
+    fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect) {
         let parcel = |effect| Parcel::Port { inbox, notice: Notice::Effect(effect) };
         let passes = match effect {
             Effect::Granted { grant, .. } => {
@@ -427,7 +426,10 @@ impl State {
                     None => self.outbox.hold_behind_all(parcel(effect)),
                 }
             }
-            Effect::Lost { .. } if let Some(name) = about => self.outbox.hold(&[name], 0, parcel(effect)),
+            Effect::Lost { ref name, .. } => {
+                let name = name.clone();
+                self.outbox.hold(&[name.as_name()], 0, parcel(effect))
+            }
             _ => self.outbox.hold_behind_all(parcel(effect)),
         };
         if let Some(parcel) = passes {
@@ -493,14 +495,5 @@ impl State {
             self.inboxes.resize(slot + 1, None);
         }
         self.inboxes[slot] = inbox;
-    }
-}
-
-/// The name that a command is about which may take locks from others.
-fn name_of<'a>(command: &Command<'a>) -> Option<Name<'a>> {
-    match command {
-        Command::Request(request) => Some(request.name),
-        Command::Reclaim(reclaim) => Some(reclaim.name),
-        _ => None,
     }
 }

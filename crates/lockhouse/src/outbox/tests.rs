@@ -436,7 +436,7 @@ fn check(oracle: &Oracle, left: &[u32]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn notices_leave_exactly_when_the_slow_rule_lets_them(steps in prop::collection::vec(step(), 1..60)) {

@@ -8,7 +8,7 @@ use lockhouse::core::{
 use lockhouse::store::Write;
 use lockhouse::{Loss, Notice, Options, Port, RequestError};
 
-use crate::gate::{Gate, drained, poll, record, settle};
+use crate::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
 async fn an_offline_lock_is_told_once_it_is_kept_and_other_names_do_not_wait() {
@@ -250,4 +250,32 @@ fn tag_of(notice: &Notice) -> Option<u64> {
         Notice::Answer { tag, .. } => Some(*tag),
         _ => None,
     }
+}
+
+#[tokio::test]
+async fn a_loss_by_time_is_told_at_once_if_its_name_has_nothing_to_wait_for() {
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("default");
+    let owner = bucket.owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+    let port = bucket.port(100);
+    let agent = join(&port, None).unwrap();
+    let name = Name::new("n").unwrap();
+    let held = NewRequest { max_hold_ms: Some(1000), ..NewRequest::new(agent, name, WAIT) };
+    port.submit(2, Command::Request(held));
+    port.submit(3, Command::Request(held));
+    settle().await;
+    drained(&port);
+    gate.shut();
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    clock.advance(Duration::from_secs(1));
+    let notices = drained(&port);
+    assert!(
+        matches!(notices[..], [Notice::Effect(Effect::Lost { .. }), Notice::Effect(Effect::Granted { .. })]),
+        "{notices:?}"
+    );
+    gate.open();
+    lock.await.unwrap();
 }

@@ -51,8 +51,9 @@ impl Literal {
                     if let Some(at) = self.held.iter().position(|lock| lock.request.id == request) {
                         let lock = self.held.remove(at);
                         let agent = lock.request.agent;
-                        self.effects.push(Effect::Lost { agent, request, reason: LossReason::Expired });
                         touch(&mut touched, &lock.request.name);
+                        let (name, reason) = (Box::new(lock.request.name), LossReason::Expired);
+                        self.effects.push(Effect::Lost { agent, request, name, reason });
                     }
                 }
             }

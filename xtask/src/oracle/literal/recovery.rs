@@ -106,8 +106,9 @@ impl Literal {
         let excluded = |other: Mode| mode == Mode::Exclusive || other == Mode::Exclusive;
         for lock in self.held.extract_if(.., |lock| lock.request.name == name && excluded(lock.request.mode))
         {
-            let Request { agent, id: request, .. } = lock.request;
-            self.effects.push(Effect::Lost { agent, request, reason: LossReason::Superseded });
+            let Request { agent, id: request, name, .. } = lock.request;
+            let (name, reason) = (Box::new(name), LossReason::Superseded);
+            self.effects.push(Effect::Lost { agent, request, name, reason });
         }
         let request = self.new_request(now, &request, fresh.ok_or(Unnamed)?);
         let id = request.id;
