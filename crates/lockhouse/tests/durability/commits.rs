@@ -12,7 +12,10 @@ fn names(writes: &[Write]) -> Vec<String> {
         Write::Change { change, .. } => Some(change),
         _ => None,
     });
-    changes.flat_map(lockhouse::core::Change::names).map(|name| name.as_name().display().into_owned()).collect()
+    changes
+        .flat_map(lockhouse::core::Change::names)
+        .map(|name| name.as_name().display().into_owned())
+        .collect()
 }
 
 #[tokio::test]
