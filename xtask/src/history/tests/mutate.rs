@@ -1,9 +1,9 @@
 //! Histories of a correct table, each with one thing changed that no server may do.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::super::breach::Kind;
-use super::super::record::{Answer, Call, Event, Found, Gain, Reason, Thing, What};
+use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
 use crate::random::Random;
 
 /// One way to spoil a history: what comes of it, or nothing where the history gives no occasion.
@@ -211,29 +211,28 @@ fn token_at(events: &mut [Event], at: usize) -> &mut u64 {
 
 fn hold_on(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
-    let mut releases = Vec::new();
-    for one in &all {
-        let (Call::Request { name, .. }, Some(_)) = (one.call, one.granted()) else { continue };
-        let release = all.iter().find(|op| {
-            op.client == one.client && matches!(op.call, Call::Release { of } if *of == one.number)
-        });
-        let Some(release) = release else { continue };
-        // Somebody held the name afterwards, in a way that excludes the first, and said so for some time.
-        let next = all.iter().any(|two| {
-            let excludes = matches!(two.call, Call::Request { name: which, mode: super::super::record::Mode::Exclusive, .. } if which == name);
-            let released = all.iter().find(|op| {
-                op.client == two.client && matches!(op.call, Call::Release { of } if *of == two.number)
-            });
-            excludes
-                && name != "n0"
-                && two.granted().is_some()
-                && two.invoked > release.invoked
-                && released.is_some_and(|released| events[released.invoked].at > events[two.answered()].at)
-        });
-        if next {
-            releases.push(release);
+    let mut released = HashMap::new();
+    for op in &all {
+        if let Call::Release { of } = op.call {
+            released.insert((op.client, *of), op);
         }
     }
+    // Those who were granted a web lock and released it, on names of which nothing is stolen.
+    let holders = all.iter().filter_map(|op| {
+        let Call::Request { name, mode, .. } = op.call else { return None };
+        let release = released.get(&(op.client, op.number))?;
+        (op.granted().is_some() && name != "n0").then_some((op, *release, name, *mode))
+    });
+    let holders: Vec<_> = holders.collect();
+    let followed = holders.iter().filter(|(_, release, name, _)| {
+        holders.iter().any(|(next, next_release, next_name, mode)| {
+            next_name == name
+                && *mode == Mode::Exclusive
+                && next.invoked > release.invoked
+                && events[next_release.invoked].at > events[next.answered()].at
+        })
+    });
+    let releases: Vec<_> = followed.map(|(_, release, ..)| *release).collect();
     let release = random.pick(&releases)?;
     let (from, to) = (release.invoked, release.answered());
     let kept = events.iter().enumerate().filter(|(at, _)| *at != from && *at != to);
