@@ -4,6 +4,7 @@
 mod bench;
 mod dist;
 mod fix;
+mod history;
 mod long;
 mod model;
 mod mutants;
@@ -54,6 +55,8 @@ enum Command {
     Model(model::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
     Oracle(oracle::Args),
+    /// Judge a history that clients wrote while their server was killed and started again
+    CheckHistory(history::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Oracle(args) => oracle::run(&args),
+        Command::CheckHistory(args) => history::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

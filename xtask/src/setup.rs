@@ -1,4 +1,4 @@
-//! What the tests need beyond cargo: Node, the client's packages, Chromium.
+//! What the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,10 @@ const NODE_MAJOR: u32 = 20;
 
 /// Installs what is missing, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    println!("── setup    Node, Chromium, npm packages");
+    println!("── setup    Node, Chromium, PostgreSQL, npm packages");
     node()?;
     chromium()?;
+    postgres()?;
     packages(root)
 }
 
@@ -39,13 +40,31 @@ fn chromium() -> Result<()> {
     if shell::exists("chromium") {
         return Ok(());
     }
-    let install = "apt-get update && apt-get install -y --no-install-recommends chromium";
+    install("chromium", "the browser tests need it", "chromium")
+}
+
+/// The tests start servers of their own; the one that Debian sets up is not used.
+fn postgres() -> Result<()> {
+    let debian = Path::new(POSTGRES_PROGRAMS);
+    let there = |program: &str| debian.join(program).is_file() || shell::exists(program);
+    if there("postgres") && there("initdb") {
+        return Ok(());
+    }
+    install("postgres", "the tests of the fence need it", "postgresql-15")
+}
+
+/// Where Debian puts what a server needs; not on the path.
+const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// Installs a package of Debian, if this is Debian and we may.
+fn install(program: &str, why: &str, package: &str) -> Result<()> {
+    let install = format!("apt-get update && apt-get install -y --no-install-recommends {package}");
     let debian = Path::new("/etc/debian_version").exists() && shell::exists("apt-get");
     if !(debian && is_root()) {
-        bail!("chromium: not found, but the browser tests need it. As root on Debian: {install}");
+        bail!("{program}: not found, but {why}. As root on Debian: {install}");
     }
     let mut command = Command::new("sh");
-    command.args(["-c", install]).env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-c", &install]).env("DEBIAN_FRONTEND", "noninteractive");
     let end = shell::run_shown(&mut command)?;
     if !end.is_success() {
         bail!("{install}: {end}");

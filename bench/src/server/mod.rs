@@ -130,7 +130,7 @@ fn lockhouse(program: PathBuf, cpu: Option<usize>) -> Result<Server> {
     Server::start(&Recipe {
         name: "lockhouse",
         program,
-        args: &["serve", "--listen", "127.0.0.1:{port}", "--drain", "0s"],
+        args: &["serve", "--listen", "127.0.0.1:{port}", "--drain", "0s", "--store", "memory:", "--fresh"],
         user: None,
         prepare: None,
         cpu,

@@ -50,10 +50,17 @@ function joinBody(agent, clientId) {
   return `{"type":"join","agent":${agent},"clientId":${JSON.stringify(clientId)}`;
 }
 function requestBody(id, agent, fields) {
-  let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
-  if (fields.mode === "shared") body += ',"mode":"shared"';
+  let body = lockBody("request", id, agent, fields);
   if (fields.ifAvailable) body += ',"ifAvailable":true';
   if (fields.steal) body += ',"steal":true';
+  return body;
+}
+function reclaimBody(id, agent, fields, token, ticket) {
+  return `${lockBody("reclaim", id, agent, fields)},"token":${token},"ticket":${JSON.stringify(ticket)}`;
+}
+function lockBody(type, id, agent, fields) {
+  let body = `{"type":"${type}","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
+  if (fields.mode === "shared") body += ',"mode":"shared"';
   if (fields.metadata !== void 0) body += `,"metadata":${JSON.stringify(fields.metadata)}`;
   if (fields.maxHold !== void 0) body += `,"maxHoldMs":${fields.maxHold}`;
   return body;
@@ -81,7 +88,8 @@ var LOSS_MESSAGES = {
   stolen: "Lock broken by another request with the 'steal' option.",
   expired: "The lock expired: its maxHold or the lease of its client has run out.",
   terminated: "The lock ended with the session or the agent that held it.",
-  broken: "The lock was broken by an operator."
+  broken: "The lock was broken by an operator.",
+  superseded: "The lock could not be kept over a restart of the server."
 };
 function lockLost(reason) {
   return decorated(new DOMException(LOSS_MESSAGES[reason], "AbortError"), "reason", reason);
@@ -152,6 +160,9 @@ function readWelcome(frame) {
   const frameBytes = typeof limits === "object" && limits !== null ? limits.frameBytes : void 0;
   return {
     type: "welcome",
+    epoch: text(frame, "epoch"),
+    reclaims: flag(frame, "reclaims"),
+    recoveringMs: frame.recoveringMs == null ? 0 : count(frame, "recoveringMs"),
     session: text(frame, "session"),
     secret: text(frame, "secret"),
     resumed: flag(frame, "resumed"),
@@ -171,7 +182,12 @@ function readFatal(frame) {
 function readNotice(frame) {
   switch (frame.type) {
     case "granted":
-      return { type: "granted", id: positive(frame, "id"), token: count(frame, "token") };
+      return {
+        type: "granted",
+        id: positive(frame, "id"),
+        token: count(frame, "token"),
+        ticket: frame.ticket == null ? void 0 : text(frame, "ticket")
+      };
     case "refused":
     case "released":
       return { type: frame.type, id: positive(frame, "id") };
@@ -211,9 +227,9 @@ function readError(frame) {
   return { type: "error", id: frame.id == null ? 0 : positive(frame, "id"), detail, message };
 }
 function infos(frame, field) {
-  const list = frame[field];
-  if (!Array.isArray(list)) throw wrong(frame, field);
-  return list.map((entry) => {
+  const list2 = frame[field];
+  if (!Array.isArray(list2)) throw wrong(frame, field);
+  return list2.map((entry) => {
     const info = typeof entry === "object" ? entry : null;
     const mode = info?.mode;
     if (!info || !isMode(mode)) throw wrong(frame, field);
@@ -223,9 +239,12 @@ function infos(frame, field) {
 function isMode(value) {
   return value === "exclusive" || value === "shared";
 }
+function isLossReason(value) {
+  return value === "stolen" || value === "expired" || value === "broken" || value === "superseded";
+}
 function lossReason(frame) {
   const { reason } = frame;
-  if (reason === "stolen" || reason === "expired" || reason === "broken") return reason;
+  if (isLossReason(reason)) return reason;
   throw wrong(frame, "reason");
 }
 function positive(frame, field) {
@@ -245,6 +264,52 @@ function text(frame, field) {
 }
 function wrong(frame, field) {
   return new ProtocolError(`${String(frame.type)}: ${field} is missing or has an impossible value`);
+}
+
+// src/lease.ts
+var SAFETY = 0.9;
+var Lease = class _Lease {
+  #leaseMs = 0;
+  #confirmed;
+  #hello;
+  #answers = [];
+  /** Notes that a hello is sent now. */
+  helloSent() {
+    this.#hello = now();
+  }
+  /** The welcome confirms the hello. */
+  welcomed(leaseMs) {
+    this.#leaseMs = leaseMs;
+    this.#confirmed = this.#hello;
+    this.#answers = [];
+  }
+  /** Notes that the answer to ping `n` is sent now. */
+  answerSent(n) {
+    this.#answers.push({ n, at: now() });
+  }
+  /** The server has received the answer to ping `n`, and those before it. */
+  answered(n) {
+    let confirmed;
+    while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
+    if (confirmed) this.#confirmed = confirmed.at;
+  }
+  /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
+  remainingMs() {
+    const since = this.#confirmed;
+    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
+  }
+  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+  successor() {
+    const next = new _Lease();
+    next.#hello = this.#hello;
+    return next;
+  }
+};
+function now() {
+  return { monotonicMs: performance.now(), wallMs: Date.now() };
+}
+function elapsedMs(since) {
+  return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
 }
 
 // src/webidl.ts
@@ -292,13 +357,18 @@ function repeatMembers(from, to, names) {
 var Hold = class {
   name;
   mode;
+  /** What proves the grant to a later epoch of the server, if it may be proved. */
+  ticket;
+  /** From when on its longest hold counts. */
+  grantedAt = now();
   #token;
   #checkLease;
   #loss;
   #controller;
-  constructor(name, mode, token, checkLease) {
+  constructor(name, mode, token, ticket, checkLease) {
     this.name = name;
     this.mode = mode;
+    this.ticket = ticket;
     this.#token = token;
     this.#checkLease = checkLease;
   }
@@ -416,6 +486,60 @@ function utf8Length(text2) {
   return new TextEncoder().encode(text2).length;
 }
 
+// src/timers.ts
+function setQuietTimeout(task, ms) {
+  const timer = setTimeout(task, ms);
+  if (typeof timer === "object") timer.unref?.();
+  return timer;
+}
+
+// src/reclaim.ts
+var Reclaims = class {
+  #expire;
+  #groups = [];
+  #timer;
+  /** `expire` is told of the locks whose deadline has passed; they are no longer in here. */
+  constructor(expire) {
+    this.#expire = expire;
+  }
+  /** Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier one. */
+  add(locks, former) {
+    const added = /* @__PURE__ */ new Set();
+    for (const lock of locks) if (!this.has(lock)) added.add(lock);
+    this.#groups.push({ former, locks: added });
+    this.#watch();
+  }
+  has(lock) {
+    return this.#groups.some((group) => group.locks.has(lock));
+  }
+  /** The reclaim of this lock is answered, or the lock is over. */
+  delete(lock) {
+    for (const group of this.#groups) group.locks.delete(lock);
+    if (this.#groups.some(({ locks }) => locks.size === 0)) this.#watch();
+  }
+  /** Expires the locks whose deadline has passed. */
+  check() {
+    const isOver = ({ former }) => former.remainingMs() <= 0;
+    if (!this.#groups.some(isOver)) return;
+    const over = this.#groups.filter(isOver);
+    this.#groups = this.#groups.filter((group) => !over.includes(group));
+    this.#watch();
+    this.#expire(over.flatMap(({ locks }) => [...locks]));
+  }
+  /** Checks again when the earliest deadline passes. */
+  #watch() {
+    clearTimeout(this.#timer);
+    this.#groups = this.#groups.filter(({ locks }) => locks.size > 0);
+    if (this.#groups.length === 0) return;
+    const nextMs = Math.min(...this.#groups.map(({ former }) => former.remainingMs()));
+    this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
+  }
+  #look() {
+    this.check();
+    this.#watch();
+  }
+};
+
 // src/backoff.ts
 var FIRST_MS = 100;
 var LONGEST_MS = 5e3;
@@ -432,51 +556,6 @@ var Backoff = class {
     this.#attempts = 0;
   }
 };
-
-// src/lease.ts
-var SAFETY = 0.9;
-var Lease = class {
-  #leaseMs = 0;
-  #confirmed;
-  #hello;
-  #answers = [];
-  /** Notes that a hello is sent now. */
-  helloSent() {
-    this.#hello = now();
-  }
-  /** The welcome confirms the hello. */
-  welcomed(leaseMs) {
-    this.#leaseMs = leaseMs;
-    this.#confirmed = this.#hello;
-    this.#answers = [];
-  }
-  /** Notes that the answer to ping `n` is sent now. */
-  answerSent(n) {
-    this.#answers.push({ n, at: now() });
-  }
-  /** The server has received the answer to ping `n`, and those before it. */
-  answered(n) {
-    let confirmed;
-    while (this.#answers[0] && this.#answers[0].n <= n) confirmed = this.#answers.shift();
-    if (confirmed) this.#confirmed = confirmed.at;
-  }
-  /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
-  remainingMs() {
-    const since = this.#confirmed;
-    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
-  }
-  /** The lease has ended, or its session has. */
-  end() {
-    this.#confirmed = void 0;
-    this.#answers = [];
-  }
-};
-function now() {
-  return { monotonicMs: performance.now(), wallMs: Date.now() };
-}
-function elapsedMs(since) {
-  return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
-}
 
 // src/outbox.ts
 var WINDOW_FRAMES = 4096;
@@ -583,6 +662,9 @@ var Session = class {
   #greeted = false;
   /** What a resume presents; undefined while there is no session. */
   #identity;
+  #epoch = "";
+  /** By the monotonic clock. */
+  #recoveredAtMs = 0;
   #outbox = new Outbox();
   #received = 0;
   #unreported = 0;
@@ -649,7 +731,6 @@ var Session = class {
     this.#hangUp(CLOSE_NORMAL);
     clearTimeout(this.#watchTimer);
     this.#identity = void 0;
-    this.#lease.end();
     if (left && !socket) this.#sayGoodbye(left);
     if (left && socket)
       socket.onclose = (event) => event.code === CLOSE_ABNORMAL && this.#sayGoodbye(left);
@@ -661,6 +742,10 @@ var Session = class {
   /** The longest frame, in bytes, that the server takes. */
   get frameBytes() {
     return this.#frameBytes;
+  }
+  /** Whether the server may still be waiting for the holders of an earlier epoch, so that it grants nothing. */
+  get isRecovering() {
+    return performance.now() < this.#recoveredAtMs;
   }
   /** Whether so much waits to be sent that no more requests should be taken. */
   get isFull() {
@@ -731,10 +816,12 @@ var Session = class {
     const welcome = readWelcome(frame);
     if (welcome.resumed && welcome.session !== this.#identity?.session)
       throw new ProtocolError("resumed what was not asked for");
-    if (!welcome.resumed) this.#end("terminated");
+    if (!welcome.resumed) this.#replace(welcome);
     if (this.#state === "closed") return;
     clearTimeout(this.#dialTimer);
     this.#identity = { session: welcome.session, secret: welcome.secret };
+    this.#epoch = welcome.epoch;
+    this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
     this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs);
@@ -743,6 +830,17 @@ var Session = class {
     else this.#user.begun();
     this.#watch();
     this.#setState("open");
+  }
+  /** A fresh session has been given in place of the former one, if there was any. */
+  #replace(welcome) {
+    const isReclaimable = this.#identity && welcome.reclaims && welcome.epoch !== this.#epoch;
+    if (!isReclaimable) {
+      this.#end("terminated");
+      return;
+    }
+    const former = this.#lease;
+    this.#forget();
+    this.#user.succeeded(former);
   }
   #resume(received) {
     if (!this.#outbox.acknowledge(received)) throw new ProtocolError(`received ${received}, which was never sent`);
@@ -801,12 +899,15 @@ var Session = class {
   /** The session is over; says so to its user unless there was none. */
   #end(reason, failure2) {
     if (!this.#identity && !failure2) return;
+    this.#forget();
+    this.#user.ended(reason, failure2);
+  }
+  #forget() {
     this.#identity = void 0;
-    this.#lease.end();
+    this.#lease = this.#lease.successor();
     this.#outbox = new Outbox();
     this.#received = 0;
     this.#unreported = 0;
-    this.#user.ended(reason, failure2);
   }
   #reconnect() {
     if (this.#state === "closed" || this.#asleep || this.#socket) return;
@@ -842,8 +943,7 @@ var Session = class {
     if (!this.#identity) return;
     const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
     const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
-    this.#watchTimer = setTimeout(() => this.#look(), Math.max(1, nextMs));
-    if (typeof this.#watchTimer === "object") this.#watchTimer.unref?.();
+    this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
   #look() {
     if (this.isOverdue()) return;
@@ -869,35 +969,39 @@ function refusedByServer(code, message) {
 
 // src/tasks.ts
 var TaskQueue = class {
-  #steps = [];
+  #handle;
+  #waiting = [];
   #turnTaken = false;
-  /** Runs the step now if this turn has run none yet, else in a later task. Must be called from a task's top level. */
-  run(step) {
-    if (this.#turnTaken || this.#steps.length > 0) {
-      this.later(step);
+  constructor(handle) {
+    this.#handle = handle;
+  }
+  /** Handles the item now if this turn has handled none yet, else in a later task. Must be called from a task's top level. */
+  now(item) {
+    if (this.#turnTaken || this.#waiting.length > 0) {
+      this.later(item);
       return;
     }
-    this.#take(step);
+    this.#take(item);
   }
-  /** Runs the step in a later task. */
-  later(step) {
-    this.#steps.push(step);
-    if (this.#steps.length === 1) scheduleTask(this.#next);
+  /** Handles the item in a later task. */
+  later(item) {
+    this.#waiting.push(item);
+    if (this.#waiting.length === 1) scheduleTask(this.#next);
   }
-  /** Forgets the steps that have not run. */
+  /** Forgets the items that have not been handled, and returns them. */
   clear() {
-    this.#steps.length = 0;
+    return this.#waiting.splice(0);
   }
   #next = () => {
-    const step = this.#steps.shift();
-    if (!step) return;
-    if (this.#steps.length > 0) scheduleTask(this.#next);
-    this.#take(step);
+    const item = this.#waiting.shift();
+    if (item === void 0) return;
+    if (this.#waiting.length > 0) scheduleTask(this.#next);
+    this.#take(item);
   };
-  #take(step) {
+  #take(item) {
     this.#turnTaken = true;
     queueMicrotask(this.#turnOver);
-    step();
+    this.#handle(item);
   }
   #turnOver = () => {
     this.#turnTaken = false;
@@ -927,12 +1031,13 @@ var Agent = class {
   #clientId;
   #session;
   /** What the present session has told, to be obeyed; forgotten with the session. */
-  #tasks = new TaskQueue();
+  #tasks = new TaskQueue((notice) => this.#obey(notice));
   /** Steps that concern no session. */
-  #turns = new TaskQueue();
+  #turns = new TaskQueue((step) => step());
   #onstate;
   /** All that is open, by id and so in the order of asking. */
   #open = /* @__PURE__ */ new Map();
+  #reclaims = new Reclaims((requests) => this.#tellLoss(requests, "expired"));
   #lastId = 0;
   #number = 1;
   constructor(clientId, dial, onstate, onunreachable) {
@@ -941,8 +1046,9 @@ var Agent = class {
     this.#session = new Session(dial, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
+      succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure2) => this.#endAll(reason, failure2),
-      noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
+      noticed: (notice) => this.#tasks.now(notice),
       stateChanged: (state) => this.#onstate(state),
       unreachable: onunreachable
     });
@@ -971,7 +1077,7 @@ var Agent = class {
         unwatch: void 0
       };
       this.#open.set(id, request);
-      if (ask.signal || ask.timeout !== void 0) this.#watch(request);
+      if (ask.signal || ask.loss || ask.timeout !== void 0) this.#watch(request);
       request.asked = this.#session.post(body);
     });
   }
@@ -1017,11 +1123,13 @@ var Agent = class {
   }
   /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
   #watch(request) {
-    const { signal, timeout } = request.ask;
+    const { signal, loss, timeout } = request.ask;
     const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
-    const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
+    const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
+    const timer = timeout === void 0 || timeout > LONGEST_TIMEOUT_MS ? void 0 : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
     request.unwatch = () => {
       forget?.();
+      forgetLoss?.();
       clearTimeout(timer);
       request.unwatch = void 0;
     };
@@ -1033,9 +1141,10 @@ var Agent = class {
     request.reject(reason);
   }
   #obey(notice) {
+    if (this.#isOverdue()) return;
     switch (notice.type) {
       case "granted":
-        this.#start(notice.id, notice.token);
+        this.#granted(notice);
         return;
       case "refused":
         this.#callBackWithNull(notice.id);
@@ -1049,41 +1158,45 @@ var Agent = class {
       case "snapshot":
         this.#gather(notice);
         return;
-      case "error": {
-        const entry = this.#open.get(notice.id);
-        if (entry && !(entry.kind === "request" && entry.hold)) {
-          this.#close(entry);
-          entry.reject(serverError(notice.detail, notice.message));
-        }
+      case "error":
+        this.#fail(notice);
         return;
-      }
       case "released":
         return;
     }
   }
-  /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
-  #start(id, token) {
-    if (this.#session.isOverdue()) return;
+  /**
+   * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past its own; if so it is lost when
+   * this returns.
+   */
+  #isOverdue() {
+    this.#reclaims.check();
+    return this.#session.isOverdue();
+  }
+  #granted(notice) {
+    const { id } = notice;
     const request = this.#open.get(id);
     if (!request) {
       if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
       else this.#session.post(releaseBody(id));
       return;
     }
-    if (request.kind !== "request" || request.hold) {
-      this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
-      return;
-    }
+    if (request.kind === "request" && !request.hold) this.#start(request, notice);
+    else if (request.kind === "request" && this.#reclaims.has(request)) this.#reclaimed(request, notice);
+    else this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+  }
+  /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
+  #start(request, { token, ticket }) {
     const { signal } = request.ask;
     if (signal?.aborted) {
       this.#close(request);
-      this.#session.post(releaseBody(id));
+      this.#session.post(releaseBody(request.id));
       request.reject(signal.reason);
       return;
     }
     request.unwatch?.();
     const { name, mode, callback, wrap } = request.ask;
-    const hold = new Hold(name, mode, token, () => this.#session.isOverdue());
+    const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
     request.hold = hold;
     const waiting = new Promise((resolve) => resolve(callback(wrap(hold))));
     waiting.then(
@@ -1091,15 +1204,24 @@ var Agent = class {
       (error) => this.#release(request, hold) && request.reject(error)
     );
   }
+  /** The lock is held on, in the present session. */
+  #reclaimed(request, { id, token, ticket }) {
+    const { hold } = request;
+    if (hold?.token !== token) {
+      this.#session.accuse(new ProtocolError(`granted: the lock ${id} was reclaimed, but its token is another one`));
+      return;
+    }
+    hold.ticket = ticket;
+    this.#reclaims.delete(request);
+  }
   /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
   #release(request, hold) {
-    if (hold.loss || this.#session.isOverdue()) return false;
-    this.#open.delete(request.id);
+    if (this.#isOverdue() || hold.loss) return false;
+    this.#close(request);
     this.#session.post(releaseBody(request.id));
     return true;
   }
   #callBackWithNull(id) {
-    if (this.#session.isOverdue()) return;
     const request = this.#open.get(id);
     if (request?.kind !== "request" || request.hold) return;
     this.#close(request);
@@ -1112,6 +1234,16 @@ var Agent = class {
   #lose(id, reason) {
     const request = this.#open.get(id);
     if (request?.kind === "request" && request.hold) this.#tellLoss([request], reason);
+  }
+  #fail({ id, detail, message }) {
+    const entry = this.#open.get(id);
+    if (!entry) return;
+    if (entry.kind === "request" && entry.hold) {
+      if (this.#reclaims.has(entry)) this.#tellLoss([entry], "superseded");
+      return;
+    }
+    this.#close(entry);
+    entry.reject(serverError(detail, message));
   }
   #agentEnded(agent, reason) {
     if (agent !== this.#number) return;
@@ -1132,12 +1264,42 @@ var Agent = class {
     this.#open.delete(query.id);
     query.resolve({ held: query.held, pending: query.pending });
   }
-  /** A fresh session: the agent joins and all that is open is asked, in its order. */
+  /** A fresh session: the agent joins, and all that is open is asked in its order. */
   #begin() {
     this.#session.post(joinBody(this.#number, this.#clientId));
     for (const entry of this.#open.values()) {
       if (entry.kind === "query") this.#session.ask(queryBody(entry.id));
+      else if (entry.hold) this.#reclaim(entry, entry.hold);
       else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+    }
+  }
+  #reclaim({ id, ask }, hold) {
+    if (this.#isOverdue() || hold.loss) return;
+    const maxHold = ask.maxHold === void 0 ? void 0 : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+    this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ""));
+  }
+  /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
+  #keepLocks(former) {
+    for (const notice of this.#tasks.clear()) {
+      if (notice.type === "lost") this.#lose(notice.id, notice.reason);
+      if (notice.type === "ended" && notice.agent === this.#number) this.#endRequests(notice.reason);
+    }
+    const kept = /* @__PURE__ */ new Set();
+    for (const entry of this.#open.values())
+      if (entry.kind === "request" && entry.hold && entry.hold.ticket !== void 0) kept.add(entry);
+    this.#reclaims.add(kept, former);
+    this.#endAll("terminated", void 0, kept);
+    this.#renumber();
+  }
+  /** Ids must grow over a session: what is reclaimed comes first, then what is pending, each in its order. */
+  #renumber() {
+    const isHeld = (entry) => entry.kind === "request" && entry.hold !== void 0;
+    const entries = [...this.#open.values()];
+    this.#open.clear();
+    for (const entry of [...entries.filter(isHeld), ...entries.filter((each) => !isHeld(each))]) {
+      this.#lastId += 1;
+      entry.id = this.#lastId;
+      this.#open.set(entry.id, entry);
     }
   }
   /** Ids must grow, so a query that is asked again gets a new one. */
@@ -1153,8 +1315,8 @@ var Agent = class {
       this.#session.ask(queryBody(query.id));
     }
   }
-  /** The session is over: locks are lost, and what is pending fails or waits to be asked again. */
-  #endAll(reason, failure2) {
+  /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */
+  #endAll(reason, failure2, kept) {
     this.#tasks.clear();
     for (const query of this.#open.values()) {
       if (query.kind !== "query") continue;
@@ -1165,14 +1327,14 @@ var Agent = class {
         query.reject(failure2);
       }
     }
-    this.#endRequests(reason, failure2);
+    this.#endRequests(reason, failure2, kept);
   }
-  #endRequests(reason, failure2) {
+  #endRequests(reason, failure2, kept) {
     const held = [];
     for (const request of this.#open.values()) {
       if (request.kind === "query") continue;
       if (request.hold) {
-        held.push(request);
+        if (!kept?.has(request)) held.push(request);
       } else if (failure2 || request.ask.steal && request.asked) {
         this.#close(request);
         request.reject(failure2 ?? outcomeUnknown(request.ask));
@@ -1183,22 +1345,511 @@ var Agent = class {
   /** Changes all state first, since listeners of the signals run at once. */
   #tellLoss(held, reason) {
     for (const request of held) {
-      this.#open.delete(request.id);
+      this.#close(request);
       request.reject(request.hold?.lose(reason));
     }
     for (const request of held) request.hold?.announceLoss();
   }
   #close(entry) {
     this.#open.delete(entry.id);
-    if (entry.kind === "request") entry.unwatch?.();
+    if (entry.kind !== "request") return;
+    entry.unwatch?.();
+    if (entry.hold) this.#reclaims.delete(entry);
   }
 };
-function timedOut(ask) {
-  return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms.`);
+function timedOut(ask, isRecovering) {
+  const why = isRecovering ? "; the server still waits for the holders from before its restart" : "";
+  return domError("TimeoutError", `The lock was not granted within ${ask.timeout} ms${why}.`);
 }
 function outcomeUnknown(ask) {
   const name = JSON.stringify(ask.name.slice(0, 64));
   return domError("OperationError", `outcome unknown: the server was lost while ${name} was being stolen`);
+}
+
+// src/problems.ts
+var ProblemError = class extends Error {
+  /** What went wrong, for programs: `locked`, `claim_lost`, … */
+  code;
+  /** The HTTP status; 0 if no server has answered. */
+  status;
+  constructor(code, status, message, options) {
+    super(message, options);
+    this.code = code;
+    this.status = status;
+  }
+};
+var UnreachableError = class extends ProblemError {
+};
+var InvalidError = class extends ProblemError {
+  field;
+  value;
+  rule;
+  constructor(code, status, message, body) {
+    super(code, status, message);
+    this.field = optionalText(body.field);
+    this.value = optionalText(body.value);
+    this.rule = optionalText(body.rule);
+  }
+};
+var LockedError = class extends ProblemError {
+  conflicts;
+  constructor(code, status, message, body) {
+    super(code, status, message);
+    this.conflicts = list(body.conflicts).map((conflict) => ({
+      kind: String(conflict.kind),
+      id: String(conflict.id),
+      holders: list(conflict.holders).map(readHolder),
+      queued: Number(conflict.queued ?? 0)
+    }));
+  }
+  /** Those who hold any of the records. */
+  get holders() {
+    return this.conflicts.flatMap(({ holders }) => holders);
+  }
+};
+var ClaimedError = class extends ProblemError {
+  /** Who claims it. */
+  holder;
+  /** When that claim ends unless it is renewed. */
+  expiresAt;
+  constructor(code, status, message, body) {
+    super(code, status, message);
+    this.holder = list(body.holders).map(readHolder)[0];
+    this.expiresAt = optionalDate(body.expiresAt) ?? this.holder?.expiresAt;
+  }
+};
+var BusyError = class extends ProblemError {
+  holders;
+  /** How many requests wait for it. */
+  queued;
+  constructor(code, status, message, body) {
+    super(code, status, message);
+    this.holders = list(body.holders).map(readHolder);
+    this.queued = Number(body.queued ?? 0);
+  }
+};
+var AlreadyAssignedError = class extends ProblemError {
+};
+var ClaimLostError = class extends ProblemError {
+};
+var ClaimExpiredError = class extends ProblemError {
+};
+var UnknownOwnerError = class extends ProblemError {
+};
+var UnauthorizedError = class extends ProblemError {
+};
+var UnavailableError = class extends ProblemError {
+  /** After how many milliseconds it makes sense to try again. */
+  retryAfterMs;
+  constructor(code, status, message, retryAfterMs) {
+    super(code, status, message);
+    this.retryAfterMs = retryAfterMs;
+  }
+};
+var RecoveringError = class extends UnavailableError {
+};
+var NAMES = {
+  ProblemError,
+  UnreachableError,
+  InvalidError,
+  LockedError,
+  ClaimedError,
+  BusyError,
+  AlreadyAssignedError,
+  ClaimLostError,
+  ClaimExpiredError,
+  UnknownOwnerError,
+  UnauthorizedError,
+  UnavailableError,
+  RecoveringError
+};
+for (const [value, type] of Object.entries(NAMES)) {
+  Object.defineProperty(type.prototype, "name", { value, writable: true, configurable: true });
+}
+var CLASSES = {
+  invalid: InvalidError,
+  bad_request: InvalidError,
+  locked: LockedError,
+  claimed: ClaimedError,
+  busy: BusyError,
+  already_assigned: AlreadyAssignedError,
+  claim_lost: ClaimLostError,
+  claim_expired: ClaimExpiredError,
+  unknown_owner: UnknownOwnerError,
+  unauthorized: UnauthorizedError
+};
+function problemError(status, body, retryAfter) {
+  const code = optionalText(body.code) ?? `status_${status}`;
+  const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
+  const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
+  if (code === "recovering") return new RecoveringError(code, status, message, retryAfterMs);
+  if (status === 502 || status === 503 || status === 504) {
+    return new UnavailableError(code, status, message, retryAfterMs);
+  }
+  return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
+}
+function readHolder(raw) {
+  const expiresAt = optionalDate(raw.expiresAt);
+  return {
+    kind: raw.kind,
+    label: String(raw.label),
+    mode: raw.mode,
+    since: new Date(String(raw.since)),
+    ...typeof raw.owner === "string" && { owner: raw.owner },
+    ...expiresAt && { expiresAt },
+    ...typeof raw.metadata === "string" && { metadata: raw.metadata }
+  };
+}
+function list(value) {
+  return Array.isArray(value) ? value.filter((item) => typeof item === "object" && item !== null) : [];
+}
+function optionalText(value) {
+  return typeof value === "string" ? value : void 0;
+}
+function optionalNumber(value) {
+  return typeof value === "number" && value >= 0 ? value : void 0;
+}
+function optionalDate(value) {
+  return typeof value === "string" ? new Date(value) : void 0;
+}
+function secondsToMs(header) {
+  return header !== null && /^\d+$/.test(header) ? Number(header) * 1e3 : void 0;
+}
+
+// src/random.ts
+function randomId() {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
+  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+// src/caller.ts
+var DEFAULT_TIMEOUT_MS = 3e4;
+var ATTEMPT_MS = 1e4;
+var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
+var Caller = class {
+  #base;
+  #fetch;
+  #admit;
+  #closed;
+  /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
+  constructor(base, fetch, admit, closed) {
+    this.#base = base;
+    this.#fetch = fetch;
+    this.#admit = admit;
+    this.#closed = closed;
+  }
+  /** Aborts when the client is closed. */
+  get closed() {
+    return this.#closed;
+  }
+  async call(call, { signal, timeout } = {}) {
+    this.#admit();
+    const url = `${this.#base()}/${call.path}`;
+    const endMs = performance.now() + toTimeout(timeout);
+    const init = initOf(call);
+    const cancel = new Cancellation(signal, this.#closed);
+    const backoff = new Backoff();
+    let sentAt;
+    let isUncertain = false;
+    try {
+      for (; ; ) {
+        sentAt = call.once ? sentAt ?? now() : now();
+        const end = await this.#attempt(url, init, endMs, cancel);
+        if (!(end instanceof Error)) return { body: end, sentAt };
+        if (isUncertain && end.code === call.doneBy) return { body: {}, sentAt };
+        isUncertain ||= end instanceof UnreachableError || end.status === 502 || end.status === 504;
+        const pauseMs = pauseBefore(end, backoff);
+        if (pauseMs === void 0 || performance.now() + pauseMs >= endMs) throw end;
+        await cancel.pause(pauseMs);
+      }
+    } finally {
+      cancel.end();
+    }
+  }
+  /** One attempt: its body, or what went wrong. Throws only if the call is to be given up. */
+  async #attempt(url, init, endMs, cancel) {
+    const fetch = this.#fetch;
+    cancel.throwIfCancelled();
+    const controller = new AbortController();
+    const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
+    const timer = setTimeout(() => controller.abort(), limitMs);
+    const forget = cancel.oncancel(() => controller.abort());
+    try {
+      const response = await fetch(url, { ...init, signal: controller.signal });
+      const body = await bodyOf(response);
+      return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"));
+    } catch (cause) {
+      cancel.throwIfCancelled();
+      const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
+      return new UnreachableError("unreachable", 0, `The lock server cannot be reached: ${why}`, { cause });
+    } finally {
+      clearTimeout(timer);
+      forget();
+    }
+  }
+};
+function initOf({ method, secret, body, once }) {
+  const headers = {};
+  if (secret !== void 0) headers.Authorization = `Bearer ${secret}`;
+  if (once) headers["Idempotency-Key"] = randomId();
+  if (body === void 0) return { method, headers, credentials: "omit", cache: "no-store" };
+  headers["Content-Type"] = "application/json";
+  return { method, headers, credentials: "omit", cache: "no-store", body: JSON.stringify(body) };
+}
+async function bodyOf(response) {
+  const text2 = await response.text();
+  try {
+    const body = JSON.parse(text2);
+    return typeof body === "object" && body !== null ? body : {};
+  } catch (error) {
+    if (response.ok && text2 !== "") throw error;
+    return {};
+  }
+}
+function pauseBefore(error, backoff) {
+  if (error instanceof UnavailableError) return error.retryAfterMs ?? backoff.nextMs();
+  if (error instanceof UnreachableError || error.code === "conflict_in_flight") return backoff.nextMs();
+  return void 0;
+}
+function toTimeout(value) {
+  if (value === void 0) return DEFAULT_TIMEOUT_MS;
+  const ms = Number(value);
+  if (ms > 0) return ms;
+  throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
+}
+var Cancellation = class {
+  #signals;
+  #listeners = /* @__PURE__ */ new Set();
+  constructor(...signals) {
+    this.#signals = signals.filter((signal) => signal !== void 0);
+    for (const signal of this.#signals) signal.addEventListener("abort", this.#cancelled);
+  }
+  oncancel(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+  throwIfCancelled() {
+    for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
+  }
+  /** Resolves after so many milliseconds; rejects at once when the call is given up. */
+  async pause(ms) {
+    await new Promise((resolve) => {
+      const timer = setTimeout(resolve, Math.min(ms, LONGEST_TIMEOUT_MS2));
+      this.oncancel(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    this.throwIfCancelled();
+  }
+  end() {
+    for (const signal of this.#signals) signal.removeEventListener("abort", this.#cancelled);
+    this.#listeners.clear();
+  }
+  #cancelled = () => {
+    for (const listener of [...this.#listeners]) listener();
+  };
+};
+
+// src/answers.ts
+function textOf(body, member) {
+  const value = body[member];
+  if (typeof value !== "string") throw unusable(member);
+  return value;
+}
+function countOf(body, member) {
+  const value = body[member];
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) throw unusable(member);
+  return value;
+}
+function countIfAny(body, member) {
+  return body[member] == null ? null : countOf(body, member);
+}
+function instantOf(body, member) {
+  const instant = new Date(textOf(body, member));
+  if (Number.isNaN(instant.getTime())) throw unusable(member);
+  return instant;
+}
+function instantIfAny(body, member) {
+  return body[member] == null ? void 0 : instantOf(body, member);
+}
+function listOf(body, member) {
+  const value = body[member];
+  if (!Array.isArray(value) || value.some((item) => typeof item !== "object" || item === null)) throw unusable(member);
+  return value;
+}
+function unusable(member) {
+  return domError("NetworkError", `The lock server's answer cannot be used: ${member} is missing or impossible`);
+}
+
+// src/url.ts
+var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
+var DEFAULT_BUCKET = "default";
+var LONGEST_BYTES = 256;
+var SHOWN_UNITS = 64;
+function serverUrl(address) {
+  const text2 = `${address}`;
+  if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
+  const url = new URL(text2);
+  const protocol = SOCKET_PROTOCOLS[url.protocol];
+  if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
+  url.protocol = protocol;
+  if (url.pathname === "/") url.pathname = "/v1/ws";
+  url.hash = "";
+  return url;
+}
+function bucketUrl(socketUrl, bucket) {
+  const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
+  if (rest.length === 0) {
+    throw new TypeError(`url: the path ${socketUrl.pathname}, but for offline locks and claims it must end in /v1/ws`);
+  }
+  if (bucket === "" || bucket === "." || bucket === "..") {
+    throw new TypeError(`bucket: ${JSON.stringify(bucket)}, but the path of an HTTP call cannot hold this name`);
+  }
+  const protocol = socketUrl.protocol === "wss:" ? "https:" : "http:";
+  return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl("bucket", bucket)}`;
+}
+function checkedForUrl(field, value) {
+  try {
+    return encodeURIComponent(value);
+  } catch {
+    const shown = JSON.stringify(value.slice(0, SHOWN_UNITS));
+    throw new TypeError(`${field}: ${shown} has a lone surrogate, which an address cannot hold`);
+  }
+}
+function bucketOf(url) {
+  return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
+}
+function fitting(field, value) {
+  const bytes = utf8Length(value);
+  if (bytes <= LONGEST_BYTES) return value;
+  const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}\u2026`);
+  throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
+}
+function scoped(url, { bucket, partition }) {
+  const result = new URL(url);
+  if (bucket !== void 0) result.searchParams.set("bucket", bucket);
+  if (partition !== void 0 && partition !== "") result.searchParams.set("partition", partition);
+  if (partition === "") result.searchParams.delete("partition");
+  return result;
+}
+
+// src/claims.ts
+var Claims = class {
+  #caller;
+  /** @internal */
+  constructor(caller) {
+    this.#caller = caller;
+  }
+  /**
+   * Claims a resource, which is a name of the bucket. Nothing waits.
+   *
+   * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with RecoveringError or
+   * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
+   */
+  async claim(resource, { claimant, ttlMs, metadata, ...options }) {
+    const body = { resource: `${resource}`, claimant, ttlMs, metadata };
+    const answer = await this.#caller.call({ method: "POST", path: "claims", body, once: true }, options);
+    return new Claim(this, answer.body);
+  }
+  /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+  async renew(resource, token, options = {}) {
+    const body = { resource: `${resource}`, token };
+    const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body }, options);
+    return instantOf(answer.body, "expiresAt");
+  }
+  /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
+  async release(resource, token, options = {}) {
+    const body = { resource: `${resource}`, token };
+    const call = { method: "POST", path: "claims/release", body, once: true, doneBy: "claim_expired" };
+    await this.#caller.call(call, options);
+  }
+  /**
+   * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until the resource is unassigned.
+   *
+   * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing has changed.
+   */
+  async finalize(resource, token, options = {}) {
+    const body = { resource: `${resource}`, token };
+    const answer = await this.#caller.call({ method: "POST", path: "claims/finalize", body, once: true }, options);
+    return readAssignment(answer.body);
+  }
+  /** To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a TypeError. */
+  async assignment(resource, options = {}) {
+    const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}`;
+    try {
+      const { body } = await this.#caller.call({ method: "GET", path }, options);
+      return readAssignment(body);
+    } catch (error) {
+      if (error instanceof ProblemError && error.code === "not_found") return null;
+      throw error;
+    }
+  }
+  /** Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without effect if there is none. */
+  async unassign(resource, { fencingToken, ...options } = {}) {
+    const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
+    const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}${only}`;
+    await this.#caller.call({ method: "DELETE", path }, options);
+  }
+};
+var Claim = class {
+  #claims;
+  #resource;
+  #claimant;
+  #token;
+  #fencingToken;
+  #expiresAt;
+  /** @internal */
+  constructor(claims, body) {
+    this.#claims = claims;
+    this.#resource = textOf(body, "resource");
+    this.#claimant = textOf(body, "claimant");
+    this.#token = textOf(body, "token");
+    this.#fencingToken = countOf(body, "fencingToken");
+    this.#expiresAt = instantOf(body, "expiresAt");
+  }
+  get resource() {
+    return this.#resource;
+  }
+  get claimant() {
+    return this.#claimant;
+  }
+  /** What proves the claim, and alone gives the right to finalize it: keep it from logs and from other users. */
+  get token() {
+    return this.#token;
+  }
+  /** An integer that grows over the grants of the bucket. */
+  get fencingToken() {
+    return this.#fencingToken;
+  }
+  /** When the claim ends unless it is renewed, by the server's clock. */
+  get expiresAt() {
+    return new Date(this.#expiresAt);
+  }
+  /** As {@link Claims.renew}. */
+  async renew(options = {}) {
+    this.#expiresAt = await this.#claims.renew(this.#resource, this.#token, options);
+  }
+  /** As {@link Claims.release}. */
+  release(options = {}) {
+    return this.#claims.release(this.#resource, this.#token, options);
+  }
+  /** As {@link Claims.finalize}. */
+  finalize(options = {}) {
+    return this.#claims.finalize(this.#resource, this.#token, options);
+  }
+};
+function readAssignment(raw) {
+  return {
+    resource: textOf(raw, "resource"),
+    claimant: textOf(raw, "claimant"),
+    assignedAt: instantOf(raw, "assignedAt"),
+    fencingToken: countOf(raw, "fencingToken")
+  };
 }
 
 // src/conversions.ts
@@ -1349,6 +2000,7 @@ function convertTargets(targets, defaultMode) {
 async function requestInOrder(agent, targets, options, callback) {
   const startedAt = performance.now();
   const locks = [];
+  const loss = new AbortController();
   const step = (index) => {
     const target = targets[index];
     if (!target) return callback(locks);
@@ -1356,10 +2008,13 @@ async function requestInOrder(agent, targets, options, callback) {
       ...options,
       ...target,
       timeout: remaining(options.timeout, startedAt),
+      loss: loss.signal,
       wrap: newHeldLock,
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
-        locks.push(lock);
+        const held = lock;
+        held.signal.addEventListener("abort", () => loss.abort(held.signal.reason));
+        locks.push(held);
         if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
         return step(index + 1);
       }
@@ -1471,6 +2126,275 @@ function checkRequest(name, options, method) {
   if (signal?.aborted) throw signal.reason;
 }
 
+// src/records.ts
+function readLock(raw) {
+  const expiresAt = instantIfAny(raw, "expiresAt");
+  return {
+    kind: textOf(raw, "kind"),
+    id: textOf(raw, "id"),
+    name: textOf(raw, "name"),
+    mode: textOf(raw, "mode"),
+    owner: textOf(raw, "owner"),
+    label: textOf(raw, "label"),
+    since: instantOf(raw, "since"),
+    fencingToken: countOf(raw, "fencingToken"),
+    ...expiresAt && { expiresAt },
+    ...typeof raw.metadata === "string" && { metadata: raw.metadata }
+  };
+}
+function readGrant(raw) {
+  return {
+    kind: textOf(raw, "kind"),
+    id: textOf(raw, "id"),
+    intent: textOf(raw, "intent"),
+    name: textOf(raw, "name"),
+    mode: raw.mode == null ? null : textOf(raw, "mode"),
+    fencingToken: countIfAny(raw, "fencingToken"),
+    how: textOf(raw, "how")
+  };
+}
+
+// src/owner.ts
+var BEATS = 3;
+var BEAT_TIMEOUT_MS = 1e4;
+var LONGEST_TIMEOUT_MS3 = 2 ** 31 - 1;
+var Owner = class {
+  #caller;
+  #facts;
+  #beats;
+  #backoff = new Backoff();
+  #controller = new AbortController();
+  /** When the latest call was sent that the server has taken for a sign of life. */
+  #renewedAt;
+  #expiresAt;
+  /** By the monotonic clock. */
+  #nextBeatMs;
+  #timer;
+  /** Why no more calls are made, once none are. */
+  #why;
+  /** @internal */
+  constructor(caller, facts, beats) {
+    this.#caller = caller;
+    this.#facts = facts;
+    this.#beats = beats;
+    this.#renewedAt = facts.toldAt;
+    this.#expiresAt = facts.expiresAt;
+    this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
+    caller.closed.addEventListener("abort", this.#clientClosed);
+    if (caller.closed.aborted) this.#clientClosed();
+    else this.#schedule();
+  }
+  get id() {
+    return this.#facts.id;
+  }
+  /** What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from logs and from other users. */
+  get secret() {
+    return this.#facts.secret;
+  }
+  get label() {
+    return this.#facts.label;
+  }
+  get ttlMs() {
+    return this.#facts.ttlMs;
+  }
+  /** When the owner ends unless it is renewed, by the server's clock. */
+  get expiresAt() {
+    return new Date(this.#expiresAt);
+  }
+  /**
+   * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the owner's own deadline, its TTL less 10 %,
+   * has passed, or with the AbortError of a closed client. {@link end} does not abort it.
+   */
+  get signal() {
+    this.#isOver();
+    return this.#controller.signal;
+  }
+  /**
+   * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own read lock becomes a write lock if it is
+   * the only reader. Nothing waits.
+   *
+   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the timeout did not suffice.
+   */
+  async lock(targets, { metadata, ...options } = {}) {
+    const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
+    const body = { owner: this.id, locks, metadata };
+    const answer = await this.#call({ method: "POST", path: "locks", body, once: true }, options);
+    return listOf(answer.body, "locks").map(readGrant);
+  }
+  /** Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how many were released. */
+  async unlock(targets, options = {}) {
+    const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
+    const body = { owner: this.id, locks };
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, once: true }, options);
+    return countOf(answer.body, "released");
+  }
+  /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
+  async unlockAll({ sparing, ...options } = {}) {
+    const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : void 0;
+    const body = { owner: this.id, all: true, sparing: spared };
+    const answer = await this.#call({ method: "POST", path: "locks/release", body, once: true }, options);
+    return countOf(answer.body, "released");
+  }
+  /** The locks that the owner holds now. */
+  async locks(options = {}) {
+    const answer = await this.#call({ method: "GET", path: this.#path }, options);
+    return listOf(answer.body, "locks").map(readLock);
+  }
+  /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
+  async heartbeat(options = {}) {
+    await this.#call({ method: "POST", path: `${this.#path}/heartbeat` }, options);
+  }
+  /**
+   * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be done with this object, even if the call
+   * fails; then the server ends the owner by its TTL.
+   */
+  async end(options = {}) {
+    this.#stop(new UnknownOwnerError("unknown_owner", 0, "The owner was ended."));
+    try {
+      await this.#caller.call({ method: "DELETE", path: this.#path, secret: this.secret }, options);
+    } catch (error) {
+      if (!(error instanceof UnknownOwnerError)) throw error;
+    }
+  }
+  get #path() {
+    return `owners/${encodeURIComponent(this.id)}`;
+  }
+  async #call(call, options) {
+    if (this.#isOver()) throw this.#why;
+    try {
+      const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
+      if (call.method === "POST" && answer.body.expiresAt !== void 0) this.#renewed(answer);
+      if (this.#isOver()) throw this.#why;
+      return answer;
+    } catch (error) {
+      if (error instanceof UnknownOwnerError) this.#lose(error);
+      throw error;
+    }
+  }
+  /** An answer may repeat that of an earlier attempt, so what counts is when the first of them was sent. */
+  #renewed({ body, sentAt }) {
+    if (elapsedMs(sentAt) > elapsedMs(this.#renewedAt)) return;
+    this.#renewedAt = sentAt;
+    this.#expiresAt = instantOf(body, "expiresAt");
+  }
+  /** Whether no more calls are to be made; ends the owner here if its deadline has passed. */
+  #isOver() {
+    if (!this.#why && this.#remainingMs() <= 0) {
+      this.#lose(new UnknownOwnerError("unknown_owner", 0, "The owner was not renewed in time."));
+    }
+    return this.#why !== void 0;
+  }
+  #remainingMs() {
+    const untilExpiry = this.#facts.ttlMs * SAFETY - elapsedMs(this.#renewedAt);
+    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.toldAt));
+  }
+  #lose(why) {
+    if (this.#why) return;
+    this.#stop(why);
+    this.#controller.abort(why);
+  }
+  #stop(why) {
+    this.#why ??= why;
+    clearTimeout(this.#timer);
+    this.#caller.closed.removeEventListener("abort", this.#clientClosed);
+  }
+  #clientClosed = () => this.#lose(this.#caller.closed.reason);
+  /** Looks again at the deadline or when a heartbeat is due; one timer for both. */
+  #schedule() {
+    clearTimeout(this.#timer);
+    if (this.#why) return;
+    const beatMs = this.#beats ? this.#nextBeatMs - performance.now() : Infinity;
+    const nextMs = Math.min(this.#remainingMs(), beatMs, LONGEST_TIMEOUT_MS3);
+    this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
+  }
+  #look() {
+    if (this.#isOver()) return;
+    if (this.#beats && performance.now() >= this.#nextBeatMs) this.#beat();
+    this.#schedule();
+  }
+  /** Renews the owner unless another call has done so of late. What fails is tried again until the deadline. */
+  #beat() {
+    const intervalMs = this.#facts.ttlMs / BEATS;
+    const dueMs = intervalMs - elapsedMs(this.#renewedAt);
+    if (dueMs > 0) {
+      this.#nextBeatMs = performance.now() + dueMs;
+      return;
+    }
+    this.#nextBeatMs = Infinity;
+    const next = (pauseMs) => {
+      this.#nextBeatMs = performance.now() + pauseMs;
+      this.#schedule();
+    };
+    this.heartbeat({ timeout: BEAT_TIMEOUT_MS }).then(
+      () => {
+        this.#backoff.reset();
+        next(intervalMs);
+      },
+      () => next(Math.min(intervalMs, this.#backoff.nextMs()))
+    );
+  }
+};
+
+// src/offline.ts
+var Offline = class {
+  #caller;
+  /** @internal */
+  constructor(caller) {
+    this.#caller = caller;
+  }
+  /**
+   * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
+   *
+   * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule, UnavailableError or UnreachableError if
+   * the timeout did not suffice.
+   */
+  async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }) {
+    const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, once: true };
+    const { body, sentAt } = await this.#caller.call(call, options);
+    const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
+    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, toldAt: sentAt };
+    return new Owner(this.#caller, facts, heartbeats ?? true);
+  }
+  /**
+   * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see {@link Owner.locks}.
+   *
+   * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
+   */
+  async resume(id, secret, { heartbeats, ...options } = {}) {
+    const path = `owners/${encodeURIComponent(id)}`;
+    const { sentAt } = await this.#caller.call({ method: "POST", path: `${path}/heartbeat`, secret }, options);
+    const { body } = await this.#caller.call({ method: "GET", path, secret }, options);
+    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), toldAt: sentAt };
+    return new Owner(this.#caller, facts, heartbeats ?? true);
+  }
+  /**
+   * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
+   * no consistent cut: use them to show who edits what, and decide nothing by them.
+   */
+  async *locks({ kind, owner, prefix, ...options } = {}) {
+    const filter = Object.entries({ kind, owner, prefix }).flatMap(
+      ([key, value]) => value === void 0 ? [] : [`${key}=${checkedForUrl(key, `${value}`)}`]
+    );
+    let cursor;
+    do {
+      const query = cursor === void 0 ? filter : [...filter, `cursor=${encodeURIComponent(cursor)}`];
+      const path = query.length === 0 ? "locks" : `locks?${query.join("&")}`;
+      const { body } = await this.#caller.call({ method: "GET", path }, options);
+      yield* listOf(body, "locks").map(readLock);
+      cursor = body.next == null ? void 0 : textOf(body, "next");
+    } while (cursor !== void 0);
+  }
+};
+function factsOf(body) {
+  return { label: textOf(body, "label"), ttlMs: countOf(body, "ttlMs"), expiresAt: instantOf(body, "expiresAt") };
+}
+function longestMs(body, sentAt) {
+  const endsAt = instantIfAny(body, "endsAt");
+  if (!endsAt) return Infinity;
+  const beyondTtlMs = endsAt.getTime() - instantOf(body, "expiresAt").getTime();
+  return beyondTtlMs > 0 ? beyondTtlMs + countOf(body, "ttlMs") : endsAt.getTime() - sentAt.wallMs;
+}
+
 // src/partition.ts
 function currentPartition() {
   const frame = globalThis;
@@ -1508,39 +2432,6 @@ function ancestorsOf(frame) {
   return ancestors;
 }
 
-// src/url.ts
-var SOCKET_PROTOCOLS = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
-var DEFAULT_BUCKET = "default";
-var LONGEST_BYTES = 256;
-var SHOWN_UNITS = 64;
-function serverUrl(address) {
-  const text2 = `${address}`;
-  if (!URL.canParse(text2)) throw new TypeError(`url: ${JSON.stringify(text2)}, but it must be an absolute URL`);
-  const url = new URL(text2);
-  const protocol = SOCKET_PROTOCOLS[url.protocol];
-  if (!protocol) throw new TypeError(`url: the protocol ${url.protocol}, but it must be http:, https:, ws: or wss:`);
-  url.protocol = protocol;
-  if (url.pathname === "/") url.pathname = "/v1/ws";
-  url.hash = "";
-  return url;
-}
-function bucketOf(url) {
-  return url.searchParams.get("bucket") ?? DEFAULT_BUCKET;
-}
-function fitting(field, value) {
-  const bytes = utf8Length(value);
-  if (bytes <= LONGEST_BYTES) return value;
-  const shown = JSON.stringify(`${value.slice(0, SHOWN_UNITS)}\u2026`);
-  throw new TypeError(`${field}: ${shown} has ${bytes} bytes of UTF-8, but at most ${LONGEST_BYTES} are allowed`);
-}
-function scoped(url, { bucket, partition }) {
-  const result = new URL(url);
-  if (bucket !== void 0) result.searchParams.set("bucket", bucket);
-  if (partition !== void 0 && partition !== "") result.searchParams.set("partition", partition);
-  if (partition === "") result.searchParams.delete("partition");
-  return result;
-}
-
 // src/connect.ts
 var contextId;
 function connect(url, options = {}) {
@@ -1551,9 +2442,13 @@ var LockhouseClient = class {
   name;
   partition;
   locks;
+  offline;
+  claims;
   #url;
   #clientId;
   #WebSocket;
+  #fetch;
+  #closing = new AbortController();
   #agents = /* @__PURE__ */ new Map();
   #buckets = /* @__PURE__ */ new Map();
   #unwatch = () => {
@@ -1572,9 +2467,11 @@ var LockhouseClient = class {
     this.onstate = options.onstate ?? null;
     this.#clientId = fitting("clientId", toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    this.locks = this.bucket(this.name).locks;
+    this.#fetch = options.fetch ?? globalThis.fetch ?? noFetch;
+    ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = "closed";
+      queueMicrotask(() => this.#tell("closed"));
       return;
     }
     if (!this.#WebSocket) {
@@ -1593,7 +2490,10 @@ var LockhouseClient = class {
     const key = `${name}`;
     const existing = this.#buckets.get(key);
     if (existing) return existing;
-    const bucket = { name: key, locks: newExtendedLockManager(this.source(key)) };
+    const source = this.source(key);
+    const caller = new Caller(() => bucketUrl(this.#url, key), this.#fetch, source.admit, this.#closing.signal);
+    const locks = newExtendedLockManager(source);
+    const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
     this.#buckets.set(key, bucket);
     return bucket;
   }
@@ -1607,6 +2507,7 @@ var LockhouseClient = class {
     this.#unwatch();
     this.#state = "closed";
     for (const agent of this.#agents.values()) agent.close();
+    this.#closing.abort(clientClosed());
     this.#tell("closed");
   }
   #admit() {
@@ -1653,16 +2554,12 @@ var LockhouseClient = class {
     for (const agent of this.#agents.values()) agent.session.wake();
   }
 };
-function ownContextId() {
-  contextId ??= typeof crypto.randomUUID === "function" ? crypto.randomUUID() : randomId();
-  return contextId;
+async function noFetch() {
+  throw new TypeError("fetch: this platform has none, so the option must give a function");
 }
-function randomId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] ?? 0) & 15 | 64;
-  bytes[8] = (bytes[8] ?? 0) & 63 | 128;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+function ownContextId() {
+  contextId ??= randomId();
+  return contextId;
 }
 
 // src/storage-buckets.ts
@@ -1717,10 +2614,23 @@ function defineNavigator() {
 }
 export {
   AcquiredLock,
+  AlreadyAssignedError,
+  BusyError,
+  ClaimExpiredError,
+  ClaimLostError,
+  ClaimedError,
   ExtendedLockManager,
   HeldLock,
+  InvalidError,
   Lock,
   LockManager,
+  LockedError,
+  ProblemError,
+  RecoveringError,
+  UnauthorizedError,
+  UnavailableError,
+  UnknownOwnerError,
+  UnreachableError,
   connect,
   currentPartition,
   heldLock,

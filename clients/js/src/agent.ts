@@ -1,9 +1,11 @@
 import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
-import { abortBody, joinBody, queryBody, releaseBody, requestBody } from './bodies.js';
+import { abortBody, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
+import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
+import { Reclaims } from './reclaim.js';
 import { Session } from './session.js';
 import { TaskQueue } from './tasks.js';
 import type { ConnectionState, LockInfo, LockManagerSnapshot, LockMode, WebSocketLike } from './types.js';
@@ -15,6 +17,8 @@ export interface Ask {
   readonly ifAvailable: boolean;
   readonly steal: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Aborts when a lock is lost without which this one is of no use. */
+  readonly loss?: AbortSignal | undefined;
   readonly metadata: string | undefined;
   readonly maxHold: number | undefined;
   readonly timeout: number | undefined;
@@ -58,12 +62,13 @@ export class Agent {
   readonly #clientId: string;
   readonly #session: Session;
   /** What the present session has told, to be obeyed; forgotten with the session. */
-  readonly #tasks = new TaskQueue();
+  readonly #tasks = new TaskQueue<Notice>((notice) => this.#obey(notice));
   /** Steps that concern no session. */
-  readonly #turns = new TaskQueue();
+  readonly #turns = new TaskQueue<() => void>((step) => step());
   readonly #onstate: (state: ConnectionState) => void;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
+  readonly #reclaims = new Reclaims<Request>((requests) => this.#tellLoss(requests, 'expired'));
   #lastId = 0;
   #number = 1;
 
@@ -78,8 +83,9 @@ export class Agent {
     this.#session = new Session(dial, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
+      succeeded: (former) => this.#keepLocks(former),
       ended: (reason, failure) => this.#endAll(reason, failure),
-      noticed: (notice) => this.#tasks.run(() => this.#obey(notice)),
+      noticed: (notice) => this.#tasks.now(notice),
       stateChanged: (state) => this.#onstate(state),
       unreachable: onunreachable,
     });
@@ -110,7 +116,7 @@ export class Agent {
         unwatch: undefined,
       };
       this.#open.set(id, request);
-      if (ask.signal || ask.timeout !== undefined) this.#watch(request);
+      if (ask.signal || ask.loss || ask.timeout !== undefined) this.#watch(request);
       request.asked = this.#session.post(body);
     });
   }
@@ -162,14 +168,16 @@ export class Agent {
 
   /** Signal to abort the request: https://w3c.github.io/web-locks/#signal-to-abort-the-request */
   #watch(request: Request): void {
-    const { signal, timeout } = request.ask;
+    const { signal, loss, timeout } = request.ask;
     const forget = signal && addAbortAlgorithm(signal, () => this.#withdraw(request, signal.reason));
+    const forgetLoss = loss && addAbortAlgorithm(loss, () => this.#withdraw(request, loss.reason));
     const timer =
       timeout === undefined || timeout > LONGEST_TIMEOUT_MS
         ? undefined
-        : setTimeout(() => this.#withdraw(request, timedOut(request.ask)), timeout);
+        : setTimeout(() => this.#withdraw(request, timedOut(request.ask, this.#session.isRecovering)), timeout);
     request.unwatch = () => {
       forget?.();
+      forgetLoss?.();
       clearTimeout(timer);
       request.unwatch = undefined;
     };
@@ -183,9 +191,10 @@ export class Agent {
   }
 
   #obey(notice: Notice): void {
+    if (this.#isOverdue()) return;
     switch (notice.type) {
       case 'granted':
-        this.#start(notice.id, notice.token);
+        this.#granted(notice);
         return;
       case 'refused':
         this.#callBackWithNull(notice.id);
@@ -199,43 +208,49 @@ export class Agent {
       case 'snapshot':
         this.#gather(notice);
         return;
-      case 'error': {
-        const entry = this.#open.get(notice.id);
-        if (entry && !(entry.kind === 'request' && entry.hold)) {
-          this.#close(entry);
-          entry.reject(serverError(notice.detail, notice.message));
-        }
+      case 'error':
+        this.#fail(notice);
         return;
-      }
       case 'released':
         return;
     }
   }
 
-  /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
-  #start(id: number, token: number): void {
-    if (this.#session.isOverdue()) return;
+  /**
+   * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past its own; if so it is lost when
+   * this returns.
+   */
+  #isOverdue(): boolean {
+    this.#reclaims.check();
+    return this.#session.isOverdue();
+  }
+
+  #granted(notice: Extract<Notice, { type: 'granted' }>): void {
+    const { id } = notice;
     const request = this.#open.get(id);
     if (!request) {
       if (id > this.#lastId) this.#session.accuse(new ProtocolError(`granted: id ${id} was never asked for`));
       else this.#session.post(releaseBody(id));
       return;
     }
-    if (request.kind !== 'request' || request.hold) {
-      this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
-      return;
-    }
+    if (request.kind === 'request' && !request.hold) this.#start(request, notice);
+    else if (request.kind === 'request' && this.#reclaims.has(request)) this.#reclaimed(request, notice);
+    else this.#session.accuse(new ProtocolError(`granted: id ${id} does not wait for a lock`));
+  }
+
+  /** The steps on the event loop for a grant: https://w3c.github.io/web-locks/#process-the-lock-request-queue */
+  #start(request: Request, { token, ticket }: Extract<Notice, { type: 'granted' }>): void {
     const { signal } = request.ask;
     if (signal?.aborted) {
       // Where no abort algorithm could be added, the listener may not have run yet.
       this.#close(request);
-      this.#session.post(releaseBody(id));
+      this.#session.post(releaseBody(request.id));
       request.reject(signal.reason);
       return;
     }
     request.unwatch?.();
     const { name, mode, callback, wrap } = request.ask;
-    const hold = new Hold(name, mode, token, () => this.#session.isOverdue());
+    const hold = new Hold(name, mode, token, ticket, () => this.#isOverdue());
     request.hold = hold;
     const waiting = new Promise<unknown>((resolve) => resolve(callback(wrap(hold))));
     waiting.then(
@@ -244,16 +259,26 @@ export class Agent {
     );
   }
 
+  /** The lock is held on, in the present session. */
+  #reclaimed(request: Request, { id, token, ticket }: Extract<Notice, { type: 'granted' }>): void {
+    const { hold } = request;
+    if (hold?.token !== token) {
+      this.#session.accuse(new ProtocolError(`granted: the lock ${id} was reclaimed, but its token is another one`));
+      return;
+    }
+    hold.ticket = ticket;
+    this.#reclaims.delete(request);
+  }
+
   /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
   #release(request: Request, hold: Hold): boolean {
-    if (hold.loss || this.#session.isOverdue()) return false;
-    this.#open.delete(request.id);
+    if (this.#isOverdue() || hold.loss) return false;
+    this.#close(request);
     this.#session.post(releaseBody(request.id));
     return true;
   }
 
   #callBackWithNull(id: number): void {
-    if (this.#session.isOverdue()) return;
     const request = this.#open.get(id);
     if (request?.kind !== 'request' || request.hold) return;
     this.#close(request);
@@ -268,6 +293,17 @@ export class Agent {
     const request = this.#open.get(id);
     // A lock that was released meanwhile ended well, whatever became of it on the server.
     if (request?.kind === 'request' && request.hold) this.#tellLoss([request], reason);
+  }
+
+  #fail({ id, detail, message }: Extract<Notice, { type: 'error' }>): void {
+    const entry = this.#open.get(id);
+    if (!entry) return;
+    if (entry.kind === 'request' && entry.hold) {
+      if (this.#reclaims.has(entry)) this.#tellLoss([entry], 'superseded');
+      return;
+    }
+    this.#close(entry);
+    entry.reject(serverError(detail, message));
   }
 
   #agentEnded(agent: number, reason: LossReason): void {
@@ -291,12 +327,46 @@ export class Agent {
     query.resolve({ held: query.held, pending: query.pending });
   }
 
-  /** A fresh session: the agent joins and all that is open is asked, in its order. */
+  /** A fresh session: the agent joins, and all that is open is asked in its order. */
   #begin(): void {
     this.#session.post(joinBody(this.#number, this.#clientId));
     for (const entry of this.#open.values()) {
       if (entry.kind === 'query') this.#session.ask(queryBody(entry.id));
+      else if (entry.hold) this.#reclaim(entry, entry.hold);
       else entry.asked = this.#session.post(requestBody(entry.id, this.#number, entry.ask));
+    }
+  }
+
+  #reclaim({ id, ask }: Request, hold: Hold): void {
+    if (this.#isOverdue() || hold.loss) return;
+    const maxHold =
+      ask.maxHold === undefined ? undefined : Math.max(1, Math.ceil(ask.maxHold - elapsedMs(hold.grantedAt)));
+    this.#session.post(reclaimBody(id, this.#number, { ...ask, maxHold }, hold.token, hold.ticket ?? ''));
+  }
+
+  /** The session is over, but a new server lets its locks be reclaimed: those that cannot be are lost. */
+  #keepLocks(former: Lease): void {
+    for (const notice of this.#tasks.clear()) {
+      if (notice.type === 'lost') this.#lose(notice.id, notice.reason);
+      if (notice.type === 'ended' && notice.agent === this.#number) this.#endRequests(notice.reason);
+    }
+    const kept = new Set<Request>();
+    for (const entry of this.#open.values())
+      if (entry.kind === 'request' && entry.hold && entry.hold.ticket !== undefined) kept.add(entry);
+    this.#reclaims.add(kept, former);
+    this.#endAll('terminated', undefined, kept);
+    this.#renumber();
+  }
+
+  /** Ids must grow over a session: what is reclaimed comes first, then what is pending, each in its order. */
+  #renumber(): void {
+    const isHeld = (entry: Request | Query) => entry.kind === 'request' && entry.hold !== undefined;
+    const entries = [...this.#open.values()];
+    this.#open.clear();
+    for (const entry of [...entries.filter(isHeld), ...entries.filter((each) => !isHeld(each))]) {
+      this.#lastId += 1;
+      entry.id = this.#lastId;
+      this.#open.set(entry.id, entry);
     }
   }
 
@@ -314,8 +384,8 @@ export class Agent {
     }
   }
 
-  /** The session is over: locks are lost, and what is pending fails or waits to be asked again. */
-  #endAll(reason: LossReason, failure: Error | undefined): void {
+  /** The session is over: locks are lost unless kept, and what is pending fails or waits to be asked again. */
+  #endAll(reason: LossReason, failure?: Error, kept?: ReadonlySet<Request>): void {
     this.#tasks.clear();
     for (const query of this.#open.values()) {
       if (query.kind !== 'query') continue;
@@ -326,15 +396,15 @@ export class Agent {
         query.reject(failure);
       }
     }
-    this.#endRequests(reason, failure);
+    this.#endRequests(reason, failure, kept);
   }
 
-  #endRequests(reason: LossReason, failure: Error | undefined): void {
+  #endRequests(reason: LossReason, failure?: Error, kept?: ReadonlySet<Request>): void {
     const held: Request[] = [];
     for (const request of this.#open.values()) {
       if (request.kind === 'query') continue;
       if (request.hold) {
-        held.push(request);
+        if (!kept?.has(request)) held.push(request);
       } else if (failure || (request.ask.steal && request.asked)) {
         this.#close(request);
         request.reject(failure ?? outcomeUnknown(request.ask));
@@ -346,7 +416,7 @@ export class Agent {
   /** Changes all state first, since listeners of the signals run at once. */
   #tellLoss(held: Request[], reason: LossReason): void {
     for (const request of held) {
-      this.#open.delete(request.id);
+      this.#close(request);
       request.reject(request.hold?.lose(reason));
     }
     for (const request of held) request.hold?.announceLoss();
@@ -354,12 +424,15 @@ export class Agent {
 
   #close(entry: Request | Query): void {
     this.#open.delete(entry.id);
-    if (entry.kind === 'request') entry.unwatch?.();
+    if (entry.kind !== 'request') return;
+    entry.unwatch?.();
+    if (entry.hold) this.#reclaims.delete(entry);
   }
 }
 
-function timedOut(ask: Ask): DOMException {
-  return domError('TimeoutError', `The lock was not granted within ${ask.timeout} ms.`);
+function timedOut(ask: Ask, isRecovering: boolean): DOMException {
+  const why = isRecovering ? '; the server still waits for the holders from before its restart' : '';
+  return domError('TimeoutError', `The lock was not granted within ${ask.timeout} ms${why}.`);
 }
 
 function outcomeUnknown(ask: Ask): DOMException {

@@ -16,11 +16,21 @@ export function joinBody(agent: number, clientId: string): string {
 }
 
 export function requestBody(id: number, agent: number, fields: RequestFields): string {
-  // JSON.stringify writes a lone surrogate as its escape, as the protocol asks.
-  let body = `{"type":"request","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
-  if (fields.mode === 'shared') body += ',"mode":"shared"';
+  let body = lockBody('request', id, agent, fields);
   if (fields.ifAvailable) body += ',"ifAvailable":true';
   if (fields.steal) body += ',"steal":true';
+  return body;
+}
+
+/** Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left of it. */
+export function reclaimBody(id: number, agent: number, fields: RequestFields, token: number, ticket: string): string {
+  return `${lockBody('reclaim', id, agent, fields)},"token":${token},"ticket":${JSON.stringify(ticket)}`;
+}
+
+function lockBody(type: string, id: number, agent: number, fields: RequestFields): string {
+  // JSON.stringify writes a lone surrogate as its escape, as the protocol asks.
+  let body = `{"type":"${type}","id":${id},"agent":${agent},"name":${JSON.stringify(fields.name)}`;
+  if (fields.mode === 'shared') body += ',"mode":"shared"';
   if (fields.metadata !== undefined) body += `,"metadata":${JSON.stringify(fields.metadata)}`;
   if (fields.maxHold !== undefined) body += `,"maxHoldMs":${fields.maxHold}`;
   return body;

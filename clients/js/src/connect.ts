@@ -1,11 +1,16 @@
 import { Agent } from './agent.js';
+import { Caller } from './caller.js';
+import { Claims } from './claims.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
+import { clientClosed } from './lock.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
+import { Offline } from './offline.js';
 import { currentPartition } from './partition.js';
-import type { ConnectionState, WebSocketConstructor } from './types.js';
-import { bucketOf, fitting, scoped, serverUrl } from './url.js';
+import { randomId } from './random.js';
+import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
+import { bucketOf, bucketUrl, fitting, scoped, serverUrl } from './url.js';
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -20,14 +25,21 @@ export interface ConnectOptions {
   partition?: string | undefined;
   /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
   WebSocket?: WebSocketConstructor | undefined;
+  /** How offline locks and claims reach the server. Default: the platform's fetch. */
+  fetch?: FetchLike | undefined;
   /** As {@link Client.onstate}, set from the beginning. */
   onstate?: ((state: ConnectionState) => void) | null | undefined;
 }
 
-/** The locks of one bucket of a server. */
+/** The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the client has a partition. */
 export interface Bucket {
   readonly name: string;
+  /** Web Locks: held while a task runs. */
   readonly locks: ExtendedLockManager;
+  /** Offline locks: held by a business transaction over many requests. They know no partitions. */
+  readonly offline: Offline;
+  /** Claims: reservations for a time. They know no partitions. */
+  readonly claims: Claims;
 }
 
 /** A client of one lockhouse server. */
@@ -67,9 +79,13 @@ export class LockhouseClient implements Client {
   readonly name: string;
   readonly partition: string;
   readonly locks: ExtendedLockManager;
+  readonly offline: Offline;
+  readonly claims: Claims;
   readonly #url: URL;
   readonly #clientId: string;
   readonly #WebSocket: WebSocketConstructor | undefined;
+  readonly #fetch: FetchLike;
+  readonly #closing = new AbortController();
   readonly #agents = new Map<string, Agent>();
   readonly #buckets = new Map<string, Bucket>();
   #unwatch: () => void = () => {};
@@ -88,9 +104,11 @@ export class LockhouseClient implements Client {
     this.onstate = options.onstate ?? null;
     this.#clientId = fitting('clientId', toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
-    this.locks = this.bucket(this.name).locks;
+    this.#fetch = options.fetch ?? (globalThis as { fetch?: FetchLike }).fetch ?? noFetch;
+    ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
+      queueMicrotask(() => this.#tell('closed'));
       return;
     }
     if (!this.#WebSocket) {
@@ -112,7 +130,10 @@ export class LockhouseClient implements Client {
     const key = `${name}`;
     const existing = this.#buckets.get(key);
     if (existing) return existing;
-    const bucket = { name: key, locks: newExtendedLockManager(this.source(key)) };
+    const source = this.source(key);
+    const caller = new Caller(() => bucketUrl(this.#url, key), this.#fetch, source.admit, this.#closing.signal);
+    const locks = newExtendedLockManager(source);
+    const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
     this.#buckets.set(key, bucket);
     return bucket;
   }
@@ -128,6 +149,7 @@ export class LockhouseClient implements Client {
     this.#unwatch();
     this.#state = 'closed';
     for (const agent of this.#agents.values()) agent.close();
+    this.#closing.abort(clientClosed());
     this.#tell('closed');
   }
 
@@ -181,17 +203,13 @@ export class LockhouseClient implements Client {
   }
 }
 
-/** One id for all clients of this context. */
-function ownContextId(): string {
-  contextId ??= typeof crypto.randomUUID === 'function' ? crypto.randomUUID() : randomId();
-  return contextId;
+/** What stands in for fetch where the platform has none. */
+async function noFetch(): Promise<never> {
+  throw new TypeError('fetch: this platform has none, so the option must give a function');
 }
 
-/** A random UUID (version 4) where crypto.randomUUID is missing, as in insecure contexts. */
-function randomId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+/** One id for all clients of this context. */
+function ownContextId(): string {
+  contextId ??= randomId();
+  return contextId;
 }

@@ -5,6 +5,12 @@ import type { LockInfo, LockMode } from './types.js';
 
 export interface Welcome {
   readonly type: 'welcome';
+  /** Names one life of the server. */
+  readonly epoch: string;
+  /** Whether locks of an earlier epoch may be reclaimed. */
+  readonly reclaims: boolean;
+  /** For how long at most the server waits for those who do. */
+  readonly recoveringMs: number;
   readonly session: string;
   readonly secret: string;
   readonly resumed: boolean;
@@ -28,7 +34,7 @@ export interface Fatal {
 
 /** What a request or query is told, and what becomes of locks. */
 export type Notice =
-  | { readonly type: 'granted'; readonly id: number; readonly token: number }
+  | { readonly type: 'granted'; readonly id: number; readonly token: number; readonly ticket: string | undefined }
   | { readonly type: 'refused'; readonly id: number }
   | { readonly type: 'released'; readonly id: number }
   | { readonly type: 'lost'; readonly id: number; readonly reason: LossReason }
@@ -79,6 +85,9 @@ export function readWelcome(frame: RawFrame): Welcome {
   const frameBytes = typeof limits === 'object' && limits !== null ? (limits as RawFrame).frameBytes : undefined;
   return {
     type: 'welcome',
+    epoch: text(frame, 'epoch'),
+    reclaims: flag(frame, 'reclaims'),
+    recoveringMs: frame.recoveringMs == null ? 0 : count(frame, 'recoveringMs'),
     session: text(frame, 'session'),
     secret: text(frame, 'secret'),
     resumed: flag(frame, 'resumed'),
@@ -102,7 +111,12 @@ export function readFatal(frame: RawFrame): Fatal {
 export function readNotice(frame: RawFrame): Notice | undefined {
   switch (frame.type) {
     case 'granted':
-      return { type: 'granted', id: positive(frame, 'id'), token: count(frame, 'token') };
+      return {
+        type: 'granted',
+        id: positive(frame, 'id'),
+        token: count(frame, 'token'),
+        ticket: frame.ticket == null ? undefined : text(frame, 'ticket'),
+      };
     case 'refused':
     case 'released':
       return { type: frame.type, id: positive(frame, 'id') };
@@ -161,9 +175,13 @@ function isMode(value: unknown): value is LockMode {
   return value === 'exclusive' || value === 'shared';
 }
 
+function isLossReason(value: unknown): value is LossReason {
+  return value === 'stolen' || value === 'expired' || value === 'broken' || value === 'superseded';
+}
+
 function lossReason(frame: RawFrame): LossReason {
   const { reason } = frame;
-  if (reason === 'stolen' || reason === 'expired' || reason === 'broken') return reason;
+  if (isLossReason(reason)) return reason;
   throw wrong(frame, 'reason');
 }
 

@@ -1,14 +1,38 @@
 // The public face of the package. `connect` gives a client of its own; `install` also puts it on `navigator.locks`.
 
+export type { CallOptions } from './caller.js';
+export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
 export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
+export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
+export type { Owner, ReleaseTarget } from './owner.js';
 export { currentPartition } from './partition.js';
+export {
+  AlreadyAssignedError,
+  BusyError,
+  ClaimExpiredError,
+  ClaimedError,
+  ClaimLostError,
+  type Conflict,
+  type Holder,
+  InvalidError,
+  LockedError,
+  ProblemError,
+  RecoveringError,
+  UnauthorizedError,
+  UnavailableError,
+  UnknownOwnerError,
+  UnreachableError,
+} from './problems.js';
+export type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
 export type {
   ConnectionState,
+  FetchInit,
+  FetchLike,
   HeldLockCallback,
   LockGrantedCallback,
   LockInfo,
@@ -16,6 +40,7 @@ export type {
   LockMode,
   LockOptions,
   RequestOptions,
+  ResponseLike,
   WaitingOptions,
   WebSocketConstructor,
   WebSocketLike,

@@ -1,5 +1,5 @@
 /** An instant on both clocks: the monotonic one may stand still while a machine sleeps, the wall clock may be set back. */
-interface Mark {
+export interface Mark {
   readonly monotonicMs: number;
   readonly wallMs: number;
 }
@@ -9,7 +9,8 @@ interface Answer {
   readonly at: Mark;
 }
 
-const SAFETY = 0.9;
+/** How much of a lease its holder counts on. */
+export const SAFETY = 0.9;
 
 /**
  * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed, plus the lease less
@@ -51,17 +52,20 @@ export class Lease {
     return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
   }
 
-  /** The lease has ended, or its session has. */
-  end(): void {
-    this.#confirmed = undefined;
-    this.#answers = [];
+  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+  successor(): Lease {
+    const next = new Lease();
+    next.#hello = this.#hello;
+    return next;
   }
 }
 
-function now(): Mark {
+/** This instant. */
+export function now(): Mark {
   return { monotonicMs: performance.now(), wallMs: Date.now() };
 }
 
-function elapsedMs(since: Mark): number {
+/** How long ago that was, by whichever clock has advanced further. */
+export function elapsedMs(since: Mark): number {
   return Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);
 }

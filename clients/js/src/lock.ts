@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { domError, type LockLostError, type LossReason, lockLost } from './errors.js';
+import { type Mark, now } from './lease.js';
 import type { LockMode } from './types.js';
 import { repeatMembers } from './webidl.js';
 
@@ -8,14 +9,19 @@ import { repeatMembers } from './webidl.js';
 export class Hold {
   readonly name: string;
   readonly mode: LockMode;
+  /** What proves the grant to a later epoch of the server, if it may be proved. */
+  ticket: string | undefined;
+  /** From when on its longest hold counts. */
+  readonly grantedAt: Mark = now();
   readonly #token: number;
   readonly #checkLease: () => void;
   #loss: LockLostError | undefined;
   #controller: AbortController | undefined;
 
-  constructor(name: string, mode: LockMode, token: number, checkLease: () => void) {
+  constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void) {
     this.name = name;
     this.mode = mode;
+    this.ticket = ticket;
     this.#token = token;
     this.#checkLease = checkLease;
   }

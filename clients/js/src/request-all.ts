@@ -39,7 +39,10 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
   return [...modes].map(([name, mode]) => ({ name, mode })).sort((a, b) => compareNames(a.name, b.name));
 }
 
-/** Takes each lock inside the callback of the one before, and calls back with all of them while all are held. */
+/**
+ * Takes each lock inside the callback of the one before, and calls back with all of them while all are held. Once one is lost,
+ * the request that waits is withdrawn, and nothing is called back.
+ */
 export async function requestInOrder(
   agent: Agent,
   targets: readonly Target[],
@@ -48,6 +51,7 @@ export async function requestInOrder(
 ): Promise<unknown> {
   const startedAt = performance.now();
   const locks: HeldLock[] = [];
+  const loss = new AbortController();
   const step = (index: number): unknown => {
     const target = targets[index];
     if (!target) return callback(locks);
@@ -55,10 +59,14 @@ export async function requestInOrder(
       ...options,
       ...target,
       timeout: remaining(options.timeout, startedAt),
+      loss: loss.signal,
       wrap: newHeldLock,
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
-        locks.push(lock as HeldLock);
+        const held = lock as HeldLock;
+        // Nobody else has this signal before the last lock is granted, so that no other listener can stop the event.
+        held.signal.addEventListener('abort', () => loss.abort(held.signal.reason));
+        locks.push(held);
         // The signal may have been aborted since; only the request that waits listens to it.
         if (options.signal?.aborted && index + 1 < targets.length) throw options.signal.reason;
         return step(index + 1);

@@ -11,9 +11,11 @@ import {
   readNotice,
   readPing,
   readWelcome,
+  type Welcome,
 } from './frames.js';
 import { Lease } from './lease.js';
 import { Outbox } from './outbox.js';
+import { setQuietTimeout } from './timers.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 
 /** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
@@ -22,6 +24,11 @@ export interface SessionUser {
   begun(): void;
   /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
   resumed(): void;
+  /**
+   * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers they are held under the
+   * lease of the session that is gone. `begun` follows.
+   */
+  succeeded(former: Lease): void;
   /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
   ended(reason: LossReason, failure?: Error): void;
   noticed(notice: Notice): void;
@@ -55,7 +62,7 @@ const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
 export class Session {
   readonly #dial: () => WebSocketLike;
   readonly #user: SessionUser;
-  readonly #lease = new Lease();
+  #lease = new Lease();
   readonly #backoff = new Backoff();
   #state: ConnectionState = 'connecting';
   #asleep = false;
@@ -64,6 +71,9 @@ export class Session {
   #greeted = false;
   /** What a resume presents; undefined while there is no session. */
   #identity: Identity | undefined;
+  #epoch = '';
+  /** By the monotonic clock. */
+  #recoveredAtMs = 0;
   #outbox = new Outbox();
   #received = 0;
   #unreported = 0;
@@ -140,7 +150,6 @@ export class Session {
     this.#hangUp(CLOSE_NORMAL);
     clearTimeout(this.#watchTimer);
     this.#identity = undefined;
-    this.#lease.end();
     if (left && !socket) this.#sayGoodbye(left);
     // The connection may have broken before the close got through.
     if (left && socket)
@@ -155,6 +164,11 @@ export class Session {
   /** The longest frame, in bytes, that the server takes. */
   get frameBytes(): number {
     return this.#frameBytes;
+  }
+
+  /** Whether the server may still be waiting for the holders of an earlier epoch, so that it grants nothing. */
+  get isRecovering(): boolean {
+    return performance.now() < this.#recoveredAtMs;
   }
 
   /** Whether so much waits to be sent that no more requests should be taken. */
@@ -232,10 +246,12 @@ export class Session {
     const welcome = readWelcome(frame);
     if (welcome.resumed && welcome.session !== this.#identity?.session)
       throw new ProtocolError('resumed what was not asked for');
-    if (!welcome.resumed) this.#end('terminated');
+    if (!welcome.resumed) this.#replace(welcome);
     if (this.#state === 'closed') return;
     clearTimeout(this.#dialTimer);
     this.#identity = { session: welcome.session, secret: welcome.secret };
+    this.#epoch = welcome.epoch;
+    this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
     this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs);
@@ -244,6 +260,18 @@ export class Session {
     else this.#user.begun();
     this.#watch();
     this.#setState('open');
+  }
+
+  /** A fresh session has been given in place of the former one, if there was any. */
+  #replace(welcome: Welcome): void {
+    const isReclaimable = this.#identity && welcome.reclaims && welcome.epoch !== this.#epoch;
+    if (!isReclaimable) {
+      this.#end('terminated');
+      return;
+    }
+    const former = this.#lease;
+    this.#forget();
+    this.#user.succeeded(former);
   }
 
   #resume(received: number): void {
@@ -311,12 +339,16 @@ export class Session {
   /** The session is over; says so to its user unless there was none. */
   #end(reason: LossReason, failure?: Error): void {
     if (!this.#identity && !failure) return;
+    this.#forget();
+    this.#user.ended(reason, failure);
+  }
+
+  #forget(): void {
     this.#identity = undefined;
-    this.#lease.end();
+    this.#lease = this.#lease.successor();
     this.#outbox = new Outbox();
     this.#received = 0;
     this.#unreported = 0;
-    this.#user.ended(reason, failure);
   }
 
   #reconnect(): void {
@@ -356,9 +388,7 @@ export class Session {
     if (!this.#identity) return;
     const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
     const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
-    this.#watchTimer = setTimeout(() => this.#look(), Math.max(1, nextMs));
-    // In Node the watch alone must not keep a process alive.
-    if (typeof this.#watchTimer === 'object') (this.#watchTimer as { unref?(): void }).unref?.();
+    this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
 
   #look(): void {

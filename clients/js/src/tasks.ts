@@ -1,44 +1,49 @@
 /**
- * Runs steps in order, each in a task of its own: between two steps there is a microtask checkpoint.
+ * Hands items to their handler in order, each in a task of its own: between two of them there is a microtask checkpoint.
  *
- * In a browser every message event is a task, so a step runs at once, within it. Node may hand over several messages of one
+ * In a browser every message event is a task, so an item is handled at once, within it. Node may hand over several messages of one
  * packet in a single turn; there the second and later ones wait for a task each.
  */
-export class TaskQueue {
-  readonly #steps: (() => void)[] = [];
+export class TaskQueue<T> {
+  readonly #handle: (item: T) => void;
+  readonly #waiting: T[] = [];
   #turnTaken = false;
 
-  /** Runs the step now if this turn has run none yet, else in a later task. Must be called from a task's top level. */
-  run(step: () => void): void {
-    if (this.#turnTaken || this.#steps.length > 0) {
-      this.later(step);
+  constructor(handle: (item: T) => void) {
+    this.#handle = handle;
+  }
+
+  /** Handles the item now if this turn has handled none yet, else in a later task. Must be called from a task's top level. */
+  now(item: T): void {
+    if (this.#turnTaken || this.#waiting.length > 0) {
+      this.later(item);
       return;
     }
-    this.#take(step);
+    this.#take(item);
   }
 
-  /** Runs the step in a later task. */
-  later(step: () => void): void {
-    this.#steps.push(step);
-    if (this.#steps.length === 1) scheduleTask(this.#next);
+  /** Handles the item in a later task. */
+  later(item: T): void {
+    this.#waiting.push(item);
+    if (this.#waiting.length === 1) scheduleTask(this.#next);
   }
 
-  /** Forgets the steps that have not run. */
-  clear(): void {
-    this.#steps.length = 0;
+  /** Forgets the items that have not been handled, and returns them. */
+  clear(): T[] {
+    return this.#waiting.splice(0);
   }
 
   readonly #next = (): void => {
-    const step = this.#steps.shift();
-    if (!step) return;
-    if (this.#steps.length > 0) scheduleTask(this.#next);
-    this.#take(step);
+    const item = this.#waiting.shift();
+    if (item === undefined) return;
+    if (this.#waiting.length > 0) scheduleTask(this.#next);
+    this.#take(item);
   };
 
-  #take(step: () => void): void {
+  #take(item: T): void {
     this.#turnTaken = true;
     queueMicrotask(this.#turnOver);
-    step();
+    this.#handle(item);
   }
 
   readonly #turnOver = (): void => {

@@ -61,3 +61,24 @@ export interface WebSocketLike {
 }
 
 export type WebSocketConstructor = new (url: string, protocols: string) => WebSocketLike;
+
+/** What this client gives fetch beside the URL. */
+export interface FetchInit {
+  method: string;
+  headers: Record<string, string>;
+  body?: string;
+  signal: AbortSignal;
+  credentials: 'omit';
+  cache: 'no-store';
+}
+
+/** As much of a Response as this client uses. */
+export interface ResponseLike {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  text(): Promise<string>;
+}
+
+/** As much of fetch as this client uses. */
+export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>;

@@ -25,6 +25,32 @@ export function serverUrl(address: string | URL): URL {
   return url;
 }
 
+/**
+ * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError where the one does not tell the
+ * other, or a path cannot hold the name.
+ */
+export function bucketUrl(socketUrl: URL, bucket: string): string {
+  const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
+  if (rest.length === 0) {
+    throw new TypeError(`url: the path ${socketUrl.pathname}, but for offline locks and claims it must end in /v1/ws`);
+  }
+  if (bucket === '' || bucket === '.' || bucket === '..') {
+    throw new TypeError(`bucket: ${JSON.stringify(bucket)}, but the path of an HTTP call cannot hold this name`);
+  }
+  const protocol = socketUrl.protocol === 'wss:' ? 'https:' : 'http:';
+  return `${protocol}//${socketUrl.host}${path}/v1/buckets/${checkedForUrl('bucket', bucket)}`;
+}
+
+/** Percent-encodes a value. Throws a TypeError for a lone surrogate, which an address cannot hold. */
+export function checkedForUrl(field: string, value: string): string {
+  try {
+    return encodeURIComponent(value);
+  } catch {
+    const shown = JSON.stringify(value.slice(0, SHOWN_UNITS));
+    throw new TypeError(`${field}: ${shown} has a lone surrogate, which an address cannot hold`);
+  }
+}
+
 /** The bucket that an address names. */
 export function bucketOf(url: URL): string {
   return url.searchParams.get('bucket') ?? DEFAULT_BUCKET;

@@ -1,10 +1,10 @@
 // What connect() and install() are given: a value that the server would refuse is refused at once, by name.
 
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { connect, install } from '../dist/lockhouse.js';
 import { scriptedPeer } from './support/peer.mjs';
-import { start } from './support/session.mjs';
+import { start, turn } from './support/session.mjs';
 
 // 257 bytes of UTF-8, but 256 code units.
 const LONG = `é${'x'.repeat(255)}`;
@@ -48,5 +48,29 @@ describe('values of more than 256 bytes', () => {
     const client = connect(query('bucket'), { WebSocket, bucket: FITTING, partition: FITTING, clientId: FITTING });
     t.after(() => client.close());
     assert.deepEqual([client.name, client.partition], [FITTING, FITTING]);
+  });
+});
+
+describe('a client in an insecure context', () => {
+  const { isSecureContext } = globalThis;
+  before(() => {
+    globalThis.isSecureContext = false;
+  });
+  after(() => {
+    if (isSecureContext === undefined) delete globalThis.isSecureContext;
+    else globalThis.isSecureContext = isSecureContext;
+  });
+
+  test('is closed from the beginning, and says so once to whoever sets onstate right away', async (t) => {
+    const { client, peer } = start(t, { onstate: undefined });
+    const states = [];
+    client.onstate = (state) => states.push(state);
+    assert.deepEqual([client.state, states], ['closed', []]);
+    await turn();
+    client.close();
+    await turn();
+    assert.deepEqual(states, ['closed']);
+    assert.deepEqual(peer.connections, []);
+    await assert.rejects(client.locks.request('n', assert.fail), { name: 'SecurityError' });
   });
 });

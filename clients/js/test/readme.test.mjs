@@ -1,4 +1,4 @@
-// The examples of README.md, run as they stand against the real server and the real binary.
+// The examples of README.md and of the client's README.md, run as they stand against the real server and the real binary.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -10,10 +10,14 @@ import { lockhouseBinary, startServer } from './support/server.mjs';
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const readme = readFileSync(file('../../../README.md'), 'utf8');
+const ownReadme = readFileSync(file('../README.md'), 'utf8');
+
+/** The section of the client's README with this heading. */
+const section = (heading) => ownReadme.split(/^## /m).find((text) => text.startsWith(`${heading}\n`));
 
 /** The code blocks of one language, in their order. */
-function examples(language) {
-  const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
+function examples(language, text = readme) {
+  const blocks = [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
   return blocks.filter(([, tag]) => tag === language).map(([, , code]) => code);
 }
 
@@ -58,6 +62,27 @@ describe('the examples of the README', () => {
     ];
     assert.deepEqual(printed.split('\n'), expected);
   });
+
+  for (const [heading, expected] of [
+    [
+      'Offline locks',
+      [
+        'Anna edits customer/42',
+        'Bob is told: Anna edits it, on the phone with him',
+        'she still has 1 lock',
+        'now Bob edits it',
+        '',
+      ],
+    ],
+    ['Claims', ['Anna is paying for it', "12A is Anna's", 'too late', 'null', '']],
+  ]) {
+    test(`the example of "${heading}" runs in Node`, async () => {
+      const [code, ...others] = examples('js', section(heading));
+      assert.equal(others.length, 0, 'one example');
+      const printed = await run(process.execPath, ['--input-type=module'], code);
+      assert.deepEqual(printed.split('\n'), expected);
+    });
+  }
 
   test('the shell example runs in sh', async () => {
     const [code, ...others] = examples('sh');

@@ -88,3 +88,57 @@ describe('the other arguments of requestAll', () => {
     assert.equal(await all, 'shared');
   });
 });
+
+describe('a lock of requestAll that is lost while a later one is waited for', () => {
+  const PATIENCE = { timeout: 2_000 };
+
+  /** Has every request but the last granted; gives the requests in their order. */
+  async function waitForTheLast(server, count) {
+    const requests = [];
+    for (let seq = 1; seq <= count; seq++) {
+      const request = await server.next('request');
+      requests.push(request);
+      if (seq < count) server.send({ type: 'granted', seq, id: request.id, token: seq });
+    }
+    return requests;
+  }
+  const callback = () => assert.fail('called back without all locks');
+
+  for (const lost of [0, 1]) {
+    test(`is the failure, and the wait is withdrawn (lock ${lost + 1} of 3)`, PATIENCE, async (t) => {
+      const { server, locks } = await open(t);
+      const all = locks.requestAll(['a', 'b', 'c'], callback);
+      const requests = await waitForTheLast(server, 3);
+      server.send({ type: 'lost', seq: 3, id: requests[lost].id, reason: 'stolen' });
+      await assert.rejects(all, { name: 'AbortError', reason: 'stolen' });
+      const other = requests[1 - lost];
+      assert.equal((await server.next('abort')).id, requests[2].id);
+      assert.equal((await server.next('release')).id, other.id);
+    });
+  }
+
+  test('is not made good by a grant that crosses the withdrawal', PATIENCE, async (t) => {
+    const { server, locks } = await open(t);
+    const all = locks.requestAll(['a', 'b'], callback);
+    const [a, b] = await waitForTheLast(server, 2);
+    server.send({ type: 'lost', seq: 2, id: a.id, reason: 'stolen' });
+    server.send({ type: 'granted', seq: 3, id: b.id, token: 2 });
+    await assert.rejects(all, { name: 'AbortError', reason: 'stolen' });
+    assert.equal((await server.next('abort')).id, b.id);
+    assert.equal((await server.next('release')).id, b.id);
+  });
+
+  test('is lost with the session, too, and the wait is not asked anew in the next', PATIENCE, async (t) => {
+    const { peer, server, locks } = await open(t);
+    const all = locks.requestAll(['a', 'b'], callback);
+    await waitForTheLast(server, 2);
+    const later = locks.request('later', () => 'granted');
+    server.cut();
+    const next = await peer.connection();
+    next.welcome({ session: 's2' });
+    await assert.rejects(all, { name: 'AbortError', reason: 'terminated' });
+    await next.next('join');
+    assert.equal((await next.next('request')).name, 'later');
+    later.catch(() => {});
+  });
+});

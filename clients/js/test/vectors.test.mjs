@@ -45,6 +45,17 @@ const WRITERS = {
       metadata: frame.metadata ?? undefined,
       maxHold: frame.maxHoldMs ?? undefined,
     }),
+  reclaim: ({ id, agent, name, mode, metadata, maxHoldMs, token, ticket }) => {
+    const fields = {
+      name: string(name),
+      mode,
+      ifAvailable: false,
+      steal: false,
+      metadata: metadata ?? undefined,
+      maxHold: maxHoldMs ?? undefined,
+    };
+    return bodies.reclaimBody(id, agent, fields, token, ticket);
+  },
   abort: ({ id }) => bodies.abortBody(id),
   release: ({ id, reply }) => (reply ? undefined : bodies.releaseBody(id)),
   query: ({ id, detail, name }) => (detail || name !== null ? undefined : bodies.queryBody(id)),
@@ -61,15 +72,16 @@ describe('frames that the client writes', () => {
     test(`${title}: means what the vector says`, () => {
       const text = body + bodies.frameTail(frame.seq ?? 0, frame.ack);
       const meaning = { ...MEANING[frame.type], ...JSON.parse(text) };
-      assert.deepEqual(meaning, frame.name ? { ...frame, name: string(frame.name) } : frame);
+      assert.deepEqual(meaning, frame.name != null ? { ...frame, name: string(frame.name) } : frame);
     });
   }
-  test('there are vectors for every type of them', () => assert.ok(written >= 15, `${written} vectors`));
+  test('there are vectors for every type of them', () => assert.ok(written >= 20, `${written} vectors`));
 });
 
 // The defaults of PROTOCOL.md for what a frame does not say.
 const MEANING = {
   request: { mode: 'exclusive', ifAvailable: false, steal: false, metadata: null, maxHoldMs: null },
+  reclaim: { mode: 'exclusive', metadata: null, maxHoldMs: null },
   release: { reply: false },
   query: { detail: false, name: null },
 };
@@ -86,8 +98,9 @@ function assertRead(raw, frame) {
   const { type } = frame;
   if (frame.seq !== undefined) assert.equal(reader.count(raw, 'seq'), frame.seq);
   if (type === 'welcome') {
-    const { limits, session, secret, resumed, received, leaseMs, heartbeatMs } = frame;
-    const expected = { type, session, secret, resumed, received, leaseMs, heartbeatMs, frameBytes: limits.frameBytes };
+    const { server, ack, limits, ...read } = frame;
+    assert.deepEqual([typeof server, ack], ['string', 0]);
+    const expected = { ...read, frameBytes: limits.frameBytes };
     assert.deepEqual(reader.readWelcome(raw), expected);
   } else if (type === 'ping') {
     assert.deepEqual(reader.readPing(raw), { type, n: frame.n, answered: frame.answered });
@@ -106,7 +119,7 @@ function noticeOf(frame) {
   const infos = (list) => list.map(({ clientId, mode, name }) => ({ clientId, mode, name: string(name) }));
   switch (type) {
     case 'granted':
-      return { type, id, token: frame.token };
+      return { type, id, token: frame.token, ticket: frame.ticket ?? undefined };
     case 'lost':
       return { type, id, reason: frame.reason };
     case 'ended':

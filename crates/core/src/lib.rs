@@ -49,4 +49,4 @@ pub use manager::{LockManager, RestoreError, Standing};
 pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, Party, Refusal};
-pub use snapshot::{AssignmentView, ClaimView, Entry, OwnerView, Snapshot, State};
+pub use snapshot::{AssignmentView, ClaimView, Entry, OwnerView, Snapshot, State, WebLockView};

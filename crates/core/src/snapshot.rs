@@ -1,6 +1,6 @@
 //! All that is held and pending, as data.
 
-use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, Party, Seal};
+use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, Seal};
 
 /// A consistent cut of a lock manager. <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,4 +99,17 @@ pub struct AssignmentView<'a> {
     pub since: Instant,
     /// The seal of the claim.
     pub seal: Seal,
+}
+
+/// A lock that an agent holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebLockView<'a> {
+    /// The resource name.
+    pub name: Name<'a>,
+    /// The label of the agent.
+    pub client_id: &'a str,
+    /// How it is held.
+    pub mode: Mode,
+    /// The token of its grant.
+    pub token: FencingToken,
 }

@@ -1,7 +1,8 @@
 //! Several names at once, in one strict order.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse_core::{Mode, NameBuf};
@@ -10,9 +11,15 @@ use tokio_util::sync::CancellationToken;
 use crate::error::RequestError;
 use crate::guard::LockGuard;
 use crate::locks::{LockManager, NameArg};
+use crate::request::Acquiring;
 
 /// A request for several names; awaiting it makes it. Names are sorted by their 16-bit units, duplicates dropped; of two modes
 /// for one name the exclusive one wins. No names at all are granted at once.
+///
+/// # Errors
+///
+/// Those of any [`Request`](crate::Request); [`RequestError::Lost`] as soon as one of the locks is lost while a later one is
+/// waited for. The others are released then.
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]
 pub struct RequestAll {
@@ -75,9 +82,13 @@ impl RequestAll {
             if let Some(signal) = &self.signal {
                 request = request.signal(signal.clone());
             }
-            guards.push(request.await?);
+            let guard = granted_while_held(request.into_future(), &guards).await?;
+            guards.push(guard);
         }
-        Ok(guards)
+        match guards.iter().find_map(LockGuard::loss) {
+            None => Ok(guards),
+            Some(loss) => Err(RequestError::Lost(loss)),
+        }
     }
 }
 
@@ -89,6 +100,28 @@ impl IntoFuture for RequestAll {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.acquire())
     }
+}
+
+/// Awaits one more lock, but not beyond the loss of one that is held.
+async fn granted_while_held(waiting: Acquiring<'_>, held: &[LockGuard]) -> Result<LockGuard, RequestError> {
+    let mut waiting = pin!(waiting);
+    let first = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await;
+    if let Poll::Ready(granted) = first {
+        // Whether all are held is looked at once, at the end.
+        return granted;
+    }
+    let mut losses: Vec<_> = held.iter().map(|guard| Box::pin(guard.lost())).collect();
+    poll_fn(|context| {
+        let lost = losses.iter_mut().find_map(|lost| match lost.as_mut().poll(context) {
+            Poll::Ready(loss) => Some(loss),
+            Poll::Pending => None,
+        });
+        match lost {
+            Some(loss) => Poll::Ready(Err(RequestError::Lost(loss))),
+            None => waiting.as_mut().poll(context),
+        }
+    })
+    .await
 }
 
 /// Sorted by units, each name once in its strongest mode.

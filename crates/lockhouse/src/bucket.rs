@@ -30,8 +30,11 @@ use crate::agent::Agent;
 use crate::claims::Claims;
 use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
+use crate::kept::StoreError;
 use crate::owner::Owners;
 use crate::port::{Inbox, Port};
+use crate::snapshot::Snapshot;
+use crate::ticket::Tickets;
 use crate::waiters::{Loss, Wait};
 
 /// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
@@ -105,6 +108,18 @@ impl Bucket {
     /// When that was, or will be, by the calendar.
     pub fn wall(&self, at: Instant) -> SystemTime {
         self.0.house.clock.wall(at)
+    }
+
+    /// All that is held and pending, told once it is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        match self.0.keep_nothing(Command::Snapshot).await? {
+            Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
+            outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
+        }
     }
 
     /// How many requests and locks there are.
@@ -395,6 +410,10 @@ impl Shared {
 
     pub(crate) fn ticker_is_gone(&self) {
         self.state.lock().ticked = false;
+    }
+
+    pub(crate) fn tickets(&self) -> Option<&Tickets> {
+        self.house.tickets()
     }
 
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {

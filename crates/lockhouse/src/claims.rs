@@ -287,6 +287,21 @@ impl Claims {
         }))
     }
 
+    /// All standing assignments, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// [`ClaimError::Store`].
+    pub async fn assignments(&self) -> Result<Vec<Assignment>, ClaimError> {
+        let describe = |assignment: lockhouse_core::AssignmentView<'_>| Assignment {
+            resource: assignment.name.clone(),
+            claimant: assignment.claimant.to_owned(),
+            fencing_token: assignment.token,
+            since: self.bucket.wall(assignment.since),
+        };
+        Ok(self.bucket.read(|manager| manager.assignments().map(describe).collect()).await?)
+    }
+
     /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource can be claimed again; whether there was one.
     ///
     /// # Errors

@@ -38,7 +38,8 @@ pub enum RequestError {
     /// A steal was under way when the server went: it may have happened or not.
     #[error("outcome unknown: the server went while the steal was under way")]
     OutcomeUnknown,
-    /// The lock was lost while the task held it; the task ran to its end nevertheless.
+    /// The lock was lost while the task held it, and the task ran to its end nevertheless; or one of several was lost while a later one was
+    /// waited for.
     #[error("the lock was lost: {0}")]
     Lost(Loss),
     /// The server refused the request for a reason that this client does not know.

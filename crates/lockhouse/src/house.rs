@@ -15,6 +15,7 @@ use crate::bucket::{Bucket, Shared};
 use crate::clock::{Clock, TICK};
 use crate::open::Options;
 use crate::pipeline::{Pipeline, Stop};
+use crate::ticket::Tickets;
 
 /// What separates the locks of strangers: two agents meet exactly if their keys are equal.
 ///
@@ -79,6 +80,8 @@ pub(crate) struct Inner {
     /// The way to the store, if there is one.
     pipeline: Option<Arc<Pipeline>>,
     key: OnceLock<SecretKey>,
+    /// None if web locks cannot be brought back after a restart.
+    tickets: Option<Tickets>,
     keeper: Weak<Keeper>,
     recovery: Recovery,
     is_closing: AtomicBool,
@@ -141,13 +144,14 @@ impl House {
     }
 
     fn with_clock(limits: Limits, clock: Clock) -> Self {
-        Self::over(limits, clock, None, Recovery::default(), 0)
+        Self::over(limits, clock, None, None, Recovery::default(), 0)
     }
 
     pub(crate) fn over(
         limits: Limits,
         clock: Clock,
         store: Option<(Arc<Pipeline>, SecretKey)>,
+        tickets: Option<Tickets>,
         recovery: Recovery,
         token_mark: u64,
     ) -> Self {
@@ -160,6 +164,7 @@ impl House {
             ticking: Mutex::default(),
             pipeline,
             key: key.map_or_else(OnceLock::new, OnceLock::from),
+            tickets,
             keeper: Arc::downgrade(&keeper),
             recovery,
             is_closing: AtomicBool::new(false),
@@ -207,6 +212,10 @@ impl House {
 impl Inner {
     pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
         self.pipeline.as_ref()
+    }
+
+    pub(crate) fn tickets(&self) -> Option<&Tickets> {
+        self.tickets.as_ref()
     }
 
     /// The key that secrets are derived from.

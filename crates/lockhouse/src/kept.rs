@@ -40,9 +40,12 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// There is no such owner, it has ended, or the secret is not its own.
+    /// There is no such owner, or it has ended.
     #[error("there is no such owner, or it has ended")]
     Unknown,
+    /// The secret is not that of the owner.
+    #[error("the secret is not that of the owner")]
+    WrongSecret,
     /// Nothing is granted any more.
     #[error("the bucket is closed")]
     Closed,

@@ -27,6 +27,7 @@ mod bucket;
 mod claims;
 mod clock;
 mod error;
+pub mod fence;
 mod guard;
 mod house;
 mod kept;
@@ -38,11 +39,13 @@ mod outbox;
 mod owner;
 mod pipeline;
 mod port;
+mod recovery;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod request;
 mod secret;
 mod snapshot;
+mod ticket;
 mod transaction;
 mod waiters;
 pub mod wire;
@@ -62,7 +65,7 @@ pub use lockhouse_core::{FencingToken, InvalidName, Limits, Mode, Name, NameBuf,
 pub use lockhouse_store as store;
 pub use locks::{LockManager, NameArg};
 pub use open::{OpenError, Options};
-pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, Owners};
+pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
 pub use pipeline::StoreState;
 pub use port::{Notice, Overflowed, Port};
 pub use request::{Acquiring, Request};
@@ -75,3 +78,7 @@ pub use waiters::Loss;
 #[cfg(all(doctest, feature = "remote"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "fence-sqlite"))]
+#[doc = include_str!("../../../docs/fence.md")]
+struct Fence;

@@ -77,6 +77,10 @@ impl<'a> LocalRequest<'a> {
     #[inline]
     fn make(&mut self, context: &mut Context<'_>) -> Result<Option<Grant>, RequestError> {
         let agent = self.agent.as_ref().expect("polled after completion");
+        // It was looked at before, but the future may have lain about since.
+        if self.options.as_ref().is_some_and(|options| options.is_aborted()) {
+            return Err(RequestError::Aborted);
+        }
         let request = NewRequest {
             agent: agent.id,
             name: self.name,

@@ -12,6 +12,7 @@ use crate::bucket::parcel::by_the_lease_clock;
 use crate::clock::{Clock, ManualClock};
 use crate::house::{BucketKey, House, Inner, Recovery};
 use crate::pipeline::{Pipeline, Stop, StoreState};
+use crate::ticket::Tickets;
 use crate::waiters::Loss;
 
 /// How a house is to be opened.
@@ -26,6 +27,7 @@ pub struct Options {
     clock: Option<ManualClock>,
     lease_ms: u64,
     always_recovers: bool,
+    reclaims_nothing: bool,
 }
 
 /// Why a house could not be opened.
@@ -80,6 +82,13 @@ impl Options {
     /// store knows that they have to.
     pub fn always_recover(mut self, always: bool) -> Self {
         self.always_recovers = always;
+        self
+    }
+
+    /// Whether holders of web locks far away are given tickets, with which they can bring their locks back after a restart: yes, unless
+    /// the store keeps nothing over it.
+    pub fn tickets(mut self, tickets: bool) -> Self {
+        self.reclaims_nothing = !tickets;
         self
     }
 
@@ -142,7 +151,10 @@ impl House {
         let recovery = Recovery::new(&opened, &mut buckets, now, &options);
         let mark = mark.max(opened.token_floor);
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer));
-        let house = Self::over(options.limits, clock, Some((pipeline.clone(), opened.key)), recovery, mark);
+        let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
+        let tickets = (!options.reclaims_nothing).then_some(tickets);
+        let store = (pipeline.clone(), opened.key);
+        let house = Self::over(options.limits, clock, Some(store), tickets, recovery, mark);
         options.drive(&house);
         buckets.into_iter().for_each(|bucket| house.add(bucket));
         house.inner.has_restored();

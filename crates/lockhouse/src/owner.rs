@@ -64,6 +64,23 @@ pub struct NewOwner {
     metadata: Option<String>,
 }
 
+/// An owner, as it sees itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerInfo {
+    /// What it is called.
+    pub label: String,
+    /// What it said of itself.
+    pub metadata: Option<String>,
+    /// How long it lives without any activity.
+    pub ttl: Duration,
+    /// When it began.
+    pub since: SystemTime,
+    /// When it ends unless more is heard of it.
+    pub expires_at: SystemTime,
+    /// When it ends at the latest.
+    pub ends_at: Option<SystemTime>,
+}
+
 /// An offline lock, as its owner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfflineLock {
@@ -138,12 +155,12 @@ impl Owners {
     ///
     /// # Errors
     ///
-    /// [`OwnerError::Unknown`] if it has ended or the secret is another.
+    /// [`OwnerError::Unknown`] if it has ended, [`OwnerError::WrongSecret`] if the secret is another.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
         let seal = self.bucket.read(|manager| manager.owner(id).map(|owner| owner.seal)).await?;
         let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(&self.bucket, id, seal))?;
         if expected != *secret {
-            return Err(OwnerError::Unknown);
+            return Err(OwnerError::WrongSecret);
         }
         Ok(Owner { bucket: self.bucket.clone(), id, secret: expected })
     }
@@ -317,6 +334,35 @@ impl Owner {
         Ok(self.give_back(Unlock::These(&[(name, token)])).await? > 0)
     }
 
+    /// As [`unlock`](Self::unlock), several at once; how many it had.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are given back all the same.
+    pub async fn unlock_these(
+        &self,
+        locks: &[(Name<'_>, Option<FencingToken>)],
+    ) -> Result<usize, StoreError> {
+        self.give_back(Unlock::These(locks)).await
+    }
+
+    /// Gives back all its locks except those of these names; how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are given back all the same.
+    pub async fn unlock_all_but(&self, spared: &[Name<'_>]) -> Result<usize, StoreError> {
+        self.give_back(Unlock::AllBut(spared)).await
+    }
+
     /// Gives back all its locks; how many there were.
     ///
     /// # Errors
@@ -366,6 +412,24 @@ impl Owner {
             .keep_nothing(Command::Touch { owner: self.id })
             .await
             .map(|outcome| outcome == Outcome::Renewed { alive: true })
+    }
+
+    /// All that is known of it; `None` if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
+        let bucket = &self.bucket;
+        let describe = |owner: lockhouse_core::OwnerView<'_>| OwnerInfo {
+            label: owner.label.to_owned(),
+            metadata: owner.metadata.map(str::to_owned),
+            ttl: Duration::from_millis(owner.ttl_ms),
+            since: bucket.wall(owner.since),
+            expires_at: bucket.wall(owner.expires),
+            ends_at: owner.ends.map(|ends| bucket.wall(ends)),
+        };
+        bucket.read(|manager| manager.owner(self.id).map(describe)).await
     }
 
     /// When it ends unless more is heard of it; `None` if it has ended.

@@ -76,6 +76,12 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, command);
     }
 
+    /// Answers a command that was not even carried out.
+    pub(crate) fn answer(&self, tag: u64, outcome: Outcome) {
+        let waker = self.bucket.0.with(|_| self.inbox.push(Notice::Answer { tag, outcome }));
+        waker.into_iter().for_each(Waker::wake);
+    }
+
     /// Moves all notices to `into`; never waits.
     ///
     /// # Errors

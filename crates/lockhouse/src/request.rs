@@ -37,6 +37,13 @@ pub(crate) struct Options {
     pub(crate) signal: Option<CancellationToken>,
 }
 
+impl Options {
+    /// Whether the cancellation token, if there is one, is cancelled.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.signal.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+}
+
 impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn new(locks: LockManager, name: NameArg<'a>) -> Self {

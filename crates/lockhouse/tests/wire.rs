@@ -5,12 +5,13 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use lockhouse::HolderKind;
 use lockhouse::wire::{
     Ask, BadClientFrame, Call, ClientFrame, Detail, EndedReason, Entry, Envelope, ErrorCode, Event,
-    FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Resume, ServerFrame,
-    Welcome, WireLimits, pages,
+    FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim, Resume,
+    ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
 };
-use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf};
+use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf, OwnerId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -114,6 +115,34 @@ fn no_error_repeats_a_secret() {
         let error = client(&text).unwrap_err();
         assert!(!format!("{error:?}").contains("7777"), "{error:?}");
     }
+    for ticket in ["7777", "\"\\ud800-7777\"", &format!("\"{}\"", "7777".repeat(33))] {
+        let text = format!(
+            r#"{{"type":"reclaim","seq":1,"id":1,"agent":1,"name":"a","token":5,"ticket":{ticket}}}"#
+        );
+        let error = client(&text).unwrap_err();
+        assert!(!format!("{error:?}").contains("7777"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_ticket_shows_itself_in_no_log() {
+    let text = r#"{"type":"granted","seq":1,"id":1,"token":5,"ticket":"3.7777"}"#;
+    assert!(!format!("{:?}", server(text)).contains("7777"));
+    let text = r#"{"type":"reclaim","seq":1,"id":1,"agent":1,"name":"a","token":5,"ticket":"3.7777"}"#;
+    assert!(!format!("{:?}", client(text).unwrap()).contains("7777"));
+}
+
+#[test]
+fn what_is_pending_is_a_web_lock() {
+    let pending = |kind: &str| {
+        format!(
+            r#"{{"type":"snapshot","id":1,"held":[],"pending":[{{"name":"a","mode":"shared","kind":"{kind}","state":"pending","clientId":"c","owner":"4","since":"2026-11-20T12:00:00.000Z","place":1}}]}}"#
+        )
+    };
+    server(&pending("web"));
+    for kind in ["offline", "claim", "other"] {
+        assert!(Envelope::<ServerFrame<'_>>::parse(&pending(kind)).is_err(), "{kind}");
+    }
 }
 
 #[test]
@@ -126,6 +155,7 @@ fn a_long_snapshot_is_split_into_frames_within_the_bound() {
         name: name.clone(),
         detail: Some(Detail {
             place,
+            kind: HolderKind::Web,
             since: SystemTime::UNIX_EPOCH,
             expires_at: None,
             metadata: Some("\u{1}".repeat(1024).into()),
@@ -214,6 +244,11 @@ fn call_meaning(call: &Call<'_>) -> Value {
             "mode": mode_meaning(ask.acquire.mode()), "ifAvailable": matches!(ask.acquire, Acquire::IfAvailable(_)),
             "steal": ask.acquire == Acquire::Steal, "metadata": ask.metadata, "maxHoldMs": ask.max_hold_ms,
         }),
+        Call::Reclaim(reclaim) => json!({
+            "type": "reclaim", "id": reclaim.id, "agent": reclaim.agent, "name": name_meaning(&reclaim.name),
+            "mode": mode_meaning(reclaim.mode), "token": reclaim.token.get(), "ticket": reclaim.ticket.as_str(),
+            "metadata": reclaim.metadata, "maxHoldMs": reclaim.max_hold_ms,
+        }),
         Call::Abort { id } => json!({"type": "abort", "id": id}),
         Call::Release { id, reply } => json!({"type": "release", "id": id, "reply": reply}),
     }
@@ -224,7 +259,7 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
         ServerFrame::Welcome(welcome) => json!({
             "type": "welcome", "server": welcome.server, "epoch": welcome.epoch, "session": welcome.session,
             "secret": welcome.secret, "resumed": welcome.resumed, "received": welcome.received,
-            "leaseMs": welcome.lease_ms, "heartbeatMs": welcome.heartbeat_ms, "limits": {
+            "reclaims": welcome.reclaims, "recoveringMs": welcome.recovering_ms, "leaseMs": welcome.lease_ms, "heartbeatMs": welcome.heartbeat_ms, "limits": {
                 "frameBytes": welcome.limits.frame_bytes, "nameUnits": welcome.limits.name_units,
                 "metadataBytes": welcome.limits.metadata_bytes, "agents": welcome.limits.agents,
                 "requestsPerAgent": welcome.limits.requests_per_agent,
@@ -251,11 +286,14 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
 
 fn event_meaning(event: &Event<'_>) -> Value {
     match event {
-        Event::Granted { id, token } => json!({"type": "granted", "id": id, "token": token.get()}),
+        Event::Granted { id, token, ticket } => {
+            json!({"type": "granted", "id": id, "token": token.get(), "ticket": ticket.as_ref().map(Ticket::as_str)})
+        }
         Event::Refused { id, holders, queued } => json!({
             "type": "refused", "id": id, "reason": "unavailable", "queued": queued,
             "holders": holders.iter().map(|holder| json!({
-                "clientId": holder.client_id, "mode": mode_meaning(holder.mode), "since": instant_meaning(holder.since),
+                "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner(),
+                "mode": mode_meaning(holder.mode), "since": instant_meaning(holder.since),
                 "expiresAt": holder.expires_at.map(instant_meaning), "metadata": holder.metadata,
             })).collect::<Vec<_>>(),
         }),
@@ -284,7 +322,8 @@ fn entry_meaning(entry: &Entry<'_>) -> Value {
         Place::Queued(place) => ("pending", Some(place), None),
     };
     json!({
-        "name": name, "mode": mode, "kind": "web", "state": state, "clientId": entry.client_id, "owner": null,
+        "name": name, "mode": mode, "kind": detail.kind.word(), "state": state, "clientId": entry.client_id,
+        "owner": detail.kind.owner(),
         "since": instant_meaning(detail.since), "expiresAt": detail.expires_at.map(instant_meaning), "place": place,
         "fencingToken": token, "metadata": detail.metadata,
     })
@@ -332,13 +371,30 @@ fn acquire() -> impl Strategy<Value = Acquire> {
     prop_oneof![mode().prop_map(Acquire::Wait), mode().prop_map(Acquire::IfAvailable), Just(Acquire::Steal)]
 }
 
+fn kind() -> impl Strategy<Value = HolderKind> {
+    let offline = number().prop_map(|owner| HolderKind::Offline(OwnerId::new(owner)));
+    prop_oneof![Just(HolderKind::Web), offline, Just(HolderKind::Claim)]
+}
+
+fn ticket() -> impl Strategy<Value = Ticket<'static>> {
+    words().prop_filter("too long", |text| text.len() <= TICKET_BYTES).prop_map(Ticket::new)
+}
+
 fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
     let ask = (number(), number(), name(), acquire(), prop::option::of(words()), prop::option::of(number()));
     let ask = ask.prop_map(|(id, agent, name, acquire, metadata, max_hold_ms)| {
         Call::Request(Ask { id, agent, name, acquire, metadata, max_hold_ms })
     });
+    let hold = (number(), prop::option::of(words()), prop::option::of(number()));
+    let reclaim = (number(), number(), name(), mode(), ticket(), hold).prop_map(
+        |(id, agent, name, mode, ticket, (token, metadata, max_hold_ms))| {
+            let token = FencingToken::new(token);
+            Call::Reclaim(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
+        },
+    );
     let call = prop_oneof![
         4 => ask,
+        2 => reclaim,
         1 => (number(), words()).prop_map(|(agent, client_id)| Call::Join { agent, client_id }),
         1 => number().prop_map(|agent| Call::Leave { agent }),
         1 => number().prop_map(|id| Call::Abort { id }),
@@ -382,8 +438,12 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         number().prop_map(|token| Place::Held(FencingToken::new(token))),
         number().prop_map(Place::Queued)
     ];
-    let detail = (place, instant(), prop::option::of(instant()), prop::option::of(words()))
-        .prop_map(|(place, since, expires_at, metadata)| Detail { place, since, expires_at, metadata });
+    let detail = (place, kind(), instant(), prop::option::of(instant()), prop::option::of(words())).prop_map(
+        |(place, kind, since, expires_at, metadata)| {
+            let kind = if matches!(place, Place::Queued(_)) { HolderKind::Web } else { kind };
+            Detail { place, kind, since, expires_at, metadata }
+        },
+    );
     (words(), mode(), name(), prop::option::of(detail)).prop_map(|(client_id, mode, name, detail)| Entry {
         client_id,
         mode,
@@ -393,15 +453,21 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
 }
 
 fn event() -> impl Strategy<Value = Event<'static>> {
-    let holder = (words(), mode(), instant(), prop::option::of(instant()), prop::option::of(words()))
-        .prop_map(|(client_id, mode, since, expires_at, metadata)| HolderView {
+    let holder = (words(), kind(), mode(), instant(), prop::option::of(instant()), prop::option::of(words()))
+        .prop_map(|(client_id, kind, mode, since, expires_at, metadata)| HolderView {
             client_id,
+            kind,
             mode,
             since,
             expires_at,
             metadata,
         });
-    let lost = prop_oneof![Just(LostReason::Stolen), Just(LostReason::Expired), Just(LostReason::Broken)];
+    let lost = prop_oneof![
+        Just(LostReason::Stolen),
+        Just(LostReason::Expired),
+        Just(LostReason::Broken),
+        Just(LostReason::Superseded)
+    ];
     let ended = prop_oneof![Just(EndedReason::Expired), Just(EndedReason::Broken)];
     let code = prop_oneof![
         Just(ErrorCode::BadFrame),
@@ -413,7 +479,11 @@ fn event() -> impl Strategy<Value = Event<'static>> {
         Just(ErrorCode::Internal)
     ];
     prop_oneof![
-        (number(), number()).prop_map(|(id, token)| Event::Granted { id, token: FencingToken::new(token) }),
+        (number(), number(), prop::option::of(ticket())).prop_map(|(id, token, ticket)| Event::Granted {
+            id,
+            token: FencingToken::new(token),
+            ticket
+        }),
         (number(), prop::collection::vec(holder, 0..4), 0..9u64)
             .prop_map(|(id, holders, queued)| Event::Refused { id, holders, queued }),
         (number(), any::<bool>()).prop_map(|(id, held)| Event::Released { id, held }),
@@ -437,14 +507,36 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
             requests_per_agent,
         },
     );
-    let welcome =
-        ((words(), words(), words(), words()), any::<bool>(), 0..99u64, (number(), number()), limits);
-    let welcome =
-        welcome.prop_map(
-            |((server, epoch, session, secret), resumed, received, (lease_ms, heartbeat_ms), limits)| {
-                Welcome { server, epoch, session, secret, resumed, received, lease_ms, heartbeat_ms, limits }
-            },
-        );
+    let welcome = (
+        (words(), words(), words(), words()),
+        any::<(bool, bool)>(),
+        (0..99u64, 0..99u64),
+        (number(), number()),
+        limits,
+    );
+    let welcome = welcome.prop_map(
+        |(
+            (server, epoch, session, secret),
+            (resumed, reclaims),
+            (received, recovering_ms),
+            (lease_ms, heartbeat_ms),
+            limits,
+        )| {
+            Welcome {
+                server,
+                epoch,
+                session,
+                secret,
+                resumed,
+                received,
+                reclaims,
+                recovering_ms,
+                lease_ms,
+                heartbeat_ms,
+                limits,
+            }
+        },
+    );
     let entries = || prop::collection::vec(entry(), 0..4);
     let page = (number(), entries(), entries(), any::<bool>()).prop_map(|(id, held, pending, more)| Page {
         id,

@@ -1,9 +1,10 @@
 //! What a server can be told, and every bound of the server, in one place.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::Limits;
 use lockhouse::wire::{FRAME_BYTES, WireLimits};
+use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
 
@@ -16,15 +17,22 @@ pub struct Config {
     pub drain: Duration,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
+    /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
+    pub lock_types: HashMap<String, LockType>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { lease: Lease::default(), drain: Duration::from_secs(10), allowed_origins: Vec::new() }
+        Self {
+            lease: Lease::default(),
+            drain: Duration::from_secs(10),
+            allowed_origins: Vec::new(),
+            lock_types: HashMap::new(),
+        }
     }
 }
 
-/// How long an agent lives without a sign of life: from one second to ten minutes.
+/// How long an agent lives without a sign of life: from half a second to ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     ms: u64,
@@ -32,7 +40,7 @@ pub struct Lease {
 
 /// A lease that is too short or too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a lease lasts from 1s to 10m")]
+#[error("a lease lasts from 500ms to 10m")]
 pub struct LeaseOutOfRange;
 
 impl Default for Lease {
@@ -48,7 +56,7 @@ impl Lease {
     ///
     /// [`LeaseOutOfRange`].
     pub fn new(length: Duration) -> Result<Self, LeaseOutOfRange> {
-        let range = Duration::from_secs(1)..=Duration::from_secs(600);
+        let range = Duration::from_millis(500)..=Duration::from_secs(600);
         if range.contains(&length) {
             Ok(Self { ms: length.as_millis() as u64 })
         } else {
@@ -101,14 +109,22 @@ pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
 /// No such frame is longer.
-pub(crate) const UNASKED_FRAME_BYTES: usize = 104;
+pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
+
+/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one frame before we
+/// see what the client acknowledges behind them.
+const CLIENT_WINDOW_FRAMES: usize = 4096;
+
+/// No answer to a numbered frame is longer.
+pub(crate) const ANSWER_BYTES: usize = 4096;
 
 /// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
 /// dropped, and this much more.
-pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 16_384;
+pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
 
 /// Bytes of numbered frames that wait for their acknowledgement, counted alike.
-pub(crate) const RESEND_BYTES: usize = UNASKED_FRAMES * UNASKED_FRAME_BYTES + (4 << 20);
+pub(crate) const RESEND_BYTES: usize =
+    UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
 
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
@@ -125,6 +141,16 @@ pub(crate) const READ_BATCH: usize = 128;
 /// The bounds of each bucket.
 pub(crate) const BUCKET_LIMITS: Limits = Limits { requests_per_agent: REQUESTS_PER_AGENT, ..Limits::DEFAULT };
 
+/// The most bytes of the body of an HTTP request.
+pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
+
+/// For how long the answer to a request with an `Idempotency-Key` is remembered.
+pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
+
+/// Requests with an `Idempotency-Key` that are under way or remembered, in one bucket and in all.
+pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
+pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
+
 /// What `welcome` says.
 pub(crate) const WIRE_LIMITS: WireLimits = WireLimits {
     frame_bytes: FRAME_BYTES as u64,
@@ -139,10 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_lies_between_a_second_and_ten_minutes() {
-        assert_eq!(Lease::new(Duration::from_millis(999)), Err(LeaseOutOfRange));
+    fn a_lease_lies_between_half_a_second_and_ten_minutes() {
+        assert_eq!(Lease::new(Duration::from_millis(499)), Err(LeaseOutOfRange));
         assert_eq!(Lease::new(Duration::from_secs(601)), Err(LeaseOutOfRange));
-        assert_eq!(Lease::new(Duration::from_secs(1)).map(Lease::heartbeat), Ok(Duration::from_millis(100)));
+        assert_eq!(
+            Lease::new(Duration::from_millis(500)).map(Lease::heartbeat),
+            Ok(Duration::from_millis(50))
+        );
         assert_eq!(Lease::default().heartbeat(), Duration::from_secs(1));
     }
 }

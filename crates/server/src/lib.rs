@@ -1,7 +1,8 @@
-//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets, and what belongs around them.
+//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs around them.
 //!
 //! ```text
 //!   TcpListener ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
+//!                    ├▶ http: owners, locks, claims, queries
 //!                    └▶ /healthz, /readyz, demo page
 //! ```
 //!
@@ -9,12 +10,16 @@
 
 mod access;
 mod config;
+#[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
+mod http;
 mod page;
 mod router;
 mod server;
 mod session;
+mod store;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
+pub use store::{NoStore, StoreChoice, StoreError};

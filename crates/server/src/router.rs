@@ -1,11 +1,11 @@
-//! The HTTP face: the upgrade to a WebSocket, health, and the demo page.
+//! All routes: the upgrade to a WebSocket, the HTTP API, health, and the demo page.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -21,9 +21,9 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::access::{check_host, check_origin};
 use crate::config::{HELLO_TIMEOUT, SESSIONS};
-use crate::page;
 use crate::server::{Phase, Server};
 use crate::session::{self, Connection, Farewell, Incoming, Outbox};
+use crate::{http, page};
 
 /// All routes of a server.
 pub fn router(server: Arc<Server>) -> Router {
@@ -34,6 +34,8 @@ pub fn router(server: Arc<Server>) -> Router {
         .merge(page::routes())
         .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
+        .merge(http::routes(&server))
+        .layer(from_fn(http::whole))
         .with_state(server)
 }
 
@@ -44,7 +46,10 @@ async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: N
     }
 }
 
-async fn nowhere() -> Response {
+async fn nowhere(uri: Uri) -> Response {
+    if http::is_api(&uri) {
+        return http::nowhere();
+    }
     let why = format!("nothing is here; the WebSocket endpoint is {PATH}, a demo page is at /");
     refuse(StatusCode::NOT_FOUND, why)
 }
@@ -179,7 +184,7 @@ async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection
         Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
         Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
-        Ok(Incoming::Lost | Incoming::Stalled) => return,
+        Ok(Incoming::Lost) => return,
         Err(_) => no_hello(),
     };
     connection.part(farewell).await;

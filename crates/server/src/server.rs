@@ -10,7 +10,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use lockhouse::House;
+use lockhouse::{House, StoreState};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -18,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP_CONNECTIONS};
+use crate::http::Answers;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
+use crate::store::{StoreChoice, StoreError};
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -33,6 +35,8 @@ pub struct Server {
     pub(crate) epoch: String,
     pub(crate) sessions: Registry,
     pub(crate) tasks: TaskTracker,
+    /// What requests with an `Idempotency-Key` were answered.
+    pub(crate) answers: Arc<Answers>,
     phase: watch::Sender<Phase>,
 }
 
@@ -103,14 +107,29 @@ pub async fn serve(
 }
 
 impl Server {
-    /// A server with empty tables.
+    /// A server that keeps nothing, and begins with empty tables.
     pub fn new(config: Config) -> Arc<Self> {
+        Self::over(config, House::with_limits(BUCKET_LIMITS))
+    }
+
+    /// A server whose state is kept in a store, and that begins with what is kept there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, StoreError> {
+        let house = store.open(config.lease).await?;
+        Ok(Self::over(config, house))
+    }
+
+    fn over(config: Config, house: House) -> Arc<Self> {
         Arc::new(Self {
             config,
-            house: House::with_limits(BUCKET_LIMITS),
+            house,
             epoch: random_hex::<16>(),
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
+            answers: Arc::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }
@@ -133,18 +152,26 @@ impl Server {
         let stop = CancellationToken::new();
         let accepting = self.accept_until(&listener, stop.clone());
         let living = async {
-            shutdown.await;
-            self.drain().await;
+            let end = tokio::select! {
+                () = shutdown => self.drain().await,
+                state = self.house.ended() => state,
+            };
+            self.close_connections();
             stop.cancel();
+            end
         };
-        tokio::join!(accepting, living);
+        let ((), end) = tokio::join!(accepting, living);
         drop(listener);
         self.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.
         if timeout(2 * FAREWELL_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!(tasks = self.tasks.len(), "stopped with connections still open");
         }
-        Ok(())
+        match end {
+            StoreState::Fenced => Err(io::Error::other("another process has taken the store over")),
+            StoreState::Failed(fatal) => Err(io::Error::other(fatal)),
+            _ => Ok(()),
+        }
     }
 
     /// How many sessions there are, with and without a connection.
@@ -199,17 +226,26 @@ impl Server {
         self.house.buckets().iter().for_each(lockhouse::Bucket::close);
     }
 
-    async fn drain(&self) {
+    /// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web locks with them that their
+    /// clients still believe in.
+    async fn drain(&self) -> StoreState {
         tracing::info!(drain = ?self.config.drain, "stopping: nothing is granted any more");
         self.stop_granting();
         let released = async {
-            while self.house.buckets().iter().any(lockhouse::Bucket::has_held) {
+            while self.house.buckets().iter().any(lockhouse::Bucket::is_held_far_away) {
                 sleep(DRAIN_CHECK).await;
             }
         };
         if timeout(self.config.drain, released).await.is_err() {
-            tracing::warn!("stopped while locks were held");
+            tracing::warn!(
+                "stopped while web locks were held; their holders can reclaim them from the next server"
+            );
         }
+        self.house.close().await
+    }
+
+    /// The step to [`Phase::Stopping`].
+    pub(crate) fn close_connections(&self) {
         self.phase.send_replace(Phase::Stopping);
     }
 }

@@ -365,6 +365,26 @@ fn a_loss_that_comes_with_the_end_of_the_command_is_told() {
     }
 }
 
+#[test]
+fn a_loss_that_comes_with_the_grant_keeps_the_command_from_being_begun() {
+    let server = ServerProcess::start("10s");
+    for _ in 0..5 {
+        let mut held = holder(&server, "n", "read _");
+        let late = lockhouse(&server, &["run", "n", "--", "echo", "ran"]).spawn().unwrap();
+        until_pending(&server, 1);
+        signal(&late, Signal::STOP);
+        drop(held.stdin.take());
+        held.wait().unwrap();
+        let thief = lockhouse(&server, &["run", "n", "--steal", "--", "true"]).output().unwrap();
+        assert_eq!(code(&thief), 0);
+        signal(&late, Signal::CONT);
+        let output = late.wait_with_output().unwrap();
+        assert_eq!((code(&output), stdout(&output)), (76, ""));
+        let line = "lockhouse: the lock was lost before the command began: stolen by another request\n";
+        assert_eq!(stderr(&output), line);
+    }
+}
+
 /// Looks until every child of the process has ended.
 fn until_childless(parent: &Child) {
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", parent.id())).unwrap();

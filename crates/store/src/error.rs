@@ -29,8 +29,8 @@ pub enum Unavailable {
         /// What the system said.
         why: Box<str>,
     },
-    /// A section came before one that goes ahead of it.
-    #[error("the section begins with write {found}, but write {expected} comes first; send that one before")]
+    /// A section came before one that goes ahead of it, or overlaps with one: a fault of the writer.
+    #[error("the section begins with write {found}, but the next one is {expected}; send that first")]
     OutOfOrder {
         /// The sequence number that the slot waits for.
         expected: u64,

@@ -77,15 +77,19 @@ impl SlotState {
         if (section.epoch, section.writer) != (self.epoch, self.writer) {
             return Fate::Fenced;
         }
+        let (expected, found) = (self.last_seq + 1, section.first_seq);
+        let out_of_order = Fate::Refused(Unavailable::OutOfOrder { expected, found });
+        if found == 0 {
+            return out_of_order;
+        }
         if section.last_seq() <= self.last_seq {
             return Fate::Committed;
         }
         if self.ended {
             return Fate::Fenced;
         }
-        if section.first_seq != self.last_seq + 1 {
-            let (expected, found) = (self.last_seq + 1, section.first_seq);
-            return Fate::Refused(Unavailable::OutOfOrder { expected, found });
+        if found != expected {
+            return out_of_order;
         }
         section.writes.iter().for_each(|write| self.write(write));
         self.last_seq = section.last_seq();

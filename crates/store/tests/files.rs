@@ -28,9 +28,7 @@ fn refusal(folder: &Folder, file: &Path) -> String {
 /// A database with a number or two in it, closed.
 async fn database(file: &Path) {
     let mut writer = Writer::open(file).await;
-    for number in 1..=200 {
-        writer.keep(number, 1000).await.unwrap();
-    }
+    writer.keep_all(1..=200, 1000).await;
     writer.close().await;
 }
 
@@ -231,6 +229,21 @@ async fn only_the_owner_of_the_process_may_read_the_file_and_its_log() {
     assert_eq!(names, ["backup.db", "lockhouse.db", "lockhouse.db-wal"]);
     writer.close().await;
     assert_eq!(folder.content().len(), 2, "a closed database is one file");
+}
+
+#[tokio::test]
+async fn a_link_leads_to_the_file_and_its_log() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let (file, link) = (folder.file("lockhouse.db"), elsewhere.file("link.db"));
+    database(&file).await;
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mut writer = Writer::open(&link).await;
+    writer.keep(201, 10).await.unwrap();
+    assert!(folder.file("lockhouse.db-wal").exists());
+    assert!(SqliteStore::open(&file).is_err(), "it is one file");
+    writer.close().await;
+    assert_eq!(Writer::open(&file).await.found.len(), 201);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use place::Folder;
 use place::process::{Process, part, tell};
 use place::writer::{PARTS, Writer};
 
-const KILLS: u64 = 12;
+const KILLS: u64 = 10;
 
 #[tokio::test]
 async fn what_a_killed_process_was_told_is_kept_is_there() {
@@ -25,7 +25,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
         let mut process = Process::start("what_a_killed_process_was_told_is_kept_is_there", &file);
         // Killed while it opens the file, or while it writes, sooner or later.
         let mut told = Vec::new();
-        while told.len() as u64 != round * round * 7 {
+        while told.len() as u64 != round * round {
             told.push(process.hear().unwrap().parse::<u64>().unwrap());
         }
         process.kill();
@@ -47,8 +47,40 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
         next = found.len() as u64 + 1;
         writer.close().await;
     }
-    assert!(next > 1000, "too little was written to prove anything: {next}");
+    assert!(next > 250, "too little was written to prove anything: {next}");
     assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
+}
+
+/// What a loss of power leaves of the log: it may end anywhere, and behind its end there may be anything.
+#[tokio::test]
+async fn a_log_that_was_cut_off_leaves_whole_sections_and_none_after_a_missing_one() {
+    let folder = Folder::new();
+    let (file, log) = (folder.file("lockhouse.db"), folder.file("lockhouse.db-wal"));
+    let mut writer = Writer::open(&file).await;
+    // The file itself has the first; the log has the rest.
+    writer.keep(1, 100).await.unwrap();
+    writer.close().await;
+    let mut writer = Writer::open(&file).await;
+    for number in 2..=60 {
+        writer.keep(number, 500).await.unwrap();
+    }
+    let (content, logged) = (std::fs::read(&file).unwrap(), std::fs::read(&log).unwrap());
+    writer.close().await;
+    let mut found = Vec::new();
+    for cut in (0..=40).map(|part| logged.len() * part / 40) {
+        let mut rest = logged[..cut].to_vec();
+        rest.resize(logged.len(), 0xA5);
+        std::fs::write(&file, &content).unwrap();
+        std::fs::write(&log, rest).unwrap();
+        let writer = Writer::open(&file).await;
+        assert!(writer.found.values().all(|locks| *locks == PARTS), "a section is there in part");
+        assert!(writer.found.keys().copied().eq(1..=writer.found.len() as u64));
+        found.push(writer.found.len());
+        writer.close().await;
+    }
+    assert!(found.is_sorted() && found[0] == 1 && found[40] == 60, "{found:?}");
+    found.dedup();
+    assert!(found.len() > 20, "{found:?}");
 }
 
 /// The other process: keeps one number after the other, and tells each.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use lockhouse_core::{Acquire, Mode};
 
+use super::Code;
+
 pub(super) const AGENTS: usize = 3;
 pub(super) const NAMES: [&str; 2] = ["A", "B"];
 /// The lease of the first agent, in ticks; the others live until they are ended.
@@ -50,19 +52,11 @@ pub(super) enum Action {
     Tick,
 }
 
-/// An action as it is kept in a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Code(u8);
-
 const JOIN: u8 = 64;
 const END: u8 = JOIN + AGENTS as u8;
 const RENEW: u8 = END + AGENTS as u8;
 const TICK: u8 = RENEW + AGENTS as u8;
 const FINISH: u8 = 128;
-
-impl Code {
-    pub(super) const NONE: Self = Self(255);
-}
 
 impl From<Action> for Code {
     fn from(action: Action) -> Self {

@@ -1,14 +1,17 @@
 //! `cargo xtask model`: every state of a small world, breadth first, and the promises in each of them.
 //!
-//! Two names, three agents, one of which has a lease. Anything can happen next: any kind of request of anybody for either
+//! There are two of them. In the first, of web locks, two names and three agents, one of which has a lease; in the second two
+//! owners, one claimant and one agent. Anything can happen next: any kind of request of anybody for either
 //! name, an abort, a release, an end, a return, a renewal, the passing of time. States that nobody can tell apart are
 //! visited once. The check reads only what the core tells: outcomes, effects, snapshots, standings.
 
 mod action;
+mod offline;
 mod told;
 mod world;
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -18,9 +21,7 @@ use foldhash::fast::FixedState;
 
 use crate::Verdict;
 use crate::panics::{guarded, silenced};
-use action::{Action, Code};
 use told::Breach;
-use world::{Key, World};
 
 /// How much of the small world is explored.
 #[derive(Debug, clap::Args)]
@@ -45,11 +46,39 @@ const MAX_DEPTH: usize = 16;
 const MIN_STATES: usize = 1_000_000;
 const SHARDS: usize = 64;
 
+/// An action as it is kept in a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Code(u8);
+
+impl Code {
+    const NONE: Self = Self(255);
+}
+
 /// How one gets to a state from nothing.
 type Path = [Code; MAX_DEPTH];
 
+/// A state without its history: equal keys mean that nobody can tell the two states apart.
+type Key = u128;
+
+/// The core, what it has told, and the checks of the promises on both.
+trait SmallWorld: Sized {
+    type Action: Copy + From<Code> + Into<Code> + Display;
+
+    /// How it begins; an agent has so many requests and locks at most.
+    fn new(requests: u32) -> Result<Self, Breach>;
+    /// Whatever can happen next, beyond the bound included.
+    fn actions(&self) -> Vec<Self::Action>;
+    /// Does it, and checks everything that was told.
+    fn act(&mut self, action: Self::Action) -> Result<(), Breach>;
+    /// Whether the core's state is what it has told, and keeps the promises.
+    fn check(&mut self) -> Result<(), Breach>;
+    /// Whether the state is sound inside as well, by asking what changes it: the world is over then.
+    fn try_out(self) -> Result<(), Breach>;
+    fn key(&self) -> Key;
+}
+
 struct Found {
-    path: Vec<Action>,
+    path: Vec<String>,
     breach: Breach,
 }
 
@@ -69,53 +98,77 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let requests = args.requests;
     anyhow::ensure!((1..=MAX_DEPTH).contains(&depth), "--depth {depth}: from 1 to {MAX_DEPTH}");
     anyhow::ensure!((1..=3).contains(&requests), "--requests {requests}: from 1 to 3");
+    let started = Stopwatch::now();
     println!(
         "2 names, 3 agents with at most {requests} requests and locks each, one with a lease of {} ticks; to depth {depth}",
         action::LEASE
     );
-
-    let started = Stopwatch::now();
-    let explored = silenced(|| explore(depth, requests));
-    let enough = explored.states >= MIN_STATES || args.depth.is_some();
-    let breaches = u8::from(explored.found.is_some());
+    let web = silenced(|| explore::<world::World>(depth, requests));
+    web.tell(started);
+    let started_offline = Stopwatch::now();
+    println!("2 names, 2 owners, 1 claimant, 1 agent; to depth {depth}");
+    let offline = silenced(|| explore::<offline::World>(depth, requests));
+    offline.tell(started_offline);
+    let states = web.states + offline.states;
+    let enough = states >= MIN_STATES || args.depth.is_some();
+    let breaches = web.breaches() + offline.breaches();
     if let Some(path) = &args.json {
-        let result = serde_json::json!({
-            "states": explored.states,
-            "transitions": explored.transitions,
-            "depth": explored.depth,
-            "complete": explored.complete,
-            "statesPerDepth": explored.per_depth,
-            "breaches": breaches,
-            "names": action::NAMES.len(),
-            "agents": action::AGENTS,
-            "requestsPerAgent": requests,
-            "seconds": started.elapsed().as_secs_f64(),
-        });
+        let mut result = web.as_json(started);
+        result["names"] = action::NAMES.len().into();
+        result["agents"] = action::AGENTS.into();
+        result["requestsPerAgent"] = requests.into();
+        result["offline"] = offline.as_json(started_offline);
         std::fs::write(path, serde_json::to_vec_pretty(&result)?)?;
     }
-    println!("{} transitions checked in {:.1} s", explored.transitions, started.elapsed().as_secs_f64());
-    if let Some(Found { path, breach }) = &explored.found {
-        println!("\n{breach}\n\nafter:\n");
-        path.iter().for_each(|action| println!("{action}"));
-        println!();
-    } else if !enough {
+    if breaches == 0 && !enough {
         println!("fewer than {MIN_STATES} states prove too little");
     }
-    println!("{} states, depth {}, {breaches} breaches", explored.states, explored.depth);
+    println!("{states} states, depth {}, {breaches} breaches", web.depth.max(offline.depth));
     Ok(breaches == 0 && enough)
 }
 
+impl Exploration {
+    fn breaches(&self) -> u8 {
+        u8::from(self.found.is_some())
+    }
+
+    fn tell(&self, started: Stopwatch) {
+        let Self { states, transitions, .. } = self;
+        println!(
+            "{states} states, {transitions} transitions checked in {:.1} s",
+            started.elapsed().as_secs_f64()
+        );
+        if let Some(Found { path, breach }) = &self.found {
+            println!("\n{breach}\n\nafter:\n");
+            path.iter().for_each(|action| println!("{action}"));
+        }
+        println!();
+    }
+
+    fn as_json(&self, started: Stopwatch) -> serde_json::Value {
+        serde_json::json!({
+            "states": self.states,
+            "transitions": self.transitions,
+            "depth": self.depth,
+            "complete": self.complete,
+            "statesPerDepth": self.per_depth,
+            "breaches": self.breaches(),
+            "seconds": started.elapsed().as_secs_f64(),
+        })
+    }
+}
+
 /// Layer by layer, so that the path to a breach is a shortest one.
-fn explore(depth: usize, requests: u32) -> Exploration {
+fn explore<W: SmallWorld>(depth: usize, requests: u32) -> Exploration {
     let visited = Visited::default();
     let mut explored = Exploration { states: 1, per_depth: vec![1], ..Exploration::default() };
-    match guarded(|| World::new(requests)) {
+    match guarded(|| W::new(requests)) {
         Ok(start) => visited.insert(start.key()),
         Err(breach) => return Exploration { found: Some(Found { path: Vec::new(), breach }), ..explored },
     };
     let mut frontier: Vec<Path> = vec![[Code::NONE; MAX_DEPTH]];
     for at in 0..depth {
-        let layer = expand(&frontier, at, requests, &visited);
+        let layer = expand::<W>(&frontier, at, requests, &visited);
         explored.transitions += layer.transitions;
         explored.found = layer.found;
         if explored.found.is_none() && layer.paths.is_empty() {
@@ -143,11 +196,11 @@ struct Layer {
 }
 
 /// The states one action away from those of the frontier that were not visited before.
-fn expand(frontier: &[Path], depth: usize, requests: u32, visited: &Visited) -> Layer {
+fn expand<W: SmallWorld>(frontier: &[Path], depth: usize, requests: u32, visited: &Visited) -> Layer {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let chunks: Vec<&[Path]> = frontier.chunks(frontier.len().div_ceil(threads)).collect();
     let layers: Vec<Layer> = std::thread::scope(|scope| {
-        let work = |chunk| move || expand_chunk(chunk, depth, requests, visited);
+        let work = |chunk| move || expand_chunk::<W>(chunk, depth, requests, visited);
         let running: Vec<_> = chunks.into_iter().map(|chunk| scope.spawn(work(chunk))).collect();
         running
             .into_iter()
@@ -162,21 +215,22 @@ fn expand(frontier: &[Path], depth: usize, requests: u32, visited: &Visited) -> 
     })
 }
 
-fn expand_chunk(frontier: &[Path], depth: usize, requests: u32, visited: &Visited) -> Layer {
+fn expand_chunk<W: SmallWorld>(frontier: &[Path], depth: usize, requests: u32, visited: &Visited) -> Layer {
     let mut layer = Layer::default();
     for path in frontier {
-        let Ok(parent) = replay(path, depth, requests) else { continue };
+        let Ok(parent) = replay::<W>(path, depth, requests) else { continue };
         for action in parent.actions() {
             layer.transitions += 1;
-            match guarded(|| step(path, depth, requests, action, visited)) {
+            match guarded(|| step::<W>(path, depth, requests, action, visited)) {
                 Ok(true) => {
                     let mut longer = *path;
-                    longer[depth] = Code::from(action);
+                    longer[depth] = action.into();
                     layer.paths.push(longer);
                 }
                 Ok(false) => {}
                 Err(breach) => {
-                    let path = path[..depth].iter().map(|code| Action::from(*code)).chain([action]).collect();
+                    let path = path[..depth].iter().map(|code| W::Action::from(*code)).chain([action]);
+                    let path = path.map(|action| action.to_string()).collect();
                     layer.found = Some(Found { path, breach });
                     return layer;
                 }
@@ -187,8 +241,14 @@ fn expand_chunk(frontier: &[Path], depth: usize, requests: u32, visited: &Visite
 }
 
 /// Takes one action in the state at the end of the path; says whether it leads to a new state.
-fn step(path: &Path, depth: usize, requests: u32, action: Action, visited: &Visited) -> Result<bool, Breach> {
-    let mut world = replay(path, depth, requests)?;
+fn step<W: SmallWorld>(
+    path: &Path,
+    depth: usize,
+    requests: u32,
+    action: W::Action,
+    visited: &Visited,
+) -> Result<bool, Breach> {
+    let mut world = replay::<W>(path, depth, requests)?;
     world.act(action)?;
     world.check()?;
     let new = visited.insert(world.key());
@@ -196,9 +256,9 @@ fn step(path: &Path, depth: usize, requests: u32, action: Action, visited: &Visi
     Ok(new)
 }
 
-fn replay(path: &Path, depth: usize, requests: u32) -> Result<World, Breach> {
-    let mut world = World::new(requests)?;
-    path[..depth].iter().try_for_each(|code| world.act(Action::from(*code)))?;
+fn replay<W: SmallWorld>(path: &Path, depth: usize, requests: u32) -> Result<W, Breach> {
+    let mut world = W::new(requests)?;
+    path[..depth].iter().try_for_each(|code| world.act((*code).into()))?;
     Ok(world)
 }
 
@@ -217,5 +277,22 @@ impl Visited {
         let shard = FixedState::with_seed(1).hash_one(key) as usize % SHARDS;
         // A thread that panicked in here left the set as it was.
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    }
+}
+
+struct KeyBuilder(Key);
+
+impl KeyBuilder {
+    fn new() -> Self {
+        Self(1)
+    }
+
+    fn push(&mut self, value: u128, bits: u32) {
+        assert!(value < 1 << bits && self.0.leading_zeros() >= bits, "the key has no room for {value}");
+        self.0 = self.0 << bits | value;
+    }
+
+    fn finish(self) -> Key {
+        self.0
     }
 }

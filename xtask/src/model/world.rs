@@ -8,6 +8,7 @@ use lockhouse_core::{
 
 use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILABLE, TICK_MS};
 use super::told::{Asked, Breach, Status, Told, promise};
+use super::{Key, KeyBuilder, SmallWorld};
 
 pub(super) struct World {
     core: LockManager<FixedState>,
@@ -15,12 +16,11 @@ pub(super) struct World {
     limits: Limits,
 }
 
-/// A state without its history: equal keys mean that nobody can tell the two states apart.
-pub(super) type Key = u128;
+impl SmallWorld for World {
+    type Action = Action;
 
-impl World {
     /// All agents are there, and nothing else.
-    pub(super) fn new(requests_per_agent: u32) -> Result<Self, Breach> {
+    fn new(requests_per_agent: u32) -> Result<Self, Breach> {
         let limits = Limits { requests_per_agent, ..Limits::DEFAULT };
         let core = LockManager::with_limits(FixedState::default(), limits);
         let mut world = Self { core, told: Told::default(), limits };
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Whatever can happen next, beyond the bound included.
-    pub(super) fn actions(&self) -> Vec<Action> {
+    fn actions(&self) -> Vec<Action> {
         let mut actions = vec![Action::Tick];
         for agent in 0..AGENTS {
             let Some(alive) = self.told.agents[agent] else {
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Does it, and checks everything that was told.
-    pub(super) fn act(&mut self, action: Action) -> Result<(), Breach> {
+    fn act(&mut self, action: Action) -> Result<(), Breach> {
         let now = Instant::from_millis(self.told.now * TICK_MS);
         let agent = |agent: usize| self.told.agents[agent].map(|alive| alive.id).ok_or("nobody there");
         let name = |name: usize| Name::new(NAMES[name]).map_err(|invalid| invalid.to_string());
@@ -81,15 +81,8 @@ impl World {
         self.told.hear(action, Some(&outcome), &effects, self.limits.requests_per_agent)
     }
 
-    fn tick(&mut self) -> Result<(), Breach> {
-        self.told.now += 1;
-        self.core.handle_timeout(Instant::from_millis(self.told.now * TICK_MS));
-        let effects = self.effects();
-        self.told.hear(Action::Tick, None, &effects, self.limits.requests_per_agent)
-    }
-
     /// Whether the core's state is what it has told, and keeps the promises.
-    pub(super) fn check(&mut self) -> Result<(), Breach> {
+    fn check(&mut self) -> Result<(), Breach> {
         for name in 0..NAMES.len() {
             self.check_name(name)?;
         }
@@ -101,7 +94,7 @@ impl World {
     /// Asks everything that shows whether the state is sound inside as well: commands that come too late or are of the wrong
     /// kind must change nothing, a request that does not wait must find what was told, and when all have ended nothing
     /// may be left. What is hidden is no part of the key, so this is done upon every action; the world is over then.
-    pub(super) fn try_out(mut self) -> Result<(), Breach> {
+    fn try_out(mut self) -> Result<(), Breach> {
         self.check_stale_commands()?;
         let [first, ..] = self.told.agents;
         if first.is_none() {
@@ -118,6 +111,40 @@ impl World {
         let left = (self.core.len(), self.core.names(), self.core.next_timeout());
         promise!(left == (0, 0, None), "when all have ended {left:?} is left");
         Ok(())
+    }
+
+    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order, how old
+    /// each request is among its agent's, and what time does next.
+    fn key(&self) -> Key {
+        let mut key = KeyBuilder::new();
+        for name in 0..NAMES.len() {
+            let mut held: Vec<_> = self.told.held(name).collect();
+            held.sort_by_key(|held| match held.status {
+                Status::Held { token, .. } => token.get(),
+                _ => 0,
+            });
+            let pending: Vec<_> = self.told.pending(name).collect();
+            key.push(held.len() as u128, 4);
+            key.push(pending.len() as u128, 4);
+            held.iter().chain(&pending).for_each(|asked| self.push_request(&mut key, asked));
+        }
+        for agent in self.told.agents {
+            key.push(u128::from(agent.is_some()), 1);
+        }
+        let lease = self.told.agents[0].and_then(|alive| alive.lease_ends);
+        key.push(u128::from(lease.map_or(0, |ends| ends - self.told.now)), 2);
+        let wakes = self.core.next_timeout().map_or(0, |at| at.as_millis() / TICK_MS - self.told.now);
+        key.push(u128::from(wakes), 2);
+        key.finish()
+    }
+}
+
+impl World {
+    fn tick(&mut self) -> Result<(), Breach> {
+        self.told.now += 1;
+        self.core.handle_timeout(Instant::from_millis(self.told.now * TICK_MS));
+        let effects = self.effects();
+        self.told.hear(Action::Tick, None, &effects, self.limits.requests_per_agent)
     }
 
     fn check_stale_commands(&mut self) -> Result<(), Breach> {
@@ -247,31 +274,6 @@ impl World {
         }
     }
 
-    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order, how old
-    /// each request is among its agent's, and what time does next.
-    pub(super) fn key(&self) -> Key {
-        let mut key = KeyBuilder(1);
-        for name in 0..NAMES.len() {
-            let mut held: Vec<_> = self.told.held(name).collect();
-            held.sort_by_key(|held| match held.status {
-                Status::Held { token, .. } => token.get(),
-                _ => 0,
-            });
-            let pending: Vec<_> = self.told.pending(name).collect();
-            key.push(held.len() as u128, 4);
-            key.push(pending.len() as u128, 4);
-            held.iter().chain(&pending).for_each(|asked| self.push_request(&mut key, asked));
-        }
-        for agent in self.told.agents {
-            key.push(u128::from(agent.is_some()), 1);
-        }
-        let lease = self.told.agents[0].and_then(|alive| alive.lease_ends);
-        key.push(u128::from(lease.map_or(0, |ends| ends - self.told.now)), 2);
-        let wakes = self.core.next_timeout().map_or(0, |at| at.as_millis() / TICK_MS - self.told.now);
-        key.push(u128::from(wakes), 2);
-        key.0
-    }
-
     fn push_request(&self, key: &mut KeyBuilder, asked: &Asked) {
         key.push(asked.agent as u128, 2);
         key.push(u128::from(asked.mode == lockhouse_core::Mode::Shared), 1);
@@ -290,12 +292,3 @@ impl World {
 }
 
 const NAME_OF: [&str; AGENTS] = ["leased", "second", "third"];
-
-struct KeyBuilder(Key);
-
-impl KeyBuilder {
-    fn push(&mut self, value: u128, bits: u32) {
-        assert!(value < 1 << bits && self.0.leading_zeros() >= bits, "the key has no room for {value}");
-        self.0 = self.0 << bits | value;
-    }
-}

@@ -8,6 +8,8 @@ export interface Ask {
     readonly ifAvailable: boolean;
     readonly steal: boolean;
     readonly signal: AbortSignal | undefined;
+    /** Aborts when a lock is lost without which this one is of no use. */
+    readonly loss?: AbortSignal | undefined;
     readonly metadata: string | undefined;
     readonly maxHold: number | undefined;
     readonly timeout: number | undefined;

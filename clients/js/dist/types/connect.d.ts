@@ -1,5 +1,7 @@
+import { Claims } from './claims.js';
 import { type ExtendedLockManager, type Source } from './lock-manager.js';
-import type { ConnectionState, WebSocketConstructor } from './types.js';
+import { Offline } from './offline.js';
+import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
 /** How to connect. */
 export interface ConnectOptions {
     /** The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's query, else `"default"`. */
@@ -13,13 +15,20 @@ export interface ConnectOptions {
     partition?: string | undefined;
     /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
     WebSocket?: WebSocketConstructor | undefined;
+    /** How offline locks and claims reach the server. Default: the platform's fetch. */
+    fetch?: FetchLike | undefined;
     /** As {@link Client.onstate}, set from the beginning. */
     onstate?: ((state: ConnectionState) => void) | null | undefined;
 }
-/** The locks of one bucket of a server. */
+/** The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the client has a partition. */
 export interface Bucket {
     readonly name: string;
+    /** Web Locks: held while a task runs. */
     readonly locks: ExtendedLockManager;
+    /** Offline locks: held by a business transaction over many requests. They know no partitions. */
+    readonly offline: Offline;
+    /** Claims: reservations for a time. They know no partitions. */
+    readonly claims: Claims;
 }
 /** A client of one lockhouse server. */
 export interface Client extends Bucket {
@@ -53,6 +62,8 @@ export declare class LockhouseClient implements Client {
     readonly name: string;
     readonly partition: string;
     readonly locks: ExtendedLockManager;
+    readonly offline: Offline;
+    readonly claims: Claims;
     constructor(url: string | URL, options: ConnectOptions);
     get state(): ConnectionState;
     bucket(name: string): Bucket;

@@ -2,6 +2,12 @@ import type { LossReason, RefusalDetail } from './errors.js';
 import type { LockInfo } from './types.js';
 export interface Welcome {
     readonly type: 'welcome';
+    /** Names one life of the server. */
+    readonly epoch: string;
+    /** Whether locks of an earlier epoch may be reclaimed. */
+    readonly reclaims: boolean;
+    /** For how long at most the server waits for those who do. */
+    readonly recoveringMs: number;
     readonly session: string;
     readonly secret: string;
     readonly resumed: boolean;
@@ -25,6 +31,7 @@ export type Notice = {
     readonly type: 'granted';
     readonly id: number;
     readonly token: number;
+    readonly ticket: string | undefined;
 } | {
     readonly type: 'refused';
     readonly id: number;

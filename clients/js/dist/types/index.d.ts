@@ -1,8 +1,14 @@
+export type { CallOptions } from './caller.js';
+export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
 export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
+export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';
+export type { Owner, ReleaseTarget } from './owner.js';
 export { currentPartition } from './partition.js';
+export { AlreadyAssignedError, BusyError, ClaimExpiredError, ClaimedError, ClaimLostError, type Conflict, type Holder, InvalidError, LockedError, ProblemError, RecoveringError, UnauthorizedError, UnavailableError, UnknownOwnerError, UnreachableError, } from './problems.js';
+export type { RecordGrant, RecordKey, RecordLock, RecordTarget } from './records.js';
 export type { LockTarget, LockTargets } from './request-all.js';
-export type { ConnectionState, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, WaitingOptions, WebSocketConstructor, WebSocketLike, } from './types.js';
+export type { ConnectionState, FetchInit, FetchLike, HeldLockCallback, LockGrantedCallback, LockInfo, LockManagerSnapshot, LockMode, LockOptions, RequestOptions, ResponseLike, WaitingOptions, WebSocketConstructor, WebSocketLike, } from './types.js';

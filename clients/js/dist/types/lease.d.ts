@@ -1,3 +1,10 @@
+/** An instant on both clocks: the monotonic one may stand still while a machine sleeps, the wall clock may be set back. */
+export interface Mark {
+    readonly monotonicMs: number;
+    readonly wallMs: number;
+}
+/** How much of a lease its holder counts on. */
+export declare const SAFETY = 0.9;
 /**
  * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed, plus the lease less
  * 10 %, by whichever clock has advanced further. Before it the server grants our locks to nobody else.
@@ -14,6 +21,10 @@ export declare class Lease {
     answered(n: number): void;
     /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
     remainingMs(): number;
-    /** The lease has ended, or its session has. */
-    end(): void;
+    /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+    successor(): Lease;
 }
+/** This instant. */
+export declare function now(): Mark;
+/** How long ago that was, by whichever clock has advanced further. */
+export declare function elapsedMs(since: Mark): number;

@@ -1,12 +1,17 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { type LockLostError, type LossReason } from './errors.js';
+import { type Mark } from './lease.js';
 import type { LockMode } from './types.js';
 /** The granted state of one request, shared by all Lock objects that stand for it. */
 export declare class Hold {
     #private;
     readonly name: string;
     readonly mode: LockMode;
-    constructor(name: string, mode: LockMode, token: number, checkLease: () => void);
+    /** What proves the grant to a later epoch of the server, if it may be proved. */
+    ticket: string | undefined;
+    /** From when on its longest hold counts. */
+    readonly grantedAt: Mark;
+    constructor(name: string, mode: LockMode, token: number, ticket: string | undefined, checkLease: () => void);
     /** The error of the loss, once the lock is lost. */
     get loss(): LockLostError | undefined;
     get token(): number;

@@ -1,5 +1,6 @@
 import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
+import { Lease } from './lease.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 /** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
 export interface SessionUser {
@@ -7,6 +8,11 @@ export interface SessionUser {
     begun(): void;
     /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
     resumed(): void;
+    /**
+     * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers they are held under the
+     * lease of the session that is gone. `begun` follows.
+     */
+    succeeded(former: Lease): void;
     /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
     ended(reason: LossReason, failure?: Error): void;
     noticed(notice: Notice): void;
@@ -38,6 +44,8 @@ export declare class Session {
     get state(): ConnectionState;
     /** The longest frame, in bytes, that the server takes. */
     get frameBytes(): number;
+    /** Whether the server may still be waiting for the holders of an earlier epoch, so that it grants nothing. */
+    get isRecovering(): boolean;
     /** Whether so much waits to be sent that no more requests should be taken. */
     get isFull(): boolean;
 }

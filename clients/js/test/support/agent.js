@@ -55,7 +55,11 @@
     abort: (label, reason) => asked.get(label).controller.abort(reason),
     events: (label) => asked.get(label).events,
     time: (label, event) => asked.get(label).times.get(event),
-    token: (label) => asked.get(label).lock?.fencingToken,
+    /** The fencing token; also of a lock that `navigator.locks` gave, which does not show it. */
+    token(label) {
+      const { lock } = asked.get(label);
+      return (globalThis.lockhouse?.heldLock(lock) ?? lock).fencingToken;
+    },
     /** Waits, holds no longer, and tells the result. */
     async visit(name, options = {}) {
       return locks().request(name, options, (lock) => lock !== null);
@@ -80,6 +84,22 @@
       const start = performance.now();
       for (let round = 0; round < rounds; round++) await locks().request(name, () => {});
       return performance.now() - start;
+    },
+    /** A little of everything that offline locks and claims do; gives what it came to. */
+    async edit(name) {
+      const { offline, claims } = globalThis.installed;
+      const record = { kind: 'customer', id: 'a tab', intent: 'write' };
+      const anna = await offline.open({ label: 'Anna' });
+      const bob = await offline.open({ label: 'Bob' });
+      const [grant] = await anna.lock([record]);
+      const refused = await bob.lock([record]).catch((error) => `${error.name}: ${error.holders[0].label}`);
+      const again = await offline.resume(anna.id, anna.secret);
+      const resumed = (await again.locks()).length;
+      const claim = await claims.claim(name, { claimant: 'Anna' });
+      const { claimant } = await claim.finalize();
+      await again.end();
+      await bob.end();
+      return { granted: grant.mode, refused, resumed, claimed: claim.resource === name, assigned: claimant };
     },
     /** Takes `count` names at once and keeps them for ever; with `queued`, asks for each once more. */
     async crowd(prefix, count, queued) {

@@ -18,13 +18,19 @@ export function lockhouseBinary() {
 }
 
 /**
- * Starts a server and waits for its first line. `port` 0 takes a free one.
+ * Starts a server and waits for its first line. `port` 0 takes a free one. Without a `--store` among `args` it keeps nothing.
  * The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait for the end of the process.
  */
 export async function startServer({ port = 0, lease, args = [] } = {}) {
   const child = spawn(
     lockhouseBinary(),
-    ['serve', '--listen', `127.0.0.1:${port}`, ...(lease ? ['--lease', lease] : []), ...args],
+    [
+      'serve',
+      ...['--listen', `127.0.0.1:${port}`],
+      ...(args.includes('--store') ? [] : ['--store', 'memory:', '--fresh']),
+      ...(lease ? ['--lease', lease] : []),
+      ...args,
+    ],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
     },

@@ -40,11 +40,11 @@ export async function open(t, fields, options) {
   return { ...started, server };
 }
 
-/** Requests a lock and has it granted; gives what the test needs to end it. */
-export async function hold({ server, locks }, name, token, seq) {
+/** Requests a lock and has it granted, with a ticket if one is given; gives what the test needs to end it. */
+export async function hold({ server, locks }, name, token, seq, { ticket, ...options } = {}) {
   let release;
   let lock;
-  const released = locks.request(name, (given) => {
+  const released = locks.request(name, options, (given) => {
     lock = given;
     return new Promise((resolve) => {
       release = resolve;
@@ -52,7 +52,7 @@ export async function hold({ server, locks }, name, token, seq) {
   });
   released.catch(() => {});
   const { id } = await server.next('request');
-  server.send({ type: 'granted', seq, id, token });
+  server.send({ type: 'granted', seq, id, token, ticket });
   await turn();
   return { id, released, release, lock };
 }

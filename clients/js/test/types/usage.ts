@@ -1,6 +1,18 @@
 // Compiles, and fails to where a line says so: what scripts in TypeScript may write.
 
-import { type AcquiredLock, connect, type HeldLock, install, type RequestOptions } from 'lockhouse';
+import {
+  type AcquiredLock,
+  type Assignment,
+  type Claim,
+  connect,
+  type HeldLock,
+  InvalidError,
+  install,
+  LockedError,
+  type Owner,
+  RecoveringError,
+  type RequestOptions,
+} from 'lockhouse';
 
 const { locks } = connect('https://locks.example/?bucket=orders');
 declare const options: RequestOptions;
@@ -42,3 +54,56 @@ export async function scoped(): Promise<void> {
 /** What is written for the platform's manager takes this one. */
 export const platform: globalThis.LockManager = locks;
 export const installed: globalThis.LockManager = install('https://locks.example/').locks;
+
+const { offline, claims } = connect('https://locks.example/', { fetch: globalThis.fetch });
+
+/** A business transaction, from its beginning to its end. */
+export async function edit(id: string, signal: AbortSignal): Promise<number | null> {
+  const owner = await offline.open({ label: 'Anna', ttlMs: 60_000, metadata: 'desk 4', signal, timeout: 5_000 });
+  try {
+    const [grant] = await owner.lock([{ kind: 'customer', id, intent: 'write' }], { metadata: 'edits', signal });
+    owner.signal.throwIfAborted();
+    // @ts-expect-error: an intent is read or write.
+    await owner.lock([{ kind: 'customer', id, intent: 'delete' }]);
+    // @ts-expect-error: a grant may have no token, where readers need no lock.
+    const token: number | undefined = grant?.fencingToken;
+    return token ?? null;
+  } catch (error) {
+    if (error instanceof LockedError) {
+      const who: string[] = error.holders.map(({ label, since }) => `${label} since ${since.toISOString()}`);
+      const what: string[] = error.conflicts.map(({ kind, id: record }) => `${kind} ${record}`);
+      throw new Error(`${what}: ${who}`);
+    }
+    if (error instanceof RecoveringError) return error.retryAfterMs ?? 1_000;
+    if (error instanceof InvalidError) console.log(error.field, error.value, error.rule);
+    throw error;
+  } finally {
+    const released: number = await owner.unlockAll({ sparing: [{ kind: 'customer', id }] });
+    await owner.end({ timeout: released });
+  }
+}
+
+// @ts-expect-error: an owner has a label.
+export const nameless: Promise<Owner> = offline.open({});
+export const resumed: Promise<Owner> = offline.resume('17', 'secret', { heartbeats: false });
+// @ts-expect-error: owners are opened, not made.
+export const made = new Owner();
+
+/** Reserve, prepare, finalize. */
+export async function book(seat: string): Promise<Assignment | null> {
+  const claim: Claim = await claims.claim(seat, { claimant: 'Anna', ttlMs: 60_000 });
+  await claim.renew();
+  // @ts-expect-error: a claim's token is not to be changed.
+  claim.token = 'another';
+  const { fencingToken, assignedAt }: Assignment = await claim.finalize({ timeout: 5_000 });
+  console.log(fencingToken, assignedAt.getTime(), claim.expiresAt.getTime());
+  await claims.unassign(seat, { fencingToken });
+  return claims.assignment(seat);
+}
+
+/** Who edits what. */
+export async function editors(): Promise<string[]> {
+  const labels: string[] = [];
+  for await (const { kind, id, label } of offline.locks({ kind: 'customer' })) labels.push(`${kind}/${id}: ${label}`);
+  return labels;
+}

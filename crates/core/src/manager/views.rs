@@ -7,8 +7,8 @@ use super::claims::Assignment;
 use super::list::{ByName, ByParty};
 use super::table::{Entry, Tenure};
 use crate::{
-    AgentId, AssignmentView, ClaimView, FencingToken, Holder, LockRecord, Name, NameBuf, OwnerId, OwnerView,
-    Party, Refusal, RequestId, Snapshot, State,
+    AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, LockRecord, Name, NameBuf, OwnerId,
+    OwnerView, Party, Refusal, RequestId, Snapshot, State, WebLockView,
 };
 
 /// Where a request stands.
@@ -36,6 +36,30 @@ impl<S: BuildHasher> LockManager<S> {
     /// The name that the request waits for or holds, unless it has ended.
     pub fn name_of(&self, request: RequestId) -> Option<Name<'_>> {
         self.table.entry(request).map(|entry| self.table.names[entry.name].name.as_name())
+    }
+
+    /// The lock that the request has become, if it is held.
+    pub fn web_lock(&self, request: RequestId) -> Option<WebLockView<'_>> {
+        let entry = self.table.entry(request)?;
+        let token = entry.token?.token();
+        let Tenure::Agent(party) = entry.tenure() else { return None };
+        let client_id = &self.table.parties[party].label;
+        let name = self.table.names[entry.name].name.as_name();
+        Some(WebLockView { name, client_id, mode: entry.mode, token })
+    }
+
+    /// The label of the agent, if it lives.
+    pub fn client_id_of(&self, agent: AgentId) -> Option<&str> {
+        self.table
+            .parties
+            .get(agent.slot)
+            .filter(|party| party.serial == agent.serial)
+            .map(|party| &*party.label)
+    }
+
+    /// When agents can bring nothing back any more, if they can now.
+    pub fn recovers_until(&self) -> Option<Instant> {
+        self.recovery.as_ref().map(|recovery| recovery.until)
     }
 
     /// The requests and locks of the agent, oldest request first; none if it has ended.

@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes on in the next,
-    /// without the locks that it held.
+    /// without the locks that it held unless they could be reclaimed.
     ///
     /// # Errors
     ///

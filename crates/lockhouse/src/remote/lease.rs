@@ -40,6 +40,25 @@ impl Lease {
 
     /// Until the deadline; zero once it has passed.
     pub(super) fn remaining(&self) -> Duration {
+        self.deadline().remaining()
+    }
+
+    /// The deadline as it stands.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline { length: self.length, confirmed: self.confirmed }
+    }
+}
+
+/// A deadline that nothing moves any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    length: Duration,
+    confirmed: Moment,
+}
+
+impl Deadline {
+    /// Until then; zero once it has passed.
+    pub(super) fn remaining(self) -> Duration {
         self.length.saturating_sub(self.confirmed.elapsed())
     }
 }

@@ -170,8 +170,7 @@ fn info(entry: Entry<'_>) -> Result<LockInfo, Breach> {
         Place::Queued(place) => LockState::Pending { place: u32::try_from(place).unwrap_or(u32::MAX) },
     };
     Ok(LockInfo {
-        kind: crate::HolderKind::Web,
-
+        kind: detail.kind,
         name: entry.name,
         mode: entry.mode,
         client_id: entry.client_id.into_owned(),

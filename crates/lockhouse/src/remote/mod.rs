@@ -19,7 +19,8 @@
 //!
 //! Handles change the state and return; one task per connection does all that waits. A connection that breaks is made anew
 //! and the session resumed. A session that ends takes its locks with it: their guards are told, what was pending is asked
-//! again in its order, save a steal under way, of which nobody knows whether it happened.
+//! again in its order, save a steal under way, of which nobody knows whether it happened. If it ended because the server was
+//! started anew, the locks are reclaimed first: their guards go on, with the same fencing tokens.
 //!
 //! # Leases
 //!
@@ -36,6 +37,7 @@ mod connection;
 mod lease;
 mod looks;
 mod outbox;
+mod reclaim;
 mod request;
 mod requests;
 mod socket;

@@ -137,6 +137,10 @@ fn weight(call: &Call<'_>) -> usize {
                 ask.name.as_name().as_wtf8().len() + ask.metadata.as_ref().map_or(0, |text| text.len())
             }
             Call::Join { client_id, .. } => client_id.len(),
+            Call::Reclaim(reclaim) => {
+                reclaim.name.as_name().as_wtf8().len()
+                    + reclaim.metadata.as_ref().map_or(0, |text| text.len())
+            }
             Call::Leave { .. } | Call::Abort { .. } | Call::Release { .. } => 0,
         }
 }

@@ -63,6 +63,10 @@ impl RemoteRequest {
     }
 
     fn make(&mut self) -> Result<RemoteHold, RequestError> {
+        // It was looked at before, but the future may have lain about since.
+        if self.options.is_aborted() {
+            return Err(RequestError::Aborted);
+        }
         let ask = NewAsk {
             name: self.name.clone(),
             acquire: self.acquire,

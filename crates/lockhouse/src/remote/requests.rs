@@ -8,12 +8,14 @@ use std::task::{Poll, Waker};
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
 use tokio::sync::Notify;
 
+use super::lease::Deadline;
 use super::outbox::BACKLOG_FRAMES;
+use super::reclaim::Proof;
 use super::state::{Breach, State};
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::Holder;
 use crate::waiters::Loss;
-use crate::wire::{self, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem};
+use crate::wire::{self, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket};
 
 /// An agent that has not ended.
 #[derive(Debug)]
@@ -25,16 +27,21 @@ pub(super) struct AgentEntry {
 /// A request or lock, for as long as a future or a guard stands for it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    ask: Ask<'static>,
-    stage: Stage,
+    /// With its number in the present session.
+    pub(super) ask: Ask<'static>,
+    pub(super) stage: Stage,
     /// The future that waits, for the grant or for the answer to a release.
     waker: Option<Waker>,
     /// Who wants to hear of a loss.
     heard: Option<Arc<Notify>>,
+    /// What it can be reclaimed with.
+    pub(super) proof: Option<Box<Proof>>,
+    /// While a reclaim is not answered, the deadline of the session in which the lock was granted.
+    pub(super) due: Option<Deadline>,
 }
 
 #[derive(Debug, PartialEq)]
-enum Stage {
+pub(super) enum Stage {
     /// The server was asked, or will be.
     Pending,
     /// The future has not taken note yet.
@@ -98,7 +105,7 @@ impl State {
         self.agents.contains_key(&agent)
     }
 
-    /// Makes a request; its number.
+    /// Makes a request; its key.
     pub(super) fn request(&mut self, agent: u64, ask: NewAsk) -> Result<u64, RequestError> {
         self.expire_if_overdue();
         self.check_limits(agent, &ask)?;
@@ -110,7 +117,8 @@ impl State {
             entry.requests.insert(id);
         }
         self.send(Call::Request(ask.clone()));
-        self.entries.insert(id, Entry { ask, stage: Stage::Pending, waker: None, heard: None });
+        let entry = Entry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
+        self.entries.insert(id, entry);
         Ok(id)
     }
 
@@ -138,9 +146,9 @@ impl State {
     }
 
     /// Whether the request has been granted or has failed.
-    pub(super) fn poll_grant(&mut self, id: u64, waker: &Waker) -> Poll<Result<FencingToken, RequestError>> {
+    pub(super) fn poll_grant(&mut self, key: u64, waker: &Waker) -> Poll<Result<FencingToken, RequestError>> {
         self.expire_if_overdue();
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(entry) = self.entries.get_mut(&key) else {
             return Poll::Ready(Err(RequestError::AgentEnded));
         };
         match std::mem::replace(&mut entry.stage, Stage::Pending) {
@@ -153,7 +161,7 @@ impl State {
                 Poll::Ready(Ok(token))
             }
             Stage::Failed(error) => {
-                self.remove(id);
+                self.remove(key);
                 Poll::Ready(Err(error))
             }
             _ => {
@@ -164,28 +172,31 @@ impl State {
     }
 
     /// The future or the guard has gone: the request leaves its queue, the lock is released.
-    pub(super) fn forget(&mut self, id: u64) {
-        match self.remove(id).map(|entry| entry.stage) {
-            Some(Stage::Pending) => self.send(Call::Abort { id }),
-            Some(Stage::Granted(_) | Stage::Held) => self.send(Call::Release { id, reply: false }),
+    pub(super) fn forget(&mut self, key: u64) {
+        let Some(entry) = self.remove(key) else { return };
+        let id = entry.ask.id;
+        match entry.stage {
+            Stage::Pending => self.send(Call::Abort { id }),
+            Stage::Granted(_) | Stage::Held => self.send(Call::Release { id, reply: false }),
             _ => {}
         }
     }
 
     /// Sends a release whose answer [`poll_released`](Self::poll_released) awaits.
-    pub(super) fn begin_release(&mut self, id: u64) {
+    pub(super) fn begin_release(&mut self, key: u64) {
         self.expire_if_overdue();
-        if let Some(entry) = self.entries.get_mut(&id)
+        if let Some(entry) = self.entries.get_mut(&key)
             && entry.stage == Stage::Held
         {
             entry.stage = Stage::Releasing;
+            let id = entry.ask.id;
             self.send(Call::Release { id, reply: true });
         }
     }
 
-    pub(super) fn poll_released(&mut self, id: u64, waker: &Waker) -> Poll<Result<(), Loss>> {
+    pub(super) fn poll_released(&mut self, key: u64, waker: &Waker) -> Poll<Result<(), Loss>> {
         self.expire_if_overdue();
-        let Some(entry) = self.entries.get_mut(&id) else { return Poll::Ready(Err(Loss::Terminated)) };
+        let Some(entry) = self.entries.get_mut(&key) else { return Poll::Ready(Err(Loss::Terminated)) };
         match entry.stage {
             Stage::Released => Poll::Ready(Ok(())),
             Stage::Lost(loss) => Poll::Ready(Err(loss)),
@@ -196,20 +207,20 @@ impl State {
         }
     }
 
-    pub(super) fn loss(&mut self, id: u64) -> Option<Loss> {
+    pub(super) fn loss(&mut self, key: u64) -> Option<Loss> {
         self.expire_if_overdue();
-        match self.entries.get(&id)?.stage {
+        match self.entries.get(&key)?.stage {
             Stage::Lost(loss) => Some(loss),
             _ => None,
         }
     }
 
     /// Tells when the lock is lost.
-    pub(super) fn listen(&mut self, id: u64) -> Result<Arc<Notify>, Loss> {
-        if let Some(loss) = self.loss(id) {
+    pub(super) fn listen(&mut self, key: u64) -> Result<Arc<Notify>, Loss> {
+        if let Some(loss) = self.loss(key) {
             return Err(loss);
         }
-        let entry = self.entries.get_mut(&id).ok_or(Loss::Terminated)?;
+        let entry = self.entries.get_mut(&key).ok_or(Loss::Terminated)?;
         Ok(entry.heard.get_or_insert_default().clone())
     }
 
@@ -224,19 +235,26 @@ impl State {
     }
 
     /// Sends a frame in the present session. Without one, the next begins with all that is alive then.
-    fn send(&mut self, call: Call<'static>) {
+    pub(super) fn send(&mut self, call: Call<'static>) {
         if let Some(session) = &mut self.session {
             session.outbox.push(call);
         }
     }
 
-    fn remove(&mut self, id: u64) -> Option<Entry> {
-        let mut entry = self.entries.remove(&id)?;
+    fn remove(&mut self, key: u64) -> Option<Entry> {
+        let mut entry = self.entries.remove(&key)?;
+        self.renumbered.remove(&entry.ask.id);
         self.displaced.extend(entry.waker.take());
         if let Some(agent) = self.agents.get_mut(&entry.ask.agent) {
-            agent.requests.remove(&id);
+            agent.requests.remove(&key);
         }
         Some(entry)
+    }
+
+    /// The key of what has this number in the present session.
+    fn key(&self, id: u64) -> Option<u64> {
+        let key = self.renumbered.get(&id).copied().unwrap_or(id);
+        self.entries.get(&key).filter(|entry| entry.ask.id == id).map(|_| key)
     }
 }
 
@@ -244,14 +262,21 @@ impl State {
 impl State {
     pub(super) fn happened(&mut self, event: Event<'_>) -> Result<(), Breach> {
         match event {
-            Event::Granted { id, token } => self.granted(id, token)?,
+            Event::Granted { id, token, ticket } => self.granted(id, token, ticket)?,
             Event::Refused { id, holders, queued } => {
                 let holders = holders.into_iter().map(holder).collect();
                 let queued = u32::try_from(queued).unwrap_or(u32::MAX);
-                self.fail(id, RequestError::Unavailable(Unavailable { holders, queued }));
+                if let Some(key) = self.key(id) {
+                    self.fail(key, RequestError::Unavailable(Unavailable { holders, queued }));
+                }
             }
             Event::Released { id, held } => self.released(id, held),
-            Event::Lost { id, reason } => self.lost(id, loss_of(reason)),
+            Event::Lost { id, reason } => {
+                if let Some(key) = self.key(id) {
+                    self.answered(key);
+                    self.lost(key, loss_of(reason));
+                }
+            }
             // A lease is the whole session's.
             Event::Ended { reason: EndedReason::Expired, .. } => self.end_session(Loss::Expired, None),
             Event::Ended { agent, reason: EndedReason::Broken } => {
@@ -260,8 +285,10 @@ impl State {
             }
             Event::Error { id: Some(id), code, problem } => {
                 let error = refused(code, &problem);
-                if !self.fail_look(id, &error) {
-                    self.fail(id, error);
+                if !self.fail_look(id, &error)
+                    && let Some(key) = self.key(id)
+                {
+                    self.failed(key, error);
                 }
             }
             // It answers a frame whose sender does not wait: an agent that could not join hears of it with its first request.
@@ -270,13 +297,19 @@ impl State {
         Ok(())
     }
 
-    fn granted(&mut self, id: u64, token: FencingToken) -> Result<(), Breach> {
+    fn granted(&mut self, id: u64, token: FencingToken, ticket: Option<Ticket<'_>>) -> Result<(), Breach> {
         if id > self.last_id {
             return Err(Breach(format!("it granted request {id}, which was never made")));
         }
-        match self.entries.get_mut(&id) {
+        let key = self.key(id);
+        match key.and_then(|key| self.entries.get_mut(&key)) {
+            Some(entry) if entry.due.is_some() => {
+                let release = entry.reclaimed(token, ticket)?;
+                release.into_iter().for_each(|release| self.send(release));
+            }
             Some(entry) if entry.stage == Stage::Pending => {
                 entry.stage = Stage::Granted(token);
+                entry.proof = ticket.map(|ticket| Box::new(Proof::new(token, ticket)));
                 self.wakers.extend(entry.waker.take());
             }
             Some(Entry { stage: Stage::Failed(_), .. }) | None => {
@@ -289,7 +322,8 @@ impl State {
     }
 
     fn released(&mut self, id: u64, held: bool) {
-        if let Some(entry) = self.entries.get_mut(&id)
+        if let Some(key) = self.key(id)
+            && let Some(entry) = self.entries.get_mut(&key)
             && entry.stage == Stage::Releasing
         {
             // A loss would have been told before.
@@ -298,15 +332,24 @@ impl State {
         }
     }
 
-    fn lost(&mut self, id: u64, loss: Loss) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+    pub(super) fn lost(&mut self, key: u64, loss: Loss) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.lose(loss);
         self.wakers.extend(entry.waker.take());
         self.heard.extend(entry.heard.take());
     }
 
-    fn fail(&mut self, id: u64, error: RequestError) {
-        if let Some(entry) = self.entries.get_mut(&id)
+    /// The server's error about what has this key.
+    fn failed(&mut self, key: u64, error: RequestError) {
+        if self.answered(key) {
+            self.lost(key, Loss::Superseded);
+        } else {
+            self.fail(key, error);
+        }
+    }
+
+    fn fail(&mut self, key: u64, error: RequestError) {
+        if let Some(entry) = self.entries.get_mut(&key)
             && entry.stage == Stage::Pending
         {
             entry.stage = Stage::Failed(error);
@@ -317,26 +360,33 @@ impl State {
     /// The agent has ended, by whomever: its requests fail, its locks are lost.
     pub(super) fn end_agent(&mut self, agent: u64, loss: Loss) {
         let Some(gone) = self.agents.remove(&agent) else { return };
-        for id in gone.requests {
-            self.fail(id, RequestError::AgentEnded);
-            if let Some(entry) = self.entries.get_mut(&id)
+        for key in gone.requests {
+            self.fail(key, RequestError::AgentEnded);
+            if let Some(entry) = self.entries.get_mut(&key)
                 && let Stage::Granted(_) = entry.stage
             {
                 entry.stage = Stage::Failed(RequestError::AgentEnded);
             }
-            self.lost(id, loss);
+            self.lost(key, loss);
         }
     }
 
-    /// The session has ended: what is held is lost; what is pending is asked again in the next one, unless it has failed with this one.
+    /// The session has ended: what is held is lost, unless there is a deadline until which it is held and it can be reclaimed; what
+    /// is pending is asked again in the next one, unless it has failed with this one.
     pub(super) fn lose_requests(
         &mut self,
         unsent_steals: &HashSet<u64>,
+        deadline: Option<Deadline>,
         loss: Loss,
         failure: Option<&RequestError>,
     ) {
-        for (id, entry) in &mut self.entries {
-            let stays = entry.ask.acquire != Acquire::Steal || unsent_steals.contains(id);
+        for entry in self.entries.values_mut() {
+            if let Some(deadline) = deadline.filter(|_| entry.is_reclaimable()) {
+                entry.hold_until(deadline);
+                continue;
+            }
+            entry.due = None;
+            let stays = entry.ask.acquire != Acquire::Steal || unsent_steals.contains(&entry.ask.id);
             match (&entry.stage, failure) {
                 // A grant of which nobody has taken note is asked for again, rather than handed over with its loss.
                 (Stage::Pending | Stage::Granted(_), None) if stays => entry.stage = Stage::Pending,
@@ -351,13 +401,30 @@ impl State {
         }
     }
 
-    /// A fresh session has begun: all agents join it, all pending requests are made in it, in their order.
-    pub(super) fn ask_requests_anew(&mut self) {
+    /// A fresh session has begun: all agents join it.
+    pub(super) fn join_anew(&mut self) {
         let Some(session) = &mut self.session else { return };
         for (agent, entry) in &self.agents {
             let client_id = entry.client_id.clone().into();
             session.outbox.push(Call::Join { agent: *agent, client_id });
         }
+    }
+
+    /// Numbers grow in the order of sending, and reclaims go before requests that may be older.
+    pub(super) fn renumber(&mut self) {
+        self.renumbered.clear();
+        let (reclaims, requests): (Vec<_>, Vec<_>) =
+            self.entries.iter_mut().partition(|(_, entry)| entry.due.is_some());
+        for (key, entry) in reclaims.into_iter().chain(requests) {
+            self.last_id += 1;
+            entry.ask.id = self.last_id;
+            self.renumbered.insert(self.last_id, *key);
+        }
+    }
+
+    /// All pending requests are made in the fresh session, in their order.
+    pub(super) fn ask_requests_anew(&mut self) {
+        let Some(session) = &mut self.session else { return };
         for entry in self.entries.values().filter(|entry| entry.stage == Stage::Pending) {
             session.outbox.push(Call::Request(entry.ask.clone()));
         }
@@ -379,12 +446,13 @@ fn loss_of(reason: LostReason) -> Loss {
         LostReason::Stolen => Loss::Stolen,
         LostReason::Expired => Loss::Expired,
         LostReason::Broken => Loss::Broken,
+        LostReason::Superseded => Loss::Superseded,
     }
 }
 
 fn holder(view: HolderView<'_>) -> Holder {
     Holder {
-        kind: crate::HolderKind::Web,
+        kind: view.kind,
         client_id: view.client_id.into_owned(),
         mode: view.mode,
         since: view.since,

@@ -71,8 +71,8 @@ pub(super) async fn receive(
     }
 }
 
-/// Closes with that code, after `last` if there is something left to say, and waits a little for the answer.
-pub(super) async fn close<S>(mut socket: S, code: u16, last: Option<String>)
+/// Closes with that code, after `last` if there is something left to say, and waits a little for the answer; whether it came.
+pub(super) async fn close<S>(mut socket: S, code: u16, last: Option<String>) -> bool
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
 {
@@ -83,11 +83,16 @@ where
         let frame = CloseFrame { code: code.into(), reason: Utf8Bytes::default() };
         socket.send(Message::Close(Some(frame))).await?;
         // The answer, behind what the server had sent before.
-        while !matches!(socket.next().await.transpose()?, Some(Message::Close(_)) | None) {}
-        Ok::<(), Error>(())
+        loop {
+            match socket.next().await.transpose()? {
+                Some(Message::Close(_)) => return Ok::<bool, Error>(true),
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
     };
     // The other side may have gone: the socket is dropped in any case.
-    _ = timeout(CLOSE_TIMEOUT, close).await;
+    matches!(timeout(CLOSE_TIMEOUT, close).await, Ok(Ok(true)))
 }
 
 fn shown(body: &[u8]) -> String {

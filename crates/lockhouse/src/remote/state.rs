@@ -1,6 +1,6 @@
 //! What the handles of a connection and its task share, and what happens to a session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -11,10 +11,11 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConnectionState;
-use super::lease::{Lease, Moment};
+use super::lease::{Deadline, Lease, Moment};
 use super::looks::Looks;
 use super::outbox::Outbox;
 use super::requests::{AgentEntry, Entry};
+use super::socket::CLOSE_TIMEOUT;
 use crate::error::RequestError;
 use crate::waiters::Loss;
 use crate::wire::{
@@ -44,8 +45,13 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) agents: BTreeMap<u64, AgentEntry>,
-    /// Requests and locks by their numbers, which grow over all sessions, so that their order is that of the asking.
+    /// Requests and locks by keys that grow over all sessions, so that their order is that of the asking. The first number of an
+    /// entry on the wire is its key.
     pub(super) entries: BTreeMap<u64, Entry>,
+    /// The keys of entries that go on in another session than their first, by the numbers that they have in it.
+    pub(super) renumbered: HashMap<u64, u64>,
+    /// No lock whose reclaim the server has not answered has an earlier deadline.
+    pub(super) first_due: Option<Deadline>,
     pub(super) looks: Looks,
     pub(super) last_agent: u64,
     pub(super) last_id: u64,
@@ -53,8 +59,9 @@ pub(super) struct State {
     /// `None` while the server knows nothing of us: before the first welcome, and after the end of a session.
     pub(super) session: Option<Session>,
     link: Link,
-    closed: bool,
-    /// The session that was to be ended while there was no connection to end it over.
+    /// When everything was ended for good.
+    closed: Option<Instant>,
+    /// The session that everything has ended with, until the server is known to have ended it, too.
     farewell: Option<Session>,
     connection_dropped: bool,
     status: ConnectionState,
@@ -68,6 +75,8 @@ pub(super) struct State {
 /// One session with the server; it outlives its connections.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The life of the server that it belongs to.
+    epoch: String,
     id: String,
     secret: String,
     lease: Lease,
@@ -129,13 +138,15 @@ impl Shared {
         let state = State {
             agents: BTreeMap::new(),
             entries: BTreeMap::new(),
+            renumbered: HashMap::new(),
+            first_due: None,
             looks: Looks::default(),
             last_agent: 0,
             last_id: 0,
             limits: Limits::DEFAULT,
             session: None,
             link: Link::Down,
-            closed: false,
+            closed: None,
             farewell: None,
             connection_dropped: false,
             status: ConnectionState::Lost,
@@ -159,7 +170,7 @@ impl Shared {
         let result = run(&mut state);
         let (wakers, heard) = (std::mem::take(&mut state.wakers), std::mem::take(&mut state.heard));
         let (displaced, status) = (std::mem::take(&mut state.displaced), state.status);
-        let hang_up = state.closed || matches!(state.link, Link::HangUp(_));
+        let hang_up = state.closed.is_some() || matches!(state.link, Link::HangUp(_));
         let outgoing = state.has_outgoing();
         drop(state);
         if status != was {
@@ -209,19 +220,26 @@ impl State {
 
     /// The answer to the hello that was sent at that moment.
     pub(super) fn welcome(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
-        if self.closed {
+        if self.is_closed() {
             return Err(Unwelcome::Outdated);
         }
         self.expire_if_overdue();
         if welcome.resumed {
             self.resume(welcome, hello)?;
         } else {
-            self.end_session(Loss::SessionEnded, None);
+            self.end_former_session(welcome);
             self.begin_session(welcome, hello);
         }
         self.link = Link::Up { heard: Instant::now() };
         self.status = ConnectionState::Open;
         Ok(())
+    }
+
+    /// The server does not know the session. If it is another server, it can be shown what is held.
+    fn end_former_session(&mut self, welcome: &Welcome<'_>) {
+        let former = self.session.as_ref().filter(|former| welcome.reclaims && former.epoch != welcome.epoch);
+        let deadline = former.map(|former| former.lease.deadline());
+        self.end_session_until(deadline, Loss::SessionEnded, None);
     }
 
     fn resume(&mut self, welcome: &Welcome<'_>, hello: Moment) -> Result<(), Unwelcome> {
@@ -237,6 +255,7 @@ impl State {
 
     fn begin_session(&mut self, welcome: &Welcome<'_>, hello: Moment) {
         self.session = Some(Session {
+            epoch: welcome.epoch.clone().into_owned(),
             id: welcome.session.clone().into_owned(),
             secret: welcome.secret.clone().into_owned(),
             lease: Lease::new(welcome.lease_ms, hello),
@@ -248,6 +267,9 @@ impl State {
             pongs: VecDeque::new(),
         });
         self.limits = limits(&welcome.limits);
+        self.renumber();
+        self.join_anew();
+        self.reclaim();
         self.ask_requests_anew();
         self.ask_looks_anew();
     }
@@ -318,7 +340,7 @@ impl State {
     /// The connection has been hung up.
     pub(super) fn link_down(&mut self) {
         self.link = Link::Down;
-        if !self.closed {
+        if !self.is_closed() {
             self.status = ConnectionState::Lost;
         }
     }
@@ -337,7 +359,7 @@ impl State {
         self.expire_if_overdue();
         let Some(session) = &self.session else { return WITHOUT_SESSION };
         // Not longer than a heartbeat, as the timer may stand still while the machine sleeps.
-        let mut wait = session.lease.remaining().min(session.heartbeat);
+        let mut wait = session.lease.remaining().min(session.heartbeat).min(self.until_first_due());
         if let Link::Up { heard } = self.link {
             let patience = (session.heartbeat * SILENT_HEARTBEATS).saturating_sub(heard.elapsed());
             wait = wait.min(patience);
@@ -355,18 +377,16 @@ impl State {
 
     /// Ends everything for good.
     pub(super) fn close(&mut self) {
-        if self.closed {
+        if self.is_closed() {
             return;
         }
-        self.closed = true;
+        self.closed = Some(Instant::now());
         let agents: Vec<u64> = self.agents.keys().copied().collect();
         agents.into_iter().for_each(|agent| self.end_agent(agent, Loss::Terminated));
         self.fail_looks();
-        let session = self.session.take();
+        self.farewell = self.session.take();
         if let Link::Up { .. } = self.link {
             self.link = Link::HangUp(HangUp::Bye);
-        } else {
-            self.farewell = session;
         }
         self.status = ConnectionState::Closed;
     }
@@ -375,12 +395,18 @@ impl State {
 /// What handles need.
 impl State {
     pub(super) fn is_closed(&self) -> bool {
-        self.closed
+        self.closed.is_some()
     }
 
-    /// Whether the server is still to be told that everything is over.
-    pub(super) fn owes_farewell(&self) -> bool {
-        self.farewell.is_some()
+    /// How long it may still be tried to tell the server that everything is over, if it does not know.
+    pub(super) fn time_for_farewell(&self) -> Option<Duration> {
+        let since = self.farewell.as_ref().and(self.closed)?;
+        Some(CLOSE_TIMEOUT.saturating_sub(since.elapsed()))
+    }
+
+    /// The server has heard the goodbye.
+    pub(super) fn farewell_answered(&mut self) {
+        self.farewell = None;
     }
 
     /// How many agents the server takes on from one session.
@@ -400,11 +426,13 @@ impl State {
         }
     }
 
-    /// Past the deadline the session ends, with all its locks: the server may grant them to others.
+    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells whether it did.
     pub(super) fn expire_if_overdue(&mut self) -> bool {
         let overdue = self.session.as_ref().is_some_and(|session| session.lease.remaining().is_zero());
         if overdue {
             self.end_session(Loss::Expired, None);
+        } else {
+            self.expire_unconfirmed();
         }
         overdue
     }
@@ -412,8 +440,14 @@ impl State {
     /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it is asked again in the
     /// next session.
     pub(super) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
+        self.end_session_until(None, loss, failure);
+    }
+
+    /// The same, save that locks which can be reclaimed stay held until that deadline.
+    fn end_session_until(&mut self, deadline: Option<Deadline>, loss: Loss, failure: Option<RequestError>) {
         let Some(session) = self.session.take() else { return };
-        self.lose_requests(&session.outbox.unsent_steals(), loss, failure.as_ref());
+        self.lose_requests(&session.outbox.unsent_steals(), deadline, loss, failure.as_ref());
+        self.note_first_due();
         if let Some(failure) = failure {
             self.fail_looks_with(&failure);
         }

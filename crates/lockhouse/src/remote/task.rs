@@ -55,11 +55,11 @@ impl SessionTask {
         }
     }
 
-    /// One last connection, if the session was to be ended without one.
+    /// One last connection, if the server did not hear the goodbye over another.
     async fn say_farewell(&self) {
-        if self.shared.with(|state| state.owes_farewell()) {
+        if let Some(time) = self.shared.with(|state| state.time_for_farewell()) {
             // It takes the session up, and closes as everything is over. Whom it does not reach learns by the lease.
-            _ = timeout(socket::CLOSE_TIMEOUT, self.connect()).await;
+            _ = timeout(time, self.connect()).await;
         }
     }
 
@@ -83,8 +83,8 @@ impl SessionTask {
                 if how == HangUp::Silent {
                     // The session goes on: neither its deadline nor its next connection waits for a link that is silent.
                     tokio::spawn(close);
-                } else {
-                    close.await;
+                } else if close.await {
+                    self.shared.with(State::farewell_answered);
                 }
             }
             self.shared.with(State::link_down);

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use lockhouse_core::{Acquire, Mode, NameBuf};
+use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::fault::{BadClientFrame, ErrorCode, Problem};
 use super::read::{self, Field, Read};
+use super::ticket::Ticket;
 use super::write::Object;
 use super::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
 
@@ -75,6 +76,8 @@ pub enum Call<'a> {
     },
     /// A lock is requested.
     Request(Ask<'a>),
+    /// A lock of an earlier epoch is to be held again.
+    Reclaim(Reclaim<'a>),
     /// A request leaves its queue, or a watch ends.
     Abort {
         /// Which.
@@ -103,6 +106,27 @@ pub struct Ask<'a> {
     /// Shown to others.
     pub metadata: Option<Cow<'a, str>>,
     /// How long the lock is held at most, in milliseconds.
+    pub max_hold_ms: Option<u64>,
+}
+
+/// A lock that was granted in an earlier life of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaim<'a> {
+    /// Its number, strictly growing over the session, and not that of old.
+    pub id: u64,
+    /// Whose it is.
+    pub agent: u64,
+    /// The resource name.
+    pub name: NameBuf,
+    /// How it is held.
+    pub mode: Mode,
+    /// The token of its grant.
+    pub token: FencingToken,
+    /// What came with the grant.
+    pub ticket: Ticket<'a>,
+    /// Shown to others.
+    pub metadata: Option<Cow<'a, str>>,
+    /// How long the lock is held at most from now on, in milliseconds.
     pub max_hold_ms: Option<u64>,
 }
 
@@ -138,6 +162,10 @@ struct Raw<'a> {
     if_available: Field<'a>,
     #[serde(borrow)]
     steal: Field<'a>,
+    #[serde(borrow)]
+    token: Field<'a>,
+    #[serde(borrow)]
+    ticket: Field<'a>,
     #[serde(borrow)]
     metadata: Field<'a>,
     #[serde(borrow)]
@@ -181,7 +209,7 @@ impl<'a> Envelope<ClientFrame<'a>> {
         }
         .map_err(BadClientFrame::Fatal)?;
         let frame = match &*kind {
-            "join" | "leave" | "request" | "abort" | "release" => raw.numbered(&kind, ack)?,
+            "join" | "leave" | "request" | "reclaim" | "abort" | "release" => raw.numbered(&kind, ack)?,
             "hello" => ClientFrame::Hello(raw.hello().map_err(BadClientFrame::Fatal)?),
             "query" => ClientFrame::Query(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
             "watch" => ClientFrame::Watch(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
@@ -253,6 +281,7 @@ impl<'a> Raw<'a> {
                 read::positive("agent", self.agent).map(|agent| Call::Leave { agent }).map_err(Fault::from)
             }
             "request" => self.request().map(Call::Request),
+            "reclaim" => self.reclaim().map(Call::Reclaim),
             "abort" => read::positive("id", self.id).map(|id| Call::Abort { id }).map_err(Fault::from),
             _ => self.release().map_err(Fault::from),
         };
@@ -302,7 +331,7 @@ impl<'a> Raw<'a> {
         let id = read::positive("id", self.id)?;
         let agent = read::positive("agent", self.agent)?;
         let name = read::name("name", self.name)?;
-        let mode = self.mode.map_or(Ok(Mode::Exclusive), |_| read::mode("mode", self.mode))?;
+        let mode = self.mode_or_exclusive()?;
         let if_available = read::flag_or_false("ifAvailable", self.if_available)?;
         let steal = read::flag_or_false("steal", self.steal)?;
         let metadata = read::text_if_any("metadata", self.metadata)?;
@@ -311,6 +340,23 @@ impl<'a> Raw<'a> {
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         let acquire = acquire(mode, if_available, steal)?;
         Ok(Ask { id, agent, name, acquire, metadata, max_hold_ms })
+    }
+
+    fn reclaim(&self) -> Result<Reclaim<'a>, Fault> {
+        let id = read::positive("id", self.id)?;
+        let agent = read::positive("agent", self.agent)?;
+        let name = read::name("name", self.name)?;
+        let mode = self.mode_or_exclusive()?;
+        let token = read::token("token", self.token)?;
+        let ticket = Ticket::read(self.ticket)?;
+        let metadata = read::text_if_any("metadata", self.metadata)?;
+        let max_hold_ms = read::positive_if_any("maxHoldMs", self.max_hold_ms)?;
+        let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
+        Ok(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
+    }
+
+    fn mode_or_exclusive(&self) -> Read<Mode> {
+        self.mode.map_or(Ok(Mode::Exclusive), |_| read::mode("mode", self.mode))
     }
 
     fn release(&self) -> Read<Call<'a>> {
@@ -391,6 +437,7 @@ impl Call<'_> {
                 object
             }
             Self::Request(ask) => ask.write(numbered(out, "request")),
+            Self::Reclaim(reclaim) => reclaim.write(numbered(out, "reclaim")),
             Self::Abort { id } => {
                 let mut object = numbered(out, "abort");
                 object.number("id", *id);
@@ -417,6 +464,22 @@ impl Ask<'_> {
         }
         object.flag_if_set("ifAvailable", matches!(self.acquire, Acquire::IfAvailable(_)));
         object.flag_if_set("steal", self.acquire == Acquire::Steal);
+        object.text_if_any("metadata", self.metadata.as_deref());
+        object.number_if_any("maxHoldMs", self.max_hold_ms);
+        object
+    }
+}
+
+impl Reclaim<'_> {
+    fn write<'o>(&self, mut object: Object<'o>) -> Object<'o> {
+        object.number("id", self.id);
+        object.number("agent", self.agent);
+        object.name("name", self.name.as_name());
+        if self.mode == Mode::Shared {
+            object.word("mode", "shared");
+        }
+        object.number("token", self.token.get());
+        object.text("ticket", self.ticket.as_str());
         object.text_if_any("metadata", self.metadata.as_deref());
         object.number_if_any("maxHoldMs", self.max_hold_ms);
         object

@@ -195,7 +195,8 @@ impl fmt::Display for BadServerFrame {
 
 impl std::error::Error for BadServerFrame {}
 
-fn shorten(value: &str) -> String {
+/// At most 64 characters of a value, to be repeated in a problem.
+pub fn shorten(value: &str) -> String {
     match value.char_indices().nth(VALUE_CHARS) {
         None => value.to_owned(),
         Some(_) => value.chars().take(VALUE_CHARS - 1).chain(['…']).collect(),

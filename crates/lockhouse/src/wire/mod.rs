@@ -16,16 +16,20 @@
 
 mod client;
 mod fault;
+mod holder;
 mod read;
 mod server;
 mod snapshot;
+mod ticket;
 mod write;
 
-pub use client::{Ask, Call, ClientFrame, Hello, Look, Resume};
-pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem};
+pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
+pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem, shorten};
+pub use holder::HolderView;
 pub use read::name_from_json;
-pub use server::{EndedReason, Event, HolderView, LostReason, ServerFrame, Welcome, WireLimits};
+pub use server::{EndedReason, Event, LostReason, ServerFrame, Welcome, WireLimits};
 pub use snapshot::{Detail, Entry, Page, Place, pages};
+pub use ticket::Ticket;
 pub use write::name_to_json;
 
 /// The WebSocket subprotocol of this version.
@@ -39,6 +43,9 @@ pub const FRAME_BYTES: usize = 65_536;
 
 /// The most bytes of a client id.
 pub const CLIENT_ID_BYTES: usize = 256;
+
+/// The most bytes of the ticket that comes with a grant.
+pub const TICKET_BYTES: usize = 128;
 
 /// The most bytes of the label in `hello`.
 pub const LABEL_BYTES: usize = 128;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, InvalidName, Mode, Name, NameBuf};
+use lockhouse_core::{FencingToken, InvalidName, Mode, Name, NameBuf, OwnerId};
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
@@ -16,6 +16,7 @@ pub(super) type Field<'a> = Option<&'a RawValue>;
 pub(super) type Read<T> = Result<T, Problem<'static>>;
 
 pub(super) const POSITIVE: &str = "a positive integer below 2^53";
+const OWNER: &str = "the id of an owner";
 const NATURAL: &str = "an integer from 0 to 2^53 - 1";
 const STRING: &str = "a string";
 const WELL_FORMED: &str = "a string of well-formed Unicode";
@@ -70,6 +71,14 @@ pub(super) fn natural_or(key: &'static str, field: Field<'_>, default: u64) -> R
 
 pub(super) fn token(key: &'static str, field: Field<'_>) -> Read<FencingToken> {
     positive(key, field).map(FencingToken::new)
+}
+
+/// The public id of an owner: its number as a string.
+pub(super) fn owner(key: &'static str, field: Field<'_>) -> Read<OwnerId> {
+    let raw = needed(key, field, OWNER)?;
+    let text = text(key, field)?;
+    let number = text.parse().ok().filter(|number| (1..NUMBER_LIMIT).contains(number));
+    number.filter(|number| number.to_string() == text).map(OwnerId::new).ok_or_else(|| wrong(key, raw, OWNER))
 }
 
 pub(super) fn flag(key: &'static str, field: Field<'_>) -> Read<bool> {

@@ -1,7 +1,6 @@
 //! What a server sends.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use lockhouse_core::{FencingToken, Mode};
 use serde::Deserialize;
@@ -9,8 +8,10 @@ use serde_json::value::RawValue;
 
 use super::Envelope;
 use super::fault::{BadServerFrame, ErrorCode, FatalCode, Problem};
+use super::holder::{HolderView, RawHolder};
 use super::read::{self, Field, Read};
 use super::snapshot::Page;
+use super::ticket::Ticket;
 use super::write::Object;
 
 /// A frame from a server.
@@ -62,6 +63,10 @@ pub struct Welcome<'a> {
     pub resumed: bool,
     /// The last numbered client frame that the server has processed.
     pub received: u64,
+    /// Whether locks of an earlier epoch may be reclaimed.
+    pub reclaims: bool,
+    /// For how long at most the bucket still waits for those who do, in milliseconds; 0: it does not wait.
+    pub recovering_ms: u64,
     /// How long agents live without a pong, in milliseconds.
     pub lease_ms: u64,
     /// How often the server pings, in milliseconds.
@@ -94,6 +99,8 @@ pub enum Event<'a> {
         id: u64,
         /// The fencing token.
         token: FencingToken,
+        /// What proves the grant to a later epoch, where locks can be reclaimed.
+        ticket: Option<Ticket<'a>>,
     },
     /// An ifAvailable request could not be granted at once.
     Refused {
@@ -136,21 +143,6 @@ pub enum Event<'a> {
     },
 }
 
-/// Who holds a name, as told to those who were refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HolderView<'a> {
-    /// The holder's label.
-    pub client_id: Cow<'a, str>,
-    /// How it holds.
-    pub mode: Mode,
-    /// The instant of the grant.
-    pub since: SystemTime,
-    /// When its longest hold ends.
-    pub expires_at: Option<SystemTime>,
-    /// What it said of itself.
-    pub metadata: Option<Cow<'a, str>>,
-}
-
 /// Why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostReason {
@@ -160,6 +152,8 @@ pub enum LostReason {
     Expired,
     /// An operator broke it.
     Broken,
+    /// It could not be reclaimed, or gave way to a reclaim with a higher token.
+    Superseded,
 }
 
 /// Why an agent was ended.
@@ -184,6 +178,8 @@ struct Raw<'a> {
     id: Field<'a>,
     #[serde(borrow)]
     token: Field<'a>,
+    #[serde(borrow)]
+    ticket: Field<'a>,
     #[serde(borrow)]
     held: Field<'a>,
     #[serde(borrow)]
@@ -230,6 +226,10 @@ struct RawWelcome<'a> {
     #[serde(borrow)]
     received: Field<'a>,
     #[serde(borrow)]
+    reclaims: Field<'a>,
+    #[serde(borrow)]
+    recovering_ms: Field<'a>,
+    #[serde(borrow)]
     lease_ms: Field<'a>,
     #[serde(borrow)]
     heartbeat_ms: Field<'a>,
@@ -250,21 +250,6 @@ struct RawLimits<'a> {
     agents: Field<'a>,
     #[serde(borrow)]
     requests_per_agent: Field<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawHolder<'a> {
-    #[serde(borrow)]
-    client_id: Field<'a>,
-    #[serde(borrow)]
-    mode: Field<'a>,
-    #[serde(borrow)]
-    since: Field<'a>,
-    #[serde(borrow)]
-    expires_at: Field<'a>,
-    #[serde(borrow)]
-    metadata: Field<'a>,
 }
 
 impl<'a> Envelope<ServerFrame<'a>> {
@@ -320,9 +305,7 @@ impl<'a> Raw<'a> {
     fn envelope(&self, text: &'a str) -> Read<Envelope<ServerFrame<'a>>> {
         let kind = read::text("type", self.kind)?;
         let frame = match &*kind {
-            "granted" => {
-                self.numbered(Event::Granted { id: self.id()?, token: read::token("token", self.token)? })
-            }
+            "granted" => self.numbered(self.granted()?),
             "refused" => self.numbered(self.refused()?),
             "released" => {
                 self.numbered(Event::Released { id: self.id()?, held: read::flag("held", self.held)? })
@@ -360,6 +343,12 @@ impl<'a> Raw<'a> {
         Ok(ServerFrame::Numbered { seq: read::positive("seq", self.seq)?, event })
     }
 
+    fn granted(&self) -> Read<Event<'a>> {
+        let token = read::token("token", self.token)?;
+        let ticket = self.ticket.map(|_| Ticket::read(self.ticket)).transpose()?;
+        Ok(Event::Granted { id: self.id()?, token, ticket })
+    }
+
     fn refused(&self) -> Read<Event<'a>> {
         self.one_of("reason", self.reason, &[("unavailable", ())])?;
         let holders: Vec<RawHolder<'a>> = list("holders", self.holders)?;
@@ -368,7 +357,7 @@ impl<'a> Raw<'a> {
     }
 
     fn lost_reason(&self) -> Read<LostReason> {
-        let reasons = [LostReason::Stolen, LostReason::Expired, LostReason::Broken];
+        let reasons = [LostReason::Stolen, LostReason::Expired, LostReason::Broken, LostReason::Superseded];
         self.one_of("reason", self.reason, &reasons.map(|reason| (reason.word(), reason)))
     }
 
@@ -425,6 +414,8 @@ fn welcome(text: &str) -> Read<Welcome<'_>> {
         secret: read::secret("secret", raw.secret)?,
         resumed: read::flag("resumed", raw.resumed)?,
         received: read::natural("received", raw.received)?,
+        reclaims: read::flag_or_false("reclaims", raw.reclaims)?,
+        recovering_ms: read::natural_or("recoveringMs", raw.recovering_ms, 0)?,
         lease_ms: read::positive("leaseMs", raw.lease_ms)?,
         heartbeat_ms: read::positive("heartbeatMs", raw.heartbeat_ms)?,
         limits: WireLimits::read(limits)?,
@@ -453,18 +444,6 @@ impl WireLimits {
     }
 }
 
-impl<'a> RawHolder<'a> {
-    fn view(&self) -> Read<HolderView<'a>> {
-        Ok(HolderView {
-            client_id: read::text("holders.clientId", self.client_id)?,
-            mode: read::mode("holders.mode", self.mode)?,
-            since: read::instant("holders.since", self.since)?,
-            expires_at: read::instant_if_any("holders.expiresAt", self.expires_at)?,
-            metadata: read::text_if_any("holders.metadata", self.metadata)?,
-        })
-    }
-}
-
 impl Welcome<'_> {
     fn write(&self, mut object: Object<'_>) {
         object.text("server", &self.server);
@@ -473,6 +452,8 @@ impl Welcome<'_> {
         object.text("secret", &self.secret);
         object.flag("resumed", self.resumed);
         object.number("received", self.received);
+        object.flag("reclaims", self.reclaims);
+        object.number("recoveringMs", self.recovering_ms);
         object.number("leaseMs", self.lease_ms);
         object.number("heartbeatMs", self.heartbeat_ms);
         self.limits.write(Object::begin(object.key("limits")));
@@ -488,9 +469,10 @@ impl Event<'_> {
             object
         };
         let object = match self {
-            Self::Granted { id, token } => {
+            Self::Granted { id, token, ticket } => {
                 let mut object = numbered(out, "granted", Some(*id));
                 object.number("token", token.get());
+                object.text_if_any("ticket", ticket.as_ref().map(Ticket::as_str));
                 object
             }
             Self::Refused { id, holders, queued } => {
@@ -536,19 +518,6 @@ impl Problem<'_> {
     }
 }
 
-impl HolderView<'_> {
-    fn write(&self, mut object: Object<'_>) {
-        object.text("clientId", &self.client_id);
-        object.word("mode", mode_word(self.mode));
-        object.instant("since", self.since);
-        if let Some(at) = self.expires_at {
-            object.instant("expiresAt", at);
-        }
-        object.text_if_any("metadata", self.metadata.as_deref());
-        object.end();
-    }
-}
-
 impl LostReason {
     /// The word on the wire.
     pub fn word(self) -> &'static str {
@@ -556,6 +525,7 @@ impl LostReason {
             Self::Stolen => "stolen",
             Self::Expired => "expired",
             Self::Broken => "broken",
+            Self::Superseded => "superseded",
         }
     }
 }

@@ -7,10 +7,12 @@ use lockhouse_core::{FencingToken, Mode, NameBuf};
 use serde::Deserialize;
 
 use super::fault::Problem;
+use super::holder::read_kind;
 use super::read::{self, Field, Read};
 use super::server::{ServerFrame, list, mode_word, write_list};
 use super::write::Object;
 use super::{Envelope, FRAME_BYTES};
+use crate::snapshot::HolderKind;
 
 /// What a frame has beside its entries, at most.
 const FRAME_OVERHEAD: usize = 128;
@@ -31,7 +33,7 @@ pub struct Page<'a> {
 /// One lock or request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The label of its agent.
+    /// The label of its agent, of its owner, or the claimant.
     pub client_id: Cow<'a, str>,
     /// Its mode.
     pub mode: Mode,
@@ -46,6 +48,8 @@ pub struct Entry<'a> {
 pub struct Detail<'a> {
     /// Held or pending.
     pub place: Place,
+    /// By which discipline it is held; only web locks are ever pending.
+    pub kind: HolderKind,
     /// The instant of the grant, of the request while pending.
     pub since: SystemTime,
     /// When its longest hold ends.
@@ -102,6 +106,10 @@ struct RawEntry<'a> {
     #[serde(borrow)]
     name: Field<'a>,
     #[serde(borrow)]
+    kind: Field<'a>,
+    #[serde(borrow)]
+    owner: Field<'a>,
+    #[serde(borrow)]
     state: Field<'a>,
     #[serde(borrow)]
     since: Field<'a>,
@@ -156,10 +164,20 @@ impl<'a> RawEntry<'a> {
         };
         Ok(Detail {
             place,
+            kind: self.kind(place)?,
             since: read::instant("since", self.since)?,
             expires_at: read::instant_if_any("expiresAt", self.expires_at)?,
             metadata: read::text_if_any("metadata", self.metadata)?,
         })
+    }
+
+    fn kind(&self, place: Place) -> Read<HolderKind> {
+        match (place, read_kind(("kind", self.kind), ("owner", self.owner))?) {
+            (Place::Queued(_), HolderKind::Offline(_) | HolderKind::Claim) => {
+                Err(Problem::with_field("kind", "\"web\" for what is pending"))
+            }
+            (_, kind) => Ok(kind),
+        }
     }
 }
 
@@ -179,10 +197,13 @@ impl Entry<'_> {
     fn write_detail(&self, detail: &Detail<'_>, object: &mut Object<'_>) {
         object.name("name", self.name.as_name());
         object.word("mode", mode_word(self.mode));
-        object.word("kind", "web");
+        object.word("kind", detail.kind.word());
         object.word("state", if matches!(detail.place, Place::Held(_)) { "held" } else { "pending" });
         object.text("clientId", &self.client_id);
-        object.null("owner");
+        match detail.kind.owner() {
+            Some(owner) => object.text("owner", &owner),
+            None => object.null("owner"),
+        }
         object.instant("since", detail.since);
         match detail.expires_at {
             Some(at) => object.instant("expiresAt", at),

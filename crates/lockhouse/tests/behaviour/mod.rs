@@ -31,10 +31,13 @@ macro_rules! behaviours {
             losing_is_heard_by_every_listener_also_while_it_waits
             a_timeout_gives_up_and_leaves_the_queue
             an_abort_wins_until_the_lock_is_handed_over_and_has_no_effect_after
+            an_abort_before_the_first_poll_of_a_request_is_an_abort
             forbidden_combinations_are_refused_in_the_order_of_the_specification
             the_callback_form_gives_the_result_and_tells_of_a_loss
             a_panic_in_the_callback_releases_the_lock
             several_names_are_held_together_and_none_when_one_is_given_up
+            of_several_names_the_loss_of_one_ends_the_wait_for_the_next
+            a_loss_that_comes_with_the_last_of_several_grants_is_told_instead
             a_query_shows_all_agents_with_places_tokens_and_metadata
             buckets_and_partitions_never_meet_and_tokens_outlive_an_idle_bucket
             a_longest_hold_ends_by_itself_and_lets_the_next_in
@@ -80,6 +83,17 @@ async fn settle(agent: &Agent) {
 async fn wait<F: Future + Unpin>(agent: &Agent, request: &mut F) {
     assert!(poll(request).await.is_pending());
     settle(agent).await;
+}
+
+/// Polls the request until the observer sees somebody wait for that name.
+async fn until_waiting<F: Future + Unpin>(observer: &Agent, name: &str, request: &mut F) {
+    let is_pending = async || {
+        let snapshot = observer.locks().query().await.unwrap();
+        snapshot.pending.iter().any(|entry| entry.name.as_name().as_str() == Some(name))
+    };
+    while !is_pending().await {
+        assert!(poll(request).await.is_pending());
+    }
 }
 
 pub(crate) async fn a_waiter_is_granted_when_the_holder_releases(world: &impl World) {
@@ -216,6 +230,15 @@ pub(crate) async fn an_abort_wins_until_the_lock_is_handed_over_and_has_no_effec
     assert_eq!(held.loss(), None);
 }
 
+pub(crate) async fn an_abort_before_the_first_poll_of_a_request_is_an_abort(world: &impl World) {
+    let [a] = agents(world).await;
+    let signal = CancellationToken::new();
+    let request = a.locks().request("n").signal(signal.clone()).into_future();
+    signal.cancel();
+    assert_eq!(request.await.unwrap_err(), RequestError::Aborted);
+    assert_eq!(counts(&a).await, (0, 0));
+}
+
 pub(crate) async fn forbidden_combinations_are_refused_in_the_order_of_the_specification(world: &impl World) {
     let [a] = agents(world).await;
     let cancelled = CancellationToken::new();
@@ -282,6 +305,34 @@ pub(crate) async fn several_names_are_held_together_and_none_when_one_is_given_u
     assert_eq!(late, RequestError::TimedOut);
     assert_eq!(counts(&a).await, (1, 0));
     assert_eq!(a.locks().request_all::<&str>([]).await.unwrap().len(), 0);
+}
+
+pub(crate) async fn of_several_names_the_loss_of_one_ends_the_wait_for_the_next(world: &impl World) {
+    let [a, b, c] = agents(world).await;
+    let _last = b.locks().request("c").await.unwrap();
+    let mut all = a.locks().request_all(["a", "b", "c"]).into_future();
+    until_waiting(&c, "c", &mut all).await;
+    let thief = c.locks().request("b").steal().await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(10), all).await.expect("it waits on");
+    assert_eq!(lost.unwrap_err(), RequestError::Lost(Loss::Stolen));
+    settle(&a).await;
+    drop(thief);
+    settle(&c).await;
+    assert_eq!(counts(&b).await, (1, 0), "only the last name is held, and nobody waits for it");
+}
+
+pub(crate) async fn a_loss_that_comes_with_the_last_of_several_grants_is_told_instead(world: &impl World) {
+    let [a, b, c] = agents(world).await;
+    let last = b.locks().request("b").await.unwrap();
+    let mut all = a.locks().request_all(["a", "b"]).into_future();
+    until_waiting(&c, "b", &mut all).await;
+    // The task does not run while both happen.
+    let _thief = c.locks().request("a").steal().await.unwrap();
+    last.release().await.unwrap();
+    settle(&a).await;
+    assert_eq!(all.await.unwrap_err(), RequestError::Lost(Loss::Stolen));
+    settle(&a).await;
+    assert_eq!(counts(&b).await, (1, 0));
 }
 
 pub(crate) async fn a_query_shows_all_agents_with_places_tokens_and_metadata(world: &impl World) {

@@ -112,6 +112,12 @@ impl Run {
             // It came with the grant; the closing of the connection releases the lock.
             return Ok(signalled(signal));
         }
+        if let Some(loss) = lock.loss() {
+            return Err(Failure::new(
+                LOST,
+                format_args!("the lock was lost before the command began: {loss}"),
+            ));
+        }
         let mut child = match self.spawn(connection, &lock) {
             Ok(child) => child,
             Err(failure) => {

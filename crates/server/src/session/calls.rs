@@ -1,9 +1,9 @@
 //! From the client's frames to the bucket's commands.
 
-use lockhouse::core::{Command, NewAgent, NewRequest};
+use lockhouse::core::{Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, Problem, ServerFrame,
+    Look, Problem, Reclaim, ServerFrame,
 };
 
 use super::Session;
@@ -35,7 +35,11 @@ pub(super) enum Verdict {
 impl Session {
     /// Handles a message, and those that have come already behind it.
     pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
-        let mut verdict = self.incoming(first);
+        // Another frame may have so long an answer that too much waits to be written again.
+        let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
+        if matches!(verdict, Verdict::GoOn) {
+            verdict = self.incoming(first);
+        }
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn) || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
                 break;
@@ -56,7 +60,7 @@ impl Session {
             }
             Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, Problem::with_message(why)),
             Incoming::Closed(code) => Verdict::Closed(code),
-            Incoming::Lost | Incoming::Stalled => Verdict::Lost,
+            Incoming::Lost => Verdict::Lost,
         }
     }
 
@@ -121,6 +125,7 @@ impl Session {
             Call::Join { agent, client_id } => self.join(agent, &client_id),
             Call::Leave { agent } => self.leave(agent),
             Call::Request(ask) => self.request(&ask),
+            Call::Reclaim(reclaim) => self.reclaim(&reclaim),
             Call::Abort { id } => self.abort(id),
             Call::Release { id, reply } => self.release(id, reply),
         }
@@ -155,9 +160,8 @@ impl Session {
         let Some(agent) = self.table.agent(ask.agent) else {
             return self.unknown_agent(Some(ask.id), ask.agent);
         };
-        if self.table.request_count() >= REQUESTS_PER_SESSION {
-            let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
-            return self.error(Some(ask.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+        if let Some(verdict) = self.no_room(ask.id) {
+            return verdict;
         }
         let request = NewRequest {
             agent,
@@ -168,6 +172,36 @@ impl Session {
         };
         let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
         self.ask(asked, Command::Request(request))
+    }
+
+    fn reclaim(&mut self, reclaim: &Reclaim<'_>) -> Verdict {
+        if let Some(verdict) = self.new_id(reclaim.id) {
+            return verdict;
+        }
+        let Reclaim { id, agent: number, token, .. } = *reclaim;
+        let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
+        if let Some(verdict) = self.no_room(id) {
+            return verdict;
+        }
+        let new = NewReclaim {
+            agent,
+            name: reclaim.name.as_name(),
+            mode: reclaim.mode,
+            token,
+            metadata: reclaim.metadata.as_deref(),
+            max_hold_ms: reclaim.max_hold_ms,
+        };
+        let tag = self.next_tag(Asked::Reclaim { id, agent: number });
+        self.port.reclaim(tag, new, reclaim.ticket.as_str());
+        self.take_notices()
+    }
+
+    fn no_room(&mut self, id: u64) -> Option<Verdict> {
+        if self.table.request_count() < REQUESTS_PER_SESSION {
+            return None;
+        }
+        let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
+        Some(self.error(Some(id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule)))
     }
 
     fn abort(&mut self, id: u64) -> Verdict {
@@ -245,9 +279,14 @@ impl Session {
 
     /// Asks the bucket, and takes note of the answer and of what came before it.
     pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
+        let tag = self.next_tag(asked);
+        self.port.submit(tag, command);
+        self.take_notices()
+    }
+
+    fn next_tag(&mut self, asked: Asked) -> u64 {
         self.last_tag += 1;
         self.asked.push_back((self.last_tag, asked));
-        self.port.submit(self.last_tag, command);
-        self.take_notices()
+        self.last_tag
     }
 }

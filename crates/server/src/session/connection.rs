@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -25,10 +26,10 @@ use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, 
 pub(crate) struct Connection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     unflushed: bool,
-    /// What was read while too much waited to be written, other than pongs.
+    /// What was read while too much waited to be written, other than pongs and ends.
     held_back: VecDeque<Incoming>,
     held_back_bytes: usize,
-    /// Runs while there is something to write and the peer takes nothing.
+    /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -45,10 +46,8 @@ pub(crate) enum Incoming {
     Malformed(String),
     /// The peer closes, with that code.
     Closed(Option<u16>),
-    /// The connection broke off.
+    /// The connection broke off, or the peer took nothing for [`WRITE_TIMEOUT`].
     Lost,
-    /// The peer took nothing for [`WRITE_TIMEOUT`].
-    Stalled,
 }
 
 /// How a connection is closed by us.
@@ -93,14 +92,11 @@ impl Connection {
     /// Cancel safe: what is taken from the outbox is in the connection's buffer.
     pub(crate) async fn next(&mut self, outbox: &mut Outbox) -> Incoming {
         poll_fn(|context| {
-            if let Poll::Ready(Err(failed)) = self.poll_write(context, outbox) {
-                return Poll::Ready(failed);
-            }
-            // A client that takes nothing cannot make us keep ever more answers for it.
-            if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
-                self.poll_pong(context)
-            } else {
-                self.poll_held_back_or_read(context)
+            match self.poll_write(context, outbox) {
+                Poll::Ready(Err(_)) => self.poll_end(context),
+                // A client that takes nothing cannot make us keep ever more answers for it.
+                _ if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES => self.poll_urgent(context),
+                _ => self.poll_held_back_or_read(context),
             }
         })
         .await
@@ -152,7 +148,7 @@ impl Connection {
         Ok(())
     }
 
-    fn poll_write(&mut self, context: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Incoming>> {
+    fn poll_write(&mut self, context: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Error>> {
         loop {
             match self.poll_write_once(context, outbox) {
                 Poll::Ready(Ok(true)) => self.stalled = None,
@@ -160,13 +156,17 @@ impl Connection {
                     self.stalled = None;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Incoming::Lost)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
-                    let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
-                    return stalled.as_mut().poll(context).map(|()| Err(Incoming::Stalled));
+                    let too_long = Error::Io(io::ErrorKind::TimedOut.into());
+                    return self.poll_stalled(context).map(|()| Err(too_long));
                 }
             }
         }
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT))).as_mut().poll(context)
     }
 
     /// One frame into the buffer, or the buffer into the network; false if there is nothing left to do.
@@ -191,19 +191,30 @@ impl Connection {
         Poll::Ready(Ok(false))
     }
 
-    /// Looks ahead for a pong: it takes no answer, and the lease does not wait until the client has read all others.
-    fn poll_pong(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
-        while self.held_back_bytes < HELD_BACK_BYTES
-            && !self.held_back.back().is_some_and(Incoming::ends_the_connection)
-        {
+    /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read all others; and for
+    /// an end, which leaves nobody to answer.
+    fn poll_urgent(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        while self.held_back_bytes < HELD_BACK_BYTES {
             let incoming = ready!(self.poll_read(context));
-            if incoming.is_pong() {
+            if incoming.is_urgent() {
                 return Poll::Ready(incoming);
             }
             self.held_back_bytes += incoming.held_bytes();
             self.held_back.push_back(incoming);
         }
         Poll::Pending
+    }
+
+    /// Nothing is written any more, and what has come is not answered. The client may have said before that it ends.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
+        loop {
+            match self.poll_held_back_or_read(context) {
+                Poll::Ready(incoming) if incoming.is_end() => return Poll::Ready(incoming),
+                Poll::Ready(_) => {}
+                // That a connection is broken is soon found out by reading, too. It is not waited for without bound.
+                Poll::Pending => return self.poll_stalled(context).map(|()| Incoming::Lost),
+            }
+        }
     }
 
     fn poll_held_back_or_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
@@ -235,16 +246,20 @@ impl Connection {
 }
 
 impl Incoming {
-    fn is_pong(&self) -> bool {
-        let Self::Text(text) = self else { return false };
-        matches!(
-            Envelope::<ClientFrame<'_>>::parse(text),
-            Ok(Envelope { frame: ClientFrame::Pong { .. }, .. })
-        )
+    /// Whether it overtakes what is held back.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::Text(text) => matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Bye)),
+            _ => true,
+        }
     }
 
-    fn ends_the_connection(&self) -> bool {
-        !matches!(self, Self::Text(_))
+    /// Whether nothing that is of use comes behind it.
+    fn is_end(&self) -> bool {
+        match self {
+            Self::Text(text) => matches!(frame(text), Some(ClientFrame::Bye)),
+            _ => true,
+        }
     }
 
     /// What it counts for while it is held back; a short frame has its costs, too.
@@ -270,4 +285,8 @@ impl From<Error> for Incoming {
             _ => Self::Lost,
         }
     }
+}
+
+fn frame(text: &str) -> Option<ClientFrame<'_>> {
+    Envelope::<ClientFrame<'_>>::parse(text).ok().map(|envelope| envelope.frame)
 }

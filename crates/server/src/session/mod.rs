@@ -25,7 +25,7 @@ use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
 use lockhouse::{BucketKey, Notice, Port};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
 use self::calls::Verdict;
 pub(crate) use self::connection::{Connection, Farewell, Incoming};
@@ -36,7 +36,7 @@ use self::registry::{Attach, Registration};
 pub(crate) use self::registry::{Registry, random_hex};
 use self::table::Table;
 use self::watches::Watches;
-use crate::config::{INBOX_NOTICES, WIRE_LIMITS};
+use crate::config::{HELLO_TIMEOUT, INBOX_NOTICES, WIRE_LIMITS};
 use crate::server::{Phase, Server};
 
 /// The WebSocket close code of a server that is too busy.
@@ -61,6 +61,8 @@ pub(crate) struct Session {
     notices: VecDeque<Notice>,
     /// Set once the session has to end, and why.
     over: Option<FatalCode>,
+    /// The house has lost its store, and with it every lock.
+    is_over: bool,
     /// The number of the last client frame that was processed.
     received: u64,
     /// The last such number that the client was told.
@@ -103,15 +105,15 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
     if *phase.borrow() != Phase::Running {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    match Session::begin(server, scope, phase) {
+    match Session::begin(server, scope, phase).await {
         Some(session) => session.run(connection).await,
         None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
     }
 }
 
 impl Session {
-    /// None if the server or the bucket is full. What the phase becomes after `phase` was taken, the session will hear.
-    fn begin(server: Arc<Server>, scope: BucketKey, phase: watch::Receiver<Phase>) -> Option<Self> {
+    /// None if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was taken, the session will hear.
+    async fn begin(server: Arc<Server>, scope: BucketKey, phase: watch::Receiver<Phase>) -> Option<Self> {
         let registration = server.sessions.register(scope.clone())?;
         let port = server.house.bucket(scope).port(INBOX_NOTICES);
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
@@ -131,6 +133,7 @@ impl Session {
             last_tag: 0,
             notices: VecDeque::new(),
             over: None,
+            is_over: false,
             received: 0,
             told_received: 0,
             highest_id: 0,
@@ -140,7 +143,14 @@ impl Session {
         };
         let lease_ms = Some(session.server.config.lease.as_millis());
         session.ask(Asked::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
-        session.take_notices();
+        // The answer waits until the store knows how long leases last, after the first session of all at once.
+        let answered = async {
+            while !session.asked.is_empty() {
+                session.port.ready().await;
+                session.take_notices();
+            }
+        };
+        _ = timeout(HELLO_TIMEOUT, answered).await;
         session.lease_agent.is_some().then_some(session)
     }
 
@@ -234,15 +244,24 @@ impl Session {
         self.renew();
         self.welcome(true);
         self.outbound.send_again();
-        if *self.phase.borrow_and_update() == Phase::Draining {
-            self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
-        }
+        self.tell_phase();
         tracing::debug!(session = self.registration.id, "session is resumed");
         Some(attach.connection)
     }
 
+    /// Tells a connection that has just come what all others have been told.
+    fn tell_phase(&mut self) {
+        let phase = *self.phase.borrow_and_update();
+        match phase {
+            Phase::Running => {}
+            Phase::Draining => self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text()),
+            // The connection is to be closed, as any other, by whoever hears of the change.
+            Phase::Stopping => self.phase.mark_changed(),
+        }
+    }
+
     fn welcome(&mut self, resumed: bool) {
-        let lease = self.server.config.lease;
+        let (lease, bucket) = (self.server.config.lease, self.port.bucket());
         let welcome = Welcome {
             server: concat!("lockhouse/", env!("CARGO_PKG_VERSION")).into(),
             epoch: self.server.epoch.as_str().into(),
@@ -250,6 +269,8 @@ impl Session {
             secret: self.registration.secret.as_str().into(),
             resumed,
             received: self.received,
+            reclaims: bucket.takes_reclaims(),
+            recovering_ms: bucket.recovers_for().map_or(0, |left| left.as_millis() as u64),
             lease_ms: lease.as_millis(),
             heartbeat_ms: lease.heartbeat().as_millis() as u64,
             limits: WIRE_LIMITS,
@@ -359,8 +380,8 @@ mod tests {
         BucketKey { bucket: "b".to_owned(), partition: String::new() }
     }
 
-    fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
-        Session::begin(server.clone(), scope(), phase).unwrap()
+    async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
+        Session::begin(server.clone(), scope(), phase).await.unwrap()
     }
 
     fn request(session: &Session) {
@@ -376,7 +397,7 @@ mod tests {
         let phase = server.phases();
         // The step to draining, after the phase was looked at and before there is a bucket.
         server.stop_granting();
-        let mut session = session(&server, phase);
+        let mut session = session(&server, phase).await;
         request(&session);
         assert!(!server.house().bucket(scope()).has_held());
         session.outbound.resume(0).unwrap();
@@ -386,6 +407,18 @@ mod tests {
             session.outbound.outbox.pop().unwrap().as_str(),
             r#"{"type":"closing","reason":"shutdown"}"#
         );
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_resumed_when_the_server_closes_its_connections_still_hears_of_it() {
+        let server = Server::new(Config::default());
+        let mut session = session(&server, server.phases()).await;
+        session.outbound.resume(0).unwrap();
+        server.stop_granting();
+        server.close_connections();
+        session.tell_phase();
+        assert!(session.phase.has_changed().unwrap());
+        assert!(matches!(session.change_phase(), Verdict::Stop));
     }
 
     /// Notes how many sessions there are when it is woken.
@@ -400,8 +433,8 @@ mod tests {
     #[tokio::test]
     async fn the_agents_of_a_session_end_before_a_resume_finds_it_gone() {
         let server = Server::new(Config::default());
-        let holder = session(&server, server.phases());
-        let mut waiter = session(&server, server.phases());
+        let holder = session(&server, server.phases()).await;
+        let mut waiter = session(&server, server.phases()).await;
         request(&holder);
         request(&waiter);
         waiter.take_notices();

@@ -3,11 +3,21 @@
 use std::collections::VecDeque;
 
 use lockhouse::Notice;
-use lockhouse::core::{Acquire, Effect, EndReason, Grant, Holder, LossReason, Outcome, Refusal, RequestId};
-use lockhouse::wire::{EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem};
+use lockhouse::core::{
+    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
+};
+use lockhouse::wire::{
+    EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
+};
 
 use super::Session;
 use super::calls::Verdict;
+use crate::config::ANSWER_BYTES;
+
+/// No refusal has more, its holders apart.
+const REFUSAL_BYTES: usize = 128;
+/// No holder has more in it, label and metadata apart.
+const HOLDER_BYTES: usize = 208;
 
 /// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
 /// yet comes later.
@@ -25,6 +35,10 @@ pub(super) enum Asked {
         id: u64,
         agent: u64,
         acquire: Acquire,
+    },
+    Reclaim {
+        id: u64,
+        agent: u64,
     },
     Abort {
         id: u64,
@@ -55,8 +69,8 @@ impl Session {
                         self.answer(asked, outcome);
                     }
                 }
-                Notice::Effect(effect) => self.effect(&effect),
-                Notice::Over(why) => tracing::error!(%why, "every lock of the session is lost"),
+                Notice::Effect(effect) => self.effect(effect),
+                Notice::Over(_) => self.is_over = true,
             }
         }
         // Its memory is used again.
@@ -64,7 +78,12 @@ impl Session {
         if self.outbound.overflowed() {
             self.over = Some(FatalCode::SlowReader);
         }
-        self.over.map_or(Verdict::GoOn, |code| Verdict::Fatal(code, why_over(code)))
+        match self.over {
+            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
+            _ if self.is_over => Verdict::Stop,
+            Some(code) => Verdict::Fatal(code, why_over(code)),
+            None => Verdict::GoOn,
+        }
     }
 
     fn answer(&mut self, asked: Asked, outcome: Outcome) {
@@ -73,15 +92,18 @@ impl Session {
             (Asked::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
             (Asked::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
             (Asked::Leave { agent }, _) => self.table.remove_agent(agent),
-            (Asked::Request { id, agent, .. }, Outcome::Granted(grant)) => {
+            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Granted(grant)) => {
                 self.table.add_request(id, agent, grant.request);
-                self.outbound.push(Event::Granted { id, token: grant.token });
+                self.granted(id, grant);
             }
-            (Asked::Request { id, agent, .. }, Outcome::Queued(request)) => {
+            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Queued(request)) => {
                 self.table.add_request(id, agent, request);
             }
             (Asked::Request { id, agent, acquire }, Outcome::Refused(refusal)) => {
                 self.refused(id, agent, acquire, &refusal);
+            }
+            (Asked::Reclaim { id, agent }, Outcome::Refused(refusal)) => {
+                self.refused_reclaim(id, agent, &refusal);
             }
             (Asked::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
             (Asked::Release { id, reply }, Outcome::Released { held }) => self.released(id, reply, held),
@@ -89,6 +111,11 @@ impl Session {
             (Asked::Watches, Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
+    }
+
+    fn granted(&mut self, id: u64, grant: Grant) {
+        let ticket = self.port.ticket(grant.request).map(Ticket::new);
+        self.outbound.push(Event::Granted { id, token: grant.token, ticket });
     }
 
     /// The client gives a pending request up by `abort`, so that a release of one changes nothing.
@@ -101,11 +128,11 @@ impl Session {
         }
     }
 
-    fn effect(&mut self, effect: &Effect) {
-        match *effect {
-            Effect::Granted { grant: Grant { request, token }, .. } => {
-                if let Some(id) = self.table.request_number(request) {
-                    self.outbound.push(Event::Granted { id, token });
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Granted { grant, .. } => {
+                if let Some(id) = self.table.request_number(grant.request) {
+                    self.granted(id, grant);
                 }
             }
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
@@ -117,8 +144,9 @@ impl Session {
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });
                 }
             }
-            // A server that keeps nothing neither tells changes nor recovers.
-            Effect::Change(_) | Effect::Recovered | Effect::Unavailable { .. } => {}
+            Effect::Unavailable { request, refusal, .. } => self.unavailable(request, &refusal),
+            // These are between the bucket and its house.
+            Effect::Change(_) | Effect::Recovered => {}
         }
     }
 
@@ -126,11 +154,31 @@ impl Session {
         let Some(id) = self.table.request_number(request) else { return };
         self.table.remove_request(id);
         let reason = match reason {
-            // A younger lock stands in its place, whether it was asked for now or is brought back.
-            LossReason::Stolen | LossReason::Superseded => LostReason::Stolen,
+            LossReason::Stolen => LostReason::Stolen,
             LossReason::Expired => LostReason::Expired,
+            LossReason::Superseded => LostReason::Superseded,
         };
         self.outbound.push(Event::Lost { id, reason });
+    }
+
+    /// A request that would not have waited had to, as the bucket recovered.
+    fn unavailable(&mut self, request: RequestId, refusal: &Refusal) {
+        let Some(id) = self.table.request_number(request) else { return };
+        let agent = self.table.agent_of(id);
+        self.table.remove_request(id);
+        self.refused(id, agent, Acquire::IfAvailable(Mode::Exclusive), refusal);
+    }
+
+    fn refused_reclaim(&mut self, id: u64, agent: u64, refusal: &Refusal) {
+        match refusal {
+            Refusal::Superseded | Refusal::NotRecovering | Refusal::UnknownToken => {
+                self.outbound.push(Event::Lost { id, reason: LostReason::Superseded });
+            }
+            refusal => {
+                let (code, problem) = fault_of(refusal, agent);
+                self.error(Some(id), code, problem);
+            }
+        }
     }
 
     fn refused_join(&mut self, agent: u64, refusal: &Refusal) {
@@ -141,7 +189,8 @@ impl Session {
     fn refused(&mut self, id: u64, agent: u64, acquire: Acquire, refusal: &Refusal) {
         match refusal {
             Refusal::Unavailable { holders, queued } => {
-                let holders = holders.iter().map(|holder| self.holder_view(holder)).collect();
+                let mut holders = holders.iter().map(|holder| self.holder_view(holder)).collect();
+                fit(&mut holders);
                 self.outbound.push(Event::Refused { id, holders, queued: u64::from(*queued) });
             }
             // Nothing is available any more, and nobody in particular is to blame.
@@ -159,12 +208,39 @@ impl Session {
         let bucket = self.port.bucket();
         HolderView {
             client_id: holder.label.as_str().into(),
+            kind: holder.party.into(),
             mode: holder.mode,
             since: bucket.wall(holder.since),
             expires_at: holder.expires.map(|at| bucket.wall(at)),
             metadata: holder.metadata.as_deref().map(Into::into),
         }
     }
+}
+
+/// Leaves of the holders, and then of their metadata, what one answer has room for; the first go first.
+fn fit(holders: &mut Vec<HolderView<'_>>) {
+    let mut room = ANSWER_BYTES - REFUSAL_BYTES;
+    let mut fits = |bytes: usize| {
+        let left = room.checked_sub(bytes);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let count =
+        holders.iter().take_while(|holder| fits(HOLDER_BYTES + json_bytes(&holder.client_id))).count();
+    holders.truncate(count);
+    for holder in holders {
+        holder.metadata.take_if(|metadata| !fits(json_bytes(metadata)));
+    }
+}
+
+/// At least as many bytes as the text has as a JSON string without its quotes.
+fn json_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        0..=0x1F => r"\u0000".len(),
+        b'"' | b'\\' => 2,
+        _ => 1,
+    });
+    bytes.sum()
 }
 
 fn why_over(code: FatalCode) -> Problem<'static> {
@@ -203,5 +279,53 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         }
         // None of these answers a request for a web lock but the first, which is told as a refusal.
         _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::time::SystemTime;
+
+    use lockhouse::HolderKind;
+    use lockhouse::core::{Mode, OwnerId};
+    use lockhouse::wire::{Envelope, ServerFrame};
+
+    use super::*;
+
+    fn holder(client_id: &str, metadata: &str) -> HolderView<'static> {
+        HolderView {
+            client_id: client_id.to_owned().into(),
+            kind: HolderKind::Offline(OwnerId::new((1 << 53) - 1)),
+            mode: Mode::Exclusive,
+            since: SystemTime::UNIX_EPOCH,
+            expires_at: Some(SystemTime::UNIX_EPOCH),
+            metadata: Some(metadata.to_owned().into()),
+        }
+    }
+
+    /// How many holders, and how much metadata, are left of eight like this one.
+    fn left_of_eight(client_id: &str, metadata: &str) -> (usize, Vec<usize>) {
+        const HIGHEST: u64 = (1 << 53) - 1;
+        let mut holders = vec![holder(client_id, metadata); 8];
+        fit(&mut holders);
+        let left: Vec<_> =
+            holders.iter().flat_map(|holder| &holder.metadata).map(|text| text.len()).collect();
+        let count = holders.len();
+        let event = Event::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
+        let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
+        assert!(text.len() <= ANSWER_BYTES, "{} bytes: {text}", text.len());
+        (count, left)
+    }
+
+    #[test]
+    fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
+        assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
+        assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
+        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(256)), (8, vec![256]));
+        // Every byte is an escape of six.
+        let (count, left) = left_of_eight(&"\u{1}".repeat(256), &"\u{1}".repeat(1024));
+        assert_eq!((count, left), (2, vec![]));
     }
 }

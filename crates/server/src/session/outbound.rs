@@ -144,7 +144,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use lockhouse::core::FencingToken;
-    use lockhouse::wire::{EndedReason, LostReason};
+    use lockhouse::wire::{EndedReason, LostReason, Ticket};
 
     use super::*;
     use crate::config::UNASKED_FRAME_BYTES;
@@ -201,8 +201,9 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_is_short() {
         const HIGHEST: u64 = (1 << 53) - 1;
+        let longest = Ticket::new(format!("{}.{:032x}", u64::MAX, 0));
         for event in [
-            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST) },
+            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST), ticket: Some(longest) },
             Event::Lost { id: HIGHEST, reason: LostReason::Expired },
             Event::Ended { agent: HIGHEST, reason: EndedReason::Expired },
         ] {

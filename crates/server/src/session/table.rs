@@ -74,6 +74,11 @@ impl Table {
         self.requests.get(&number).map(|request| request.id)
     }
 
+    /// The agent that made the request; 0 if there is none.
+    pub(super) fn agent_of(&self, number: u64) -> u64 {
+        self.requests.get(&number).map_or(0, |request| request.agent)
+    }
+
     pub(super) fn request_number(&self, id: RequestId) -> Option<u64> {
         self.ids.get(&id).copied()
     }

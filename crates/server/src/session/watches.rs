@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Session;
 use super::calls::Verdict;
 use super::notices::Asked;
-use crate::config::WATCH_GATHERING;
+use crate::config::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING};
 
 /// The watches of one connection.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub(super) struct Watches {
     changed: Option<watch::Receiver<()>>,
     /// When the changes so far are told.
     due: Option<Instant>,
+    /// Set once that time has come while too much waited to be written.
+    pub(super) overdue: bool,
 }
 
 #[derive(Debug)]
@@ -86,8 +88,10 @@ impl Watches {
 impl Session {
     /// Something has changed since the watches were told.
     pub(super) fn look_again(&mut self) -> Verdict {
-        if !self.outbound.outbox.is_empty() {
-            // A client that takes nothing is told of the latest state once it does.
+        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
+        if self.watches.overdue {
+            // A client that takes nothing is told of the latest state once it does: before its next frame is carried out, if
+            // there is one, and in any case soon.
             self.watches.due = Some(Instant::now() + WATCH_GATHERING);
             return Verdict::GoOn;
         }
@@ -125,6 +129,7 @@ fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
     };
     let detail = detail.then(|| Detail {
         place,
+        kind: entry.party.into(),
         since: bucket.wall(entry.since),
         expires_at: entry.expires.map(|at| bucket.wall(at)),
         metadata: entry.metadata.as_deref().map(Into::into),

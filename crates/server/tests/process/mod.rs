@@ -1,33 +1,75 @@
 //! Servers as processes of their own, which can be killed.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `lockhouse serve`; killed when dropped.
 pub(crate) struct ServerProcess {
     child: Child,
     lease: &'static str,
     port: String,
+    keeps: Keeps,
 }
 
+/// What outlives it.
+enum Keeps {
+    /// Nothing, and nothing has to be waited for.
+    Nothing,
+    /// Nothing, and somebody may hold locks of before.
+    NothingKnown,
+    InFile(Folder),
+}
+
+/// A folder for one test, which goes with it.
+struct Folder(PathBuf);
+
 impl ServerProcess {
+    /// One that keeps nothing, and knows of none before it.
+    #[allow(dead_code, reason = "not every test that has a server lets it forget")]
     pub(crate) fn start(lease: &'static str) -> Self {
-        Self::listen("0", lease)
+        Self::listen("0", lease, Keeps::Nothing)
     }
 
-    fn listen(port: &str, lease: &'static str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lockhouse"))
-            .args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")])
-            .env("RUST_LOG", "warn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// One that keeps its state in a new file, and does not drain for long.
+    #[allow(dead_code, reason = "not every test that has a server restarts it")]
+    pub(crate) fn with_file(lease: &'static str) -> Self {
+        Self::listen("0", lease, Keeps::InFile(Folder::new()))
+    }
+
+    /// One that keeps nothing, and cannot know whether there was one before it.
+    #[allow(dead_code, reason = "not every test that has a server restarts it")]
+    pub(crate) fn forgetful(lease: &'static str) -> Self {
+        Self::listen("0", lease, Keeps::NothingKnown)
+    }
+
+    fn listen(port: &str, lease: &'static str, keeps: Keeps) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]);
+        match &keeps {
+            Keeps::InFile(folder) => command
+                .arg("--store")
+                .arg(format!("sqlite:{}", folder.file().display()))
+                .args(["--drain", "200ms"]),
+            Keeps::Nothing => command.args(["--store", "memory:", "--fresh"]),
+            Keeps::NothingKnown => command.args(["--store", "memory:"]),
+        };
+        let mut child = command.env("RUST_LOG", "warn").stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
-        Self { child, lease, port }
+        Self { child, lease, port, keeps }
     }
 
+    /// The database file.
+    #[allow(dead_code, reason = "not every test that has a server looks into its file")]
+    pub(crate) fn file(&self) -> PathBuf {
+        let Keeps::InFile(folder) = &self.keeps else { panic!("it has no file") };
+        folder.file()
+    }
+
+    #[allow(dead_code, reason = "not every test that has a server needs its URL")]
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -61,7 +103,41 @@ impl ServerProcess {
     /// SIGKILL, and another server at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        *self = Self::listen(&self.port, self.lease);
+        self.start_again();
+    }
+
+    /// SIGTERM; returns when it has ended, with whether it went well.
+    #[allow(dead_code, reason = "not every test that has a server ends it")]
+    pub(crate) fn terminate(&mut self) -> bool {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().success()
+    }
+
+    /// Another server at the same address, over the same file.
+    pub(crate) fn start_again(&mut self) {
+        let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
+        *self = Self::listen(&self.port, self.lease, keeps);
+    }
+}
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lockhouse-test-{}-{count}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("lockhouse.db")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
     }
 }
 

@@ -246,6 +246,20 @@ async fn closing_a_connection_whose_link_is_down_frees_its_locks_at_once() {
 }
 
 #[tokio::test]
+async fn closing_a_connection_whose_link_breaks_at_that_moment_frees_its_locks_at_once() {
+    let server = server(lease(Duration::from_secs(600))).await;
+    let proxy = Proxy::new(server).await;
+    let far = connect(format!("http://{}", proxy.address)).await.unwrap();
+    let near = connect(format!("http://{server}")).await.unwrap();
+    let (a, b) = (far.agent("far").unwrap(), near.agent("near").unwrap());
+    let _held = a.locks().request("n").await.unwrap();
+    // Nothing runs between the two, so that the client does not know yet.
+    proxy.cut();
+    far.close().await;
+    drop(b.locks().request("n").timeout(Duration::from_secs(5)).await.unwrap());
+}
+
+#[tokio::test]
 async fn dropping_the_last_handle_closes_the_connection() {
     let server = server(Config::default()).await;
     let connection = connect(format!("http://{server}")).await.unwrap();

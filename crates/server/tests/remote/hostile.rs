@@ -1,33 +1,14 @@
 //! Servers that break the protocol: the client ends the session, and nothing hangs.
 
-use futures_util::{SinkExt, StreamExt};
+use futures_util::SinkExt;
 use lockhouse::remote::{ConnectError, connect};
 use lockhouse::{Loss, RequestError};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_tungstenite::WebSocketStream;
+use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+use crate::scripted::{accept, next_text};
 
 const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
-
-async fn accept(listener: &TcpListener) -> WebSocketStream<TcpStream> {
-    #[expect(clippy::result_large_err, reason = "the signature is the library's")]
-    let select = |_: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-        response.headers_mut().insert("sec-websocket-protocol", "lockhouse.v1".parse().unwrap());
-        Ok(response)
-    };
-    let (stream, _) = listener.accept().await.unwrap();
-    tokio_tungstenite::accept_hdr_async(stream, select).await.unwrap()
-}
-
-async fn next_text(socket: &mut WebSocketStream<TcpStream>) -> Option<String> {
-    while let Some(Ok(message)) = socket.next().await {
-        if let Message::Text(text) = message {
-            return Some(text.to_string());
-        }
-    }
-    None
-}
 
 /// What becomes of a held lock and a pending request when a server that has granted request 1 goes on with this message.
 async fn after(message: Message) -> (Loss, RequestError) {

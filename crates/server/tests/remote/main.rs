@@ -10,6 +10,9 @@ mod hostile;
 #[path = "../process/mod.rs"]
 mod process;
 mod proxy;
+mod reclaim;
+mod restart;
+mod scripted;
 mod world;
 
 mod with_a_connection_each {

@@ -1,9 +1,13 @@
 //! Frames that are too large, too many, or of the wrong kind; bounds; and what is answered.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::time::Duration;
 
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
+use tokio::sync::oneshot;
+use tokio_tungstenite::MaybeTlsStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::{Client, TestServer};
@@ -25,7 +29,7 @@ async fn a_frame_over_the_bound_is_fatal_whatever_its_size() {
     for size in [65_537, 200_000, 8_000_000] {
         let mut client = server.client().await;
         let message = Message::text("x".repeat(size));
-        let (mut sink, stream) = futures_util::StreamExt::split(client.socket);
+        let (mut sink, stream) = client.socket.split();
         // The server need not read all of it.
         let sending = tokio::spawn(async move {
             _ = sink.send(message).await;
@@ -33,7 +37,7 @@ async fn a_frame_over_the_bound_is_fatal_whatever_its_size() {
         });
         let mut stream = stream;
         let mut seen = Vec::new();
-        while let Some(Ok(message)) = futures_util::StreamExt::next(&mut stream).await {
+        while let Some(Ok(message)) = stream.next().await {
             seen.push(message);
         }
         let text =
@@ -139,6 +143,61 @@ async fn a_watch_is_silent_while_nothing_changes() {
     }
 }
 
+/// Asks again and again, without a pause and for more than it reads meanwhile, on two threads that nothing else shares; tells
+/// when a text has come that begins so.
+fn flood_until(client: Client, beginning: &'static str) -> oneshot::Receiver<()> {
+    let MaybeTlsStream::Plain(stream) = client.socket.into_inner() else { panic!("TLS") };
+    let mut stream = stream.into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    let mut sink = stream.try_clone().unwrap();
+    std::thread::spawn(move || {
+        for id in 1_000_u64.. {
+            let text = format!(r#"{{"type":"query","id":{id}}}"#);
+            // Masked with zeros.
+            let head = [0x81, 0x80 | text.len() as u8, 0, 0, 0, 0];
+            if sink.write_all(&[&head, text.as_bytes()].concat()).is_err() {
+                return;
+            }
+        }
+    });
+    let (found, is_found) = oneshot::channel();
+    std::thread::spawn(move || {
+        let (mut seen, mut chunk) = (String::new(), [0; 4096]);
+        while !seen.contains(beginning) {
+            seen.drain(..seen.floor_char_boundary(seen.len().saturating_sub(beginning.len())));
+            let read @ 1.. = stream.read(&mut chunk).unwrap() else { return };
+            seen.push_str(&String::from_utf8_lossy(&chunk[..read]));
+            // The pace of a slow link.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        found.send(()).unwrap();
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
+    is_found
+}
+
+#[tokio::test]
+async fn a_watch_is_told_of_changes_though_its_client_never_pauses() {
+    let server = TestServer::start().await;
+    let (mut watcher, mut other) = (server.client().await, server.client().await);
+    other.join(1).await;
+    for id in 1..=4 {
+        // So that answers are long.
+        other.request(id, 1, &format!("{id}{}", "n".repeat(4000))).await;
+        other.granted(id).await;
+    }
+    watcher.send(json!({"type": "watch", "id": 1, "name": "n"})).await;
+    watcher.next().await;
+    let told = flood_until(watcher, r#"{"type":"snapshot","id":1,"#);
+    // By the end of these the server has long been busy with the flood.
+    for id in 10..1_000 {
+        other.query(id).await;
+    }
+    other.request(1_000, 1, "n").await;
+    other.granted(1_000).await;
+    tokio::time::timeout(Duration::from_secs(10), told).await.expect("the watch starves").unwrap();
+}
+
 #[tokio::test]
 async fn a_long_snapshot_comes_in_several_frames() {
     let server = TestServer::start().await;
@@ -170,7 +229,7 @@ async fn every_64_frames_are_acknowledged_even_if_nothing_is_answered() {
     for _ in 2..=64 {
         client.call(json!({"type": "abort", "id": 1})).await;
     }
-    let message = futures_util::StreamExt::next(&mut client.socket).await.unwrap().unwrap();
+    let message = client.socket.next().await.unwrap().unwrap();
     assert_eq!(message.to_text().unwrap(), r#"{"type":"ack","ack":64}"#);
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{TestServer, config};
+use crate::support::{Client, TestServer, config};
 
 /// Status, headers and body of a GET.
 async fn get(server: &TestServer, path: &str, host: &str) -> (u16, String, String) {
@@ -79,7 +79,7 @@ async fn a_stopping_server_grants_nothing_and_ends_once_nothing_is_held() {
     assert_eq!(other.next().await["type"], "refused");
     other.call(json!({"type": "request", "id": 4, "agent": 1, "name": "free", "steal": true})).await;
     assert_eq!(other.next().await["code"], "closing");
-    let mut late = crate::support::Client::open(server.address, "").await;
+    let mut late = Client::open(server.address, "").await;
     late.send(json!({"type": "hello"})).await;
     assert_eq!(late.closed().await, 1012);
     holder.release(1).await;
@@ -87,6 +87,26 @@ async fn a_stopping_server_grants_nothing_and_ends_once_nothing_is_held() {
     assert_eq!(other.next_or_close().await.unwrap_err().unwrap().code, 1012.into());
     assert_eq!(holder.closed().await, 1012);
     tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_draining_server_lets_sessions_be_resumed_and_none_be_begun() {
+    let mut server =
+        TestServer::with(lockhouse_server::Config { drain: Duration::from_secs(60), ..config(10_000) }).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    holder.request(1, 1, "n").await;
+    holder.granted(1).await;
+    server.stop();
+    assert_eq!(holder.next().await["type"], "closing");
+    let mut late = Client::open(server.address, "").await;
+    late.send(json!({"type": "hello"})).await;
+    assert_eq!(late.next_or_close().await.unwrap_err().unwrap().code, 1012.into());
+    let mut again = Client::resume(server.address, &holder).await;
+    assert_eq!(again.welcome["resumed"], true);
+    assert_eq!(again.next().await, json!({"type": "closing", "reason": "shutdown"}));
+    again.release(1).await;
+    assert_eq!(again.closed().await, 1012);
 }
 
 #[tokio::test]
@@ -107,7 +127,7 @@ async fn a_stopping_server_waits_no_longer_than_its_drain_time() {
 async fn a_connection_that_says_nothing_is_closed_after_ten_seconds() {
     let server = TestServer::start().await;
     let begin = Instant::now();
-    let mut silent = crate::support::Client::open(server.address, "").await;
+    let mut silent = Client::open(server.address, "").await;
     assert_eq!(silent.next().await["code"], "bad_frame");
     assert_eq!(silent.closed().await, 4400);
     assert!(begin.elapsed() >= Duration::from_secs(10) && begin.elapsed() < Duration::from_secs(13));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::support::{Client, TestServer, config};
 
 #[tokio::test]
 async fn a_client_that_acknowledges_nothing_is_dropped_at_the_bound() {
-    let server = TestServer::start().await;
+    let server = TestServer::with(config(600_000)).await;
     let mut holder = server.client().await;
     holder.join(1).await;
     for id in 1..=8 {
@@ -23,23 +23,78 @@ async fn a_client_that_acknowledges_nothing_is_dropped_at_the_bound() {
     }
     let mut client = server.client().await;
     client.join(1).await;
-    let (mut bytes, mut id) = (0, 0);
+    let (mut bytes, mut asked, mut refused) = (0, 0, 0);
     let fatal = loop {
-        id += 1;
-        client.call(json!({"type": "request", "id": id, "agent": 1, "name": "n", "ifAvailable": true})).await;
-        let frame = client.next().await;
-        if frame["type"] == "fatal" {
-            break frame;
+        // A few at a time; the window of a client is larger.
+        if refused == asked {
+            for _ in 0..32 {
+                asked += 1;
+                client
+                    .call(
+                        json!({"type": "request", "id": asked, "agent": 1, "name": "n", "ifAvailable": true}),
+                    )
+                    .await;
+            }
         }
-        assert_eq!(frame["type"], "refused");
-        bytes += frame.to_string().len();
-        assert!(bytes < 30 << 20, "{bytes} bytes");
+        let message = client.socket.next().await.unwrap().unwrap();
+        let text = message.to_text().unwrap();
+        if text.starts_with(r#"{"type":"fatal""#) {
+            break text.to_owned();
+        }
+        if text.starts_with(r#"{"type":"refused""#) {
+            refused += 1;
+            bytes += text.len();
+        }
+        assert!(bytes < 60 << 20, "{bytes} bytes");
     };
-    assert_eq!(fatal["code"], "slow_reader");
-    assert!(bytes > 20 << 20, "{bytes} bytes");
+    assert!(fatal.contains(r#""code":"slow_reader""#), "{fatal}");
+    assert!(bytes > 30 << 20, "{bytes} bytes");
     assert_eq!(client.closed().await, 4429);
     drop(holder.try_send(json!({"type": "bye"})).await);
     server.is_empty_within(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_and_acknowledges_is_not_dropped_for_refusals_that_name_many_holders() {
+    const WINDOW: u64 = 4096;
+    let server = TestServer::start().await;
+    let mut holder = server.client().await;
+    for id in 1..=8 {
+        let (client_id, metadata) = ("c".repeat(256), "m".repeat(1024));
+        holder.call(json!({"type": "join", "agent": id, "clientId": client_id})).await;
+        holder.call(json!({"type": "request", "id": id, "agent": id, "name": "n", "mode": "shared", "metadata": metadata})).await;
+        holder.granted(id).await;
+    }
+    let mut client = server.client().await;
+    client.join(1).await;
+    let (mut sink, mut stream) = client.socket.split();
+    let (acknowledge, mut acknowledged) = tokio::sync::mpsc::unbounded_channel();
+    let writing = tokio::spawn(async move {
+        for id in 1..=WINDOW {
+            let frame = json!({"type": "request", "seq": id + 1, "id": id, "agent": 1, "name": "n", "ifAvailable": true});
+            sink.feed(Message::text(frame.to_string())).await.unwrap();
+        }
+        // What is acknowledged meanwhile is behind all these in any case.
+        while let Some(ack) = acknowledged.recv().await {
+            _ = sink.send(Message::text(json!({"type": "ack", "ack": ack}).to_string())).await;
+        }
+    });
+    let mut refused = 0;
+    while refused < WINDOW {
+        let message = stream.next().await.unwrap().unwrap();
+        let text = message.to_text().unwrap();
+        if text.starts_with(r#"{"type":"refused""#) {
+            refused += 1;
+            if refused % 64 == 0 {
+                acknowledge.send(refused).unwrap();
+            }
+            assert_eq!(text.matches("clientId").count(), 8, "{text}");
+        } else {
+            assert!(text.starts_with(r#"{"type":"ack""#) || text.starts_with(r#"{"type":"ping""#), "{text}");
+        }
+    }
+    drop(acknowledge);
+    writing.await.unwrap();
 }
 
 #[tokio::test]

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
 mod access;
+mod ends;
 mod frames;
 mod leases;
 mod life;
 mod load;
 mod process;
 mod resume;
+#[path = "../process/mod.rs"]
+mod server_process;
 mod support;
 mod vectors;

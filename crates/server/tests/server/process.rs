@@ -11,6 +11,7 @@ use crate::support::Client;
 fn lockhouse(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
     command.args(arguments).env_remove("LOCKHOUSE_LISTEN").env_remove("RUST_LOG");
+    command.env("LOCKHOUSE_STORE", "memory:");
     command
 }
 
@@ -35,7 +36,7 @@ fn signal(child: &Child, name: &str) {
 async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
     for name in ["-TERM", "-INT"] {
         let (mut child, address) =
-            start(&mut lockhouse(&["serve", "--listen", "127.0.0.1:0", "--lease", "5s"]));
+            start(&mut lockhouse(&["serve", "--fresh", "--listen", "127.0.0.1:0", "--lease", "5s"]));
         let mut client = Client::hello(address, "").await;
         assert_eq!(client.welcome["leaseMs"], 5000);
         assert_eq!(client.welcome["heartbeatMs"], 500);
@@ -61,7 +62,7 @@ async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
 
 #[tokio::test]
 async fn a_server_whose_stderr_is_gone_still_drains() {
-    let arguments = ["serve", "--listen", "127.0.0.1:0"];
+    let arguments = ["serve", "--fresh", "--listen", "127.0.0.1:0"];
     let (mut child, address) = start(lockhouse(&arguments).env("RUST_LOG", "lockhouse_server=debug"));
     drop(child.stderr.take());
     let mut client = Client::hello(address, "").await;
@@ -74,6 +75,83 @@ async fn a_server_whose_stderr_is_gone_still_drains() {
     assert_eq!(client.closed().await, 1012);
     let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
     assert_eq!(status.code(), Some(0));
+}
+
+/// Killed when dropped.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        // It may have ended before.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// What the process has in memory, in bytes.
+fn resident(process: &Mortal) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// One short session: fifty frames that are wrong, each in its own way, the last of them so that the connection ends.
+async fn short_session(address: SocketAddr, number: u64) {
+    let mut client = Client::hello(address, "").await;
+    client.join(1).await;
+    client.request(1, 1, &format!("name {number}")).await;
+    client.granted(1).await;
+    for n in 0..49 {
+        let seq = client.seq + 1;
+        // The client reads each answer, and acknowledges with the next frame.
+        let frame = match n % 4 {
+            0 => json!({"type": format!("unknown {n}"), "seq": seq, "ack": client.received}),
+            1 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 9, "name": "x"}),
+            2 => json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": "x".repeat(5000)}),
+            _ => {
+                json!({"type": "request", "seq": seq, "id": n + 2, "agent": 1, "name": 7, "mode": "neither"})
+            }
+        };
+        client.seq = seq;
+        client.send(frame).await;
+        assert_eq!(client.next().await["type"], "error");
+    }
+    match number % 3 {
+        0 => client.send_text("no frame at all").await,
+        1 => client.send_text(&"x".repeat(65_537)).await,
+        _ => client.send(json!({"type": "ack", "ack": 1_000_000})).await,
+    }
+    assert_eq!(client.next().await["type"], "fatal");
+}
+
+async fn short_sessions(address: SocketAddr, count: u64) {
+    let lanes = (0..8).map(|lane| async move {
+        for number in (lane..count).step_by(8) {
+            short_session(address, number).await;
+        }
+    });
+    futures_util::future::join_all(lanes).await;
+}
+
+#[tokio::test]
+async fn memory_returns_after_a_hundred_thousand_wrong_frames_and_two_thousand_short_sessions() {
+    const GROWTH: u64 = 32 << 20;
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "5s"];
+    let (child, address) = start(&mut lockhouse(&arguments));
+    let server = Mortal(child);
+    short_sessions(address, 250).await;
+    let before = resident(&server);
+    short_sessions(address, 2_000).await;
+    // The last sessions end with their leases.
+    let (mut after, begin) = (Client::hello(address, "").await, std::time::Instant::now());
+    for id in 1.. {
+        let (held, growth) = (after.query(id).await.0.len(), resident(&server).saturating_sub(before));
+        if held == 0 && growth <= GROWTH {
+            break;
+        }
+        assert!(begin.elapsed().as_secs() < 30, "{held} locks are held, {growth} bytes more than before");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
 }
 
 #[test]
@@ -124,8 +202,8 @@ fn a_port_in_use_is_told_in_one_line() {
 fn durations_and_origins_are_checked() {
     for (arguments, hint) in [
         (["--lease", "10"], "500ms, 10s or 1m"),
-        (["--lease", "500ms"], "from 1s to 10m"),
-        (["--lease", "1h"], "from 1s to 10m"),
+        (["--lease", "499ms"], "from 500ms to 10m"),
+        (["--lease", "1h"], "from 500ms to 10m"),
         (["--drain", "2h"], "at most 1h"),
         (["--allow-origin", "https://app.example/path"], "without a path"),
         (["--allow-origin", "*"], "https://app.example"),
@@ -140,5 +218,9 @@ fn durations_and_origins_are_checked() {
 fn help_has_examples() {
     let Output { status, stdout, .. } = lockhouse(&["serve", "--help"]).output().unwrap();
     assert!(status.success());
-    assert!(String::from_utf8(stdout).unwrap().contains("lockhouse serve --listen 127.0.0.1:0 --lease 5s"));
+    assert!(
+        String::from_utf8(stdout)
+            .unwrap()
+            .contains("lockhouse serve --store memory: --fresh --listen 127.0.0.1:0")
+    );
 }

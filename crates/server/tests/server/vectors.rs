@@ -1,9 +1,11 @@
 //! The golden vectors of the protocol, played against the server.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
+use crate::server_process::ServerProcess;
 use crate::support::{Client, TestServer};
 
 fn vectors(file: &str, list: &str) -> Vec<Value> {
@@ -26,16 +28,34 @@ async fn every_scripted_session_plays_out_as_written() {
         let server = TestServer::start().await;
         let mut player = Player::default();
         for step in session["steps"].as_array().unwrap() {
-            player.step(&server, step, &format!("{}: {step}", session["title"])).await;
+            player.step(server.address, step, &format!("{}: {step}", session["title"])).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_scripted_recovery_plays_out_as_written() {
+    let sessions = vectors("recovery.json", "sessions");
+    assert!(sessions.len() > 10);
+    for session in sessions {
+        let mut server = ServerProcess::with_file(if session["lease"] == "1s" { "1s" } else { "10s" });
+        let mut player = Player::default();
+        for step in session["steps"].as_array().unwrap() {
+            if step["restart"] == true {
+                server.restart();
+                player.clients.clear();
+            } else {
+                player.step(server.address(), step, &format!("{}: {step}", session["title"])).await;
+            }
         }
     }
 }
 
 impl Player {
-    async fn step(&mut self, server: &TestServer, step: &Value, place: &str) {
+    async fn step(&mut self, server: SocketAddr, step: &Value, place: &str) {
         let name = |key: &str| step[key].as_str().map(str::to_owned);
         if let Some(client) = name("open") {
-            self.clients.insert(client, Client::open(server.address, "").await);
+            self.clients.insert(client, Client::open(server, "").await);
         } else if let Some(client) = name("from client") {
             let mut frame = step["frame"].clone();
             self.fill_in(&mut frame);
@@ -61,11 +81,20 @@ impl Player {
             let code = end.expect_err(place).expect(place).code;
             assert_eq!(u64::from(u16::from(code)), step["code"].as_u64().unwrap(), "{place}");
         } else if let Some([greater, less]) = step["greater"].as_array().map(Vec::as_slice) {
-            let value = |variable: &Value| self.variables[variable.as_str().unwrap()].as_u64().unwrap();
+            let value = |value: &Value| self.value(value).as_u64().unwrap();
             assert!(value(greater) > value(less), "{place}");
+        } else if let Some([one, other]) = step["unequal"].as_array().map(Vec::as_slice) {
+            assert_ne!(self.value(one), self.value(other), "{place}");
         } else {
             panic!("{place}: no such step");
         }
+    }
+
+    /// What the variable stands for, or the value itself.
+    fn value(&self, value: &Value) -> Value {
+        let mut value = value.clone();
+        self.fill_in(&mut value);
+        value
     }
 
     fn fill_in(&self, value: &mut Value) {

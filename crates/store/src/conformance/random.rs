@@ -12,9 +12,8 @@ use super::sample::{
 use crate::dice::Dice;
 use crate::{Kept, MemoryStore, Scope, SecretKey, Write};
 
-const SEEDS: u64 = 4;
-const LIVES: u64 = 8;
-const SECTIONS: u64 = 25;
+const LIVES: u64 = 20;
+const SECTIONS: u64 = 15;
 
 /// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after kills, closes and
 /// takes, and also where a change ends what never began.
@@ -24,7 +23,7 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     let memory = MemoryStore::with_key(SecretKey::new([7; 32]));
     let mut model = Life::take(Arc::new(memory), 0).await;
     // Epochs may have different numbers in the two, yet grow alike from here.
-    for seed in 0..SEEDS * LIVES {
+    for number in 0..LIVES {
         for _ in 0..SECTIONS {
             let count = dice.below(12);
             let section: Vec<Write> = (0..count).flat_map(|_| write(&mut dice)).collect();
@@ -35,11 +34,11 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
             model.write(vec![Write::StoppedClean]).await;
             life.write(vec![Write::StoppedClean]).await;
         }
-        model = Life::take(model.store, seed + 1).await;
+        model = Life::take(model.store, number + 1).await;
         life = match dice.below(3) {
             0 => life.close(harness).await,
             1 => life.kill(harness).await,
-            _ => Life::take(life.store, seed + 1).await,
+            _ => Life::take(life.store, number + 1).await,
         };
         compare(&life, &model);
     }

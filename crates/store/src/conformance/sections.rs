@@ -64,7 +64,8 @@ pub async fn a_section_sent_again_changes_nothing(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [Change::OwnerOpened(owner(1))]));
 }
 
-/// A section that leaves out a number is not kept until the one before it is.
+/// A section that leaves out a number is not kept until the one before it is, and one that counts wrongly is never taken
+/// for one that is kept.
 pub async fn a_section_ahead_of_its_turn_is_refused(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let first = life.section(writes(&scope(), [Change::OwnerOpened(owner(1))]));
@@ -74,6 +75,12 @@ pub async fn a_section_ahead_of_its_turn_is_refused(harness: &dyn Harness) {
     assert_eq!(life.fate(&second).await, out_of_order);
     assert_eq!(life.fate(&first).await, Fate::Committed);
     assert_eq!(life.fate(&second).await, Fate::Committed);
+    let more = writes(&scope(), [Change::Locked(lock("b", 1, 4)), Change::Locked(lock("c", 1, 5))]);
+    for first_seq in [0, 2, 4] {
+        let section = Arc::new(Section { first_seq, writes: more.clone(), ..(*second).clone() });
+        let out_of_order = Fate::Refused(Unavailable::OutOfOrder { expected: 3, found: first_seq });
+        assert_eq!(life.fate(&section).await, out_of_order);
+    }
     let life = life.kill(harness).await;
     let expected = [Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 3))];
     assert_eq!(life.kept, told(&scope(), false, expected));

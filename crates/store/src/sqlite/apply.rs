@@ -51,15 +51,18 @@ pub(crate) fn judge(file: &Connection, section: &Section) -> rusqlite::Result<Op
     let (epoch, writer, last_seq, ended) = slot.query_row([], |row| {
         Ok((number(row.get(0)?), number(row.get(1)?), number(row.get(2)?), row.get::<_, bool>(3)?))
     })?;
+    let (expected, found) = (last_seq + 1, section.first_seq);
+    let out_of_order = Fate::Refused(Unavailable::OutOfOrder { expected, found });
     Ok(if (section.epoch, section.writer) != (epoch, WriterId(writer)) {
         Some(Fate::Fenced)
+    } else if found == 0 {
+        Some(out_of_order)
     } else if section.last_seq() <= last_seq {
         Some(Fate::Committed)
     } else if ended {
         Some(Fate::Fenced)
-    } else if section.first_seq != last_seq + 1 {
-        let (expected, found) = (last_seq + 1, section.first_seq);
-        Some(Fate::Refused(Unavailable::OutOfOrder { expected, found }))
+    } else if found != expected {
+        Some(out_of_order)
     } else {
         None
     })

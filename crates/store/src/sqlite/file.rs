@@ -17,6 +17,10 @@ use crate::SecretKey;
 
 /// Pages of 4 KiB that the log may have before they are moved into the file.
 const CHECKPOINT_PAGES: i32 = 4000;
+/// Memory for pages, in KiB: with a million locks most of what is written lies in it.
+const CACHE_KIB: i32 = 32_000;
+/// What the log keeps of its size after a burst, in bytes.
+const LOG_BYTES: i32 = 64 << 20;
 /// How many statements are kept prepared: more than there are.
 const STATEMENTS: usize = 64;
 
@@ -154,10 +158,12 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.set_prepared_statement_cache_capacity(STATEMENTS);
     file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     file.pragma_update(None, "temp_store", "MEMORY")?;
+    file.pragma_update(None, "cache_size", -CACHE_KIB)?;
     file.pragma_update(None, "synchronous", "FULL")?;
     file.pragma_update(None, "trusted_schema", false)?;
     file.pragma_update(None, "foreign_keys", false)?;
     file.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    file.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
     // The first access takes the lock and keeps it.
     file.execute_batch("BEGIN EXCLUSIVE; COMMIT")
 }

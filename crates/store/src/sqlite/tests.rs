@@ -9,6 +9,7 @@ use lockhouse_core::{
     NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
 };
 use rusqlite::Connection;
+use rusqlite::types::Value;
 
 use super::*;
 use crate::{Scope, Write};
@@ -40,7 +41,7 @@ fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, O
     SqliteStore::open_with(path, steps, history_rows)
 }
 
-/// Keeps the changes, some in each section, and closes the store.
+/// Keeps the changes, some in each section, and closes the store. Every section is sent twice, which must not show.
 async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
     let mut first_seq = 1;
@@ -50,7 +51,10 @@ async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
         let section =
             Section { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq, writes };
         first_seq = section.last_seq() + 1;
-        assert_eq!(store.commit(vec![Arc::new(section)]).await, Ok(vec![Fate::Committed]));
+        let section = Arc::new(section);
+        for _ in 0..2 {
+            assert_eq!(store.commit(vec![Arc::clone(&section)]).await, Ok(vec![Fate::Committed]));
+        }
     }
     store.close().await.unwrap();
 }
@@ -96,6 +100,17 @@ fn claim(token: u64) -> Change {
         seal: Seal(2),
         metadata: None,
     })
+}
+
+#[test]
+fn every_commit_waits_for_the_disk_and_the_file_belongs_to_one() {
+    let file = File::new("pragmas");
+    let opened = file::open(&file.0, schema::STEPS).unwrap();
+    let pragma =
+        |name: &str| -> Value { opened.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap() };
+    assert_eq!(pragma("synchronous"), Value::Integer(2), "FULL");
+    assert_eq!(pragma("journal_mode"), Value::Text("wal".into()));
+    assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
 }
 
 #[tokio::test]

@@ -49,6 +49,18 @@ impl Writer {
         self.commit(section).await
     }
 
+    /// Keeps many numbers at once.
+    pub(crate) async fn keep_all(&mut self, numbers: std::ops::RangeInclusive<u64>, bytes: usize) {
+        let mut sections = Vec::new();
+        for number in numbers {
+            let section = self.section(number, bytes);
+            self.next_seq = section.last_seq() + 1;
+            sections.push(section);
+        }
+        let fates = self.store.commit(sections).await.unwrap_or_else(|fatal| panic!("{fatal}"));
+        assert!(fates.iter().all(|fate| *fate == Fate::Committed), "{fates:?}");
+    }
+
     /// The section with which that is tried.
     pub(crate) fn section(&self, number: u64, bytes: usize) -> Arc<Section> {
         self.section_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))

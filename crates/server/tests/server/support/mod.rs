@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 /// Nothing that is waited for takes so long on a working server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ pub(crate) struct TestServer {
 
 pub(crate) fn config(lease_ms: u64) -> Config {
     let lease = Lease::new(Duration::from_millis(lease_ms)).unwrap();
-    Config { lease, drain: Duration::from_secs(1), allowed_origins: Vec::new() }
+    Config { lease, drain: Duration::from_secs(1), ..Config::default() }
 }
 
 impl TestServer {
@@ -90,7 +90,8 @@ impl Client {
     pub(crate) async fn open(address: SocketAddr, query: &str) -> Self {
         let mut request = format!("ws://{address}/v1/ws{query}").into_client_request().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("lockhouse.v1"));
-        let (socket, response) = timeout(PATIENCE, connect_async(request)).await.unwrap().unwrap();
+        let connect = connect_async_with_config(request, None, true);
+        let (socket, response) = timeout(PATIENCE, connect).await.unwrap().unwrap();
         assert_eq!(response.headers()["sec-websocket-protocol"], "lockhouse.v1");
         Self { socket, welcome: Value::Null, seq: 0, received: 0, alive: true }
     }

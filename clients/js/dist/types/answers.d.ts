@@ -1,0 +1,9 @@
+import type { ProblemBody } from './problems.js';
+export declare function textOf(body: ProblemBody, member: string): string;
+/** An integer of at least 0 that JavaScript holds exactly. */
+export declare function countOf(body: ProblemBody, member: string): number;
+/** As {@link countOf}; null where there is none. */
+export declare function countIfAny(body: ProblemBody, member: string): number | null;
+export declare function instantOf(body: ProblemBody, member: string): Date;
+export declare function instantIfAny(body: ProblemBody, member: string): Date | undefined;
+export declare function listOf(body: ProblemBody, member: string): ProblemBody[];

@@ -1,0 +1,36 @@
+import { type Mark } from './lease.js';
+import { type ProblemBody } from './problems.js';
+import type { FetchLike } from './types.js';
+/** How long and for whom a call goes on. */
+export interface CallOptions {
+    /** Gives the call up. What it has done by then on the server stays done. */
+    signal?: AbortSignal | undefined;
+    /** Milliseconds for which the call is tried, again and again where that helps. Default 30,000. */
+    timeout?: number | undefined;
+}
+export interface Call {
+    readonly method: 'GET' | 'POST' | 'DELETE';
+    /** Below the bucket, with its query. */
+    readonly path: string;
+    readonly secret?: string | undefined;
+    readonly body?: unknown;
+    /** Whether doing it twice would make a difference. */
+    readonly once?: boolean;
+    /** The code of the problem that says that it is done already. */
+    readonly doneBy?: string;
+}
+export interface Answer {
+    /** Empty if the answer has none. */
+    readonly body: ProblemBody;
+    /** When the earliest attempt that may have had this effect was sent. */
+    readonly sentAt: Mark;
+}
+/** Calls the HTTP API of one bucket. */
+export declare class Caller {
+    #private;
+    /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
+    constructor(base: () => string, fetch: FetchLike, admit: () => void, closed: AbortSignal);
+    /** Aborts when the client is closed. */
+    get closed(): AbortSignal;
+    call(call: Call, { signal, timeout }?: CallOptions): Promise<Answer>;
+}

@@ -1,0 +1,41 @@
+import type { ProblemBody } from './problems.js';
+import type { LockMode } from './types.js';
+/** Names a record: what kind it is of, and its id. */
+export interface RecordKey {
+    readonly kind: string;
+    readonly id: string;
+}
+/** A record that is to be locked, and what for. */
+export interface RecordTarget extends RecordKey {
+    readonly intent: 'read' | 'write';
+}
+/** A lock that an owner holds on a record. */
+export interface RecordLock extends RecordKey {
+    /** The name of the lock, as others see it in the bucket. */
+    readonly name: string;
+    readonly mode: LockMode;
+    /** The id of the owner. */
+    readonly owner: string;
+    /** What the owner is called. */
+    readonly label: string;
+    readonly since: Date;
+    /** When the owner ends unless it is renewed. */
+    readonly expiresAt?: Date;
+    /** An integer that grows over the grants of the bucket, to be presented with each write to the record. */
+    readonly fencingToken: number;
+    readonly metadata?: string;
+}
+/** What asking for a lock has come to. */
+export interface RecordGrant extends RecordTarget {
+    readonly name: string;
+    /** Null where the server's lock type for this kind asks readers for no lock. */
+    readonly mode: LockMode | null;
+    /** Null where there is no lock. */
+    readonly fencingToken: number | null;
+    /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
+    readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
+}
+/** Reads a lock as the server tells it. */
+export declare function readLock(raw: ProblemBody): RecordLock;
+/** Reads a grant as the server tells it. */
+export declare function readGrant(raw: ProblemBody): RecordGrant;

@@ -1,0 +1,204 @@
+import { Backoff } from './backoff.js';
+import { type Mark, now } from './lease.js';
+import { type ProblemBody, type ProblemError, problemError, UnavailableError, UnreachableError } from './problems.js';
+import { randomId } from './random.js';
+import type { FetchInit, FetchLike, ResponseLike } from './types.js';
+
+// Calls of the HTTP API, each tried again as long as that may help. What becomes of one attempt:
+//
+// | the attempt ends with                                  | then                                                 |
+// |--------------------------------------------------------|------------------------------------------------------|
+// | a success                                              | the call resolves                                    |
+// | no connection, a broken one, or silence for 10 s       | again after a growing pause                          |
+// | 503 with Retry-After                                   | again after that, if it is within the timeout        |
+// | 503 without it, 502 or 504                             | again after a growing pause                          |
+// | 409, as the attempt before is still under way          | again after a growing pause                          |
+// | any other problem                                      | the call rejects with it                             |
+// | the problem that says it is done already, after an     | the call resolves: the attempt before did it         |
+// | attempt of which nobody knows what it did              |                                                      |
+// | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
+//
+// A call that is not to be done twice carries one Idempotency-Key over all its attempts, so that the server does it once.
+
+/** How long and for whom a call goes on. */
+export interface CallOptions {
+  /** Gives the call up. What it has done by then on the server stays done. */
+  signal?: AbortSignal | undefined;
+  /** Milliseconds for which the call is tried, again and again where that helps. Default 30,000. */
+  timeout?: number | undefined;
+}
+
+export interface Call {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Below the bucket, with its query. */
+  readonly path: string;
+  readonly secret?: string | undefined;
+  readonly body?: unknown;
+  /** Whether doing it twice would make a difference. */
+  readonly once?: boolean;
+  /** The code of the problem that says that it is done already. */
+  readonly doneBy?: string;
+}
+
+export interface Answer {
+  /** Empty if the answer has none. */
+  readonly body: ProblemBody;
+  /** When the earliest attempt that may have had this effect was sent. */
+  readonly sentAt: Mark;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+/** How long a single attempt may take. */
+const ATTEMPT_MS = 10_000;
+/** setTimeout takes no longer time. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** Calls the HTTP API of one bucket. */
+export class Caller {
+  readonly #base: () => string;
+  readonly #fetch: FetchLike;
+  readonly #admit: () => void;
+  readonly #closed: AbortSignal;
+
+  /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
+  constructor(base: () => string, fetch: FetchLike, admit: () => void, closed: AbortSignal) {
+    this.#base = base;
+    this.#fetch = fetch;
+    this.#admit = admit;
+    this.#closed = closed;
+  }
+
+  /** Aborts when the client is closed. */
+  get closed(): AbortSignal {
+    return this.#closed;
+  }
+
+  async call(call: Call, { signal, timeout }: CallOptions = {}): Promise<Answer> {
+    this.#admit();
+    const url = `${this.#base()}/${call.path}`;
+    const endMs = performance.now() + toTimeout(timeout);
+    const init = initOf(call);
+    const cancel = new Cancellation(signal, this.#closed);
+    const backoff = new Backoff();
+    let sentAt: Mark | undefined;
+    let isUncertain = false;
+    try {
+      for (;;) {
+        sentAt = call.once ? (sentAt ?? now()) : now();
+        const end = await this.#attempt(url, init, endMs, cancel);
+        if (!(end instanceof Error)) return { body: end, sentAt };
+        if (isUncertain && end.code === call.doneBy) return { body: {}, sentAt };
+        isUncertain ||= end instanceof UnreachableError || end.status === 502 || end.status === 504;
+        const pauseMs = pauseBefore(end, backoff);
+        if (pauseMs === undefined || performance.now() + pauseMs >= endMs) throw end;
+        await cancel.pause(pauseMs);
+      }
+    } finally {
+      cancel.end();
+    }
+  }
+
+  /** One attempt: its body, or what went wrong. Throws only if the call is to be given up. */
+  async #attempt(url: string, init: Init, endMs: number, cancel: Cancellation): Promise<ProblemBody | ProblemError> {
+    // Called as a plain function, as fetch wants to be.
+    const fetch = this.#fetch;
+    cancel.throwIfCancelled();
+    const controller = new AbortController();
+    const limitMs = Math.max(1, Math.min(ATTEMPT_MS, endMs - performance.now()));
+    const timer = setTimeout(() => controller.abort(), limitMs);
+    const forget = cancel.oncancel(() => controller.abort());
+    try {
+      const response = await fetch(url, { ...init, signal: controller.signal });
+      const body = await bodyOf(response);
+      return response.ok ? body : problemError(response.status, body, response.headers.get('retry-after'));
+    } catch (cause) {
+      cancel.throwIfCancelled();
+      const why = controller.signal.aborted ? `no answer within ${Math.round(limitMs)} ms` : String(cause);
+      return new UnreachableError('unreachable', 0, `The lock server cannot be reached: ${why}`, { cause });
+    } finally {
+      clearTimeout(timer);
+      forget();
+    }
+  }
+}
+
+/** What of it does not change between attempts. */
+type Init = Omit<FetchInit, 'signal'>;
+
+function initOf({ method, secret, body, once }: Call): Init {
+  const headers: Record<string, string> = {};
+  if (secret !== undefined) headers.Authorization = `Bearer ${secret}`;
+  if (once) headers['Idempotency-Key'] = randomId();
+  if (body === undefined) return { method, headers, credentials: 'omit', cache: 'no-store' };
+  headers['Content-Type'] = 'application/json';
+  // JSON.stringify writes a lone surrogate as its escape, so names survive.
+  return { method, headers, credentials: 'omit', cache: 'no-store', body: JSON.stringify(body) };
+}
+
+/** The body of an answer as an object; empty where it is none, such as the page of a proxy. */
+async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
+  const text = await response.text();
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === 'object' && body !== null ? (body as ProblemBody) : {};
+  } catch (error) {
+    // A success without its body has broken off.
+    if (response.ok && text !== '') throw error;
+    return {};
+  }
+}
+
+/** Milliseconds to wait before another attempt; undefined if none would help. */
+function pauseBefore(error: ProblemError, backoff: Backoff): number | undefined {
+  if (error instanceof UnavailableError) return error.retryAfterMs ?? backoff.nextMs();
+  if (error instanceof UnreachableError || error.code === 'conflict_in_flight') return backoff.nextMs();
+  return undefined;
+}
+
+function toTimeout(value: number | undefined): number {
+  if (value === undefined) return DEFAULT_TIMEOUT_MS;
+  const ms = Number(value);
+  if (ms > 0) return ms;
+  throw new TypeError(`timeout: ${String(value)}, but it must be a number of milliseconds above 0`);
+}
+
+/** What gives a call up: its caller's signal, or the end of the client. */
+class Cancellation {
+  readonly #signals: AbortSignal[];
+  readonly #listeners = new Set<() => void>();
+
+  constructor(...signals: (AbortSignal | undefined)[]) {
+    this.#signals = signals.filter((signal) => signal !== undefined);
+    for (const signal of this.#signals) signal.addEventListener('abort', this.#cancelled);
+  }
+
+  oncancel(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  throwIfCancelled(): void {
+    for (const signal of this.#signals) if (signal.aborted) throw signal.reason;
+  }
+
+  /** Resolves after so many milliseconds; rejects at once when the call is given up. */
+  async pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, Math.min(ms, LONGEST_TIMEOUT_MS));
+      this.oncancel(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    this.throwIfCancelled();
+  }
+
+  end(): void {
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#cancelled);
+    this.#listeners.clear();
+  }
+
+  readonly #cancelled = (): void => {
+    for (const listener of [...this.#listeners]) listener();
+  };
+}

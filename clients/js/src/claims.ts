@@ -1,0 +1,162 @@
+import { countOf, instantOf, textOf } from './answers.js';
+import type { Caller, CallOptions } from './caller.js';
+import { type ProblemBody, ProblemError } from './problems.js';
+import { checkedForUrl } from './url.js';
+
+/** What a new claim is like. */
+export interface ClaimOptions extends CallOptions {
+  /** Who claims, as others are told when they are refused. At most 256 bytes of UTF-8. */
+  claimant: string;
+  /** Milliseconds after which the claim ends unless it is renewed. Default: that of the server, 60 s. */
+  ttlMs?: number | undefined;
+  /** A text that others see beside the claimant. */
+  metadata?: string | undefined;
+}
+
+/** A claim that was made final. */
+export interface Assignment {
+  readonly resource: string;
+  readonly claimant: string;
+  readonly assignedAt: Date;
+  /** That of the claim. */
+  readonly fencingToken: number;
+}
+
+/** Reservations for a time, to be made final by whoever still has them: reserve, prepare, finalize. */
+export class Claims {
+  readonly #caller: Caller;
+
+  /** @internal */
+  constructor(caller: Caller) {
+    this.#caller = caller;
+  }
+
+  /**
+   * Claims a resource, which is a name of the bucket. Nothing waits.
+   *
+   * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with RecoveringError or
+   * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
+   */
+  async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
+    const body = { resource: `${resource}`, claimant, ttlMs, metadata };
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims', body, once: true }, options);
+    return new Claim(this, answer.body);
+  }
+
+  /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+  async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
+    const body = { resource: `${resource}`, token };
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body }, options);
+    return instantOf(answer.body, 'expiresAt');
+  }
+
+  /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
+  async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
+    const body = { resource: `${resource}`, token };
+    const call = { method: 'POST', path: 'claims/release', body, once: true, doneBy: 'claim_expired' } as const;
+    await this.#caller.call(call, options);
+  }
+
+  /**
+   * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until the resource is unassigned.
+   *
+   * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing has changed.
+   */
+  async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
+    const body = { resource: `${resource}`, token };
+    const answer = await this.#caller.call({ method: 'POST', path: 'claims/finalize', body, once: true }, options);
+    return readAssignment(answer.body);
+  }
+
+  /** To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a TypeError. */
+  async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
+    const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}`;
+    try {
+      const { body } = await this.#caller.call({ method: 'GET', path }, options);
+      return readAssignment(body);
+    } catch (error) {
+      if (error instanceof ProblemError && error.code === 'not_found') return null;
+      throw error;
+    }
+  }
+
+  /** Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without effect if there is none. */
+  async unassign(
+    resource: string,
+    { fencingToken, ...options }: CallOptions & { fencingToken?: number | undefined } = {},
+  ): Promise<void> {
+    const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
+    const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
+    await this.#caller.call({ method: 'DELETE', path }, options);
+  }
+}
+
+/**
+ * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize} tells whether it still stands,
+ * by asking the server.
+ */
+export class Claim {
+  readonly #claims: Claims;
+  readonly #resource: string;
+  readonly #claimant: string;
+  readonly #token: string;
+  readonly #fencingToken: number;
+  #expiresAt: Date;
+
+  /** @internal */
+  constructor(claims: Claims, body: ProblemBody) {
+    this.#claims = claims;
+    this.#resource = textOf(body, 'resource');
+    this.#claimant = textOf(body, 'claimant');
+    this.#token = textOf(body, 'token');
+    this.#fencingToken = countOf(body, 'fencingToken');
+    this.#expiresAt = instantOf(body, 'expiresAt');
+  }
+
+  get resource(): string {
+    return this.#resource;
+  }
+
+  get claimant(): string {
+    return this.#claimant;
+  }
+
+  /** What proves the claim, and alone gives the right to finalize it: keep it from logs and from other users. */
+  get token(): string {
+    return this.#token;
+  }
+
+  /** An integer that grows over the grants of the bucket. */
+  get fencingToken(): number {
+    return this.#fencingToken;
+  }
+
+  /** When the claim ends unless it is renewed, by the server's clock. */
+  get expiresAt(): Date {
+    return new Date(this.#expiresAt);
+  }
+
+  /** As {@link Claims.renew}. */
+  async renew(options: CallOptions = {}): Promise<void> {
+    this.#expiresAt = await this.#claims.renew(this.#resource, this.#token, options);
+  }
+
+  /** As {@link Claims.release}. */
+  release(options: CallOptions = {}): Promise<void> {
+    return this.#claims.release(this.#resource, this.#token, options);
+  }
+
+  /** As {@link Claims.finalize}. */
+  finalize(options: CallOptions = {}): Promise<Assignment> {
+    return this.#claims.finalize(this.#resource, this.#token, options);
+  }
+}
+
+function readAssignment(raw: ProblemBody): Assignment {
+  return {
+    resource: textOf(raw, 'resource'),
+    claimant: textOf(raw, 'claimant'),
+    assignedAt: instantOf(raw, 'assignedAt'),
+    fencingToken: countOf(raw, 'fencingToken'),
+  };
+}

@@ -1,0 +1,251 @@
+import { countOf, instantOf, listOf } from './answers.js';
+import { Backoff } from './backoff.js';
+import type { Answer, Call, Caller, CallOptions } from './caller.js';
+import { elapsedMs, type Mark, SAFETY } from './lease.js';
+import { UnknownOwnerError } from './problems.js';
+import {
+  type RecordGrant,
+  type RecordKey,
+  type RecordLock,
+  type RecordTarget,
+  readGrant,
+  readLock,
+} from './records.js';
+import { setQuietTimeout } from './timers.js';
+
+/** What the server has told of an owner. */
+export interface OwnerFacts {
+  readonly id: string;
+  readonly secret: string;
+  readonly label: string;
+  readonly ttlMs: number;
+  readonly expiresAt: Date;
+  /** After how many milliseconds it ends however often it is renewed. */
+  readonly longestMs: number;
+  /** From when on these lengths count at the latest. */
+  readonly toldAt: Mark;
+}
+
+/** A record whose lock is to be released. */
+export interface ReleaseTarget extends RecordKey {
+  /** Release it only if it is this grant. */
+  readonly fencingToken?: number | undefined;
+}
+
+/** How often an owner is renewed within its TTL. */
+const BEATS = 3;
+/** How long one heartbeat may take. */
+const BEAT_TIMEOUT_MS = 10_000;
+/** setTimeout takes no longer time. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+/**
+ * Who holds offline locks: a user's session, or one business transaction. It lives on the server until {@link end}, or until nothing is heard
+ * of it for its TTL; every successful call of it counts, and so do the heartbeats that it sends by itself while this object's client is open.
+ *
+ * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the owner's own deadline, which each
+ * call checks too, and the fencing token of a lock lets the record itself refuse what comes too late.
+ */
+export class Owner {
+  readonly #caller: Caller;
+  readonly #facts: OwnerFacts;
+  readonly #beats: boolean;
+  readonly #backoff = new Backoff();
+  readonly #controller = new AbortController();
+  /** When the latest call was sent that the server has taken for a sign of life. */
+  #renewedAt: Mark;
+  #expiresAt: Date;
+  /** By the monotonic clock. */
+  #nextBeatMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Why no more calls are made, once none are. */
+  #why: unknown;
+
+  /** @internal */
+  constructor(caller: Caller, facts: OwnerFacts, beats: boolean) {
+    this.#caller = caller;
+    this.#facts = facts;
+    this.#beats = beats;
+    this.#renewedAt = facts.toldAt;
+    this.#expiresAt = facts.expiresAt;
+    this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
+    caller.closed.addEventListener('abort', this.#clientClosed);
+    if (caller.closed.aborted) this.#clientClosed();
+    else this.#schedule();
+  }
+
+  get id(): string {
+    return this.#facts.id;
+  }
+
+  /** What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from logs and from other users. */
+  get secret(): string {
+    return this.#facts.secret;
+  }
+
+  get label(): string {
+    return this.#facts.label;
+  }
+
+  get ttlMs(): number {
+    return this.#facts.ttlMs;
+  }
+
+  /** When the owner ends unless it is renewed, by the server's clock. */
+  get expiresAt(): Date {
+    return new Date(this.#expiresAt);
+  }
+
+  /**
+   * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the owner's own deadline, its TTL less 10 %,
+   * has passed, or with the AbortError of a closed client. {@link end} does not abort it.
+   */
+  get signal(): AbortSignal {
+    this.#isOver();
+    return this.#controller.signal;
+  }
+
+  /**
+   * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own read lock becomes a write lock if it is
+   * the only reader. Nothing waits.
+   *
+   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the timeout did not suffice.
+   */
+  async lock(
+    targets: readonly RecordTarget[],
+    { metadata, ...options }: CallOptions & { metadata?: string | undefined } = {},
+  ): Promise<RecordGrant[]> {
+    const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
+    const body = { owner: this.id, locks, metadata };
+    const answer = await this.#call({ method: 'POST', path: 'locks', body, once: true }, options);
+    return listOf(answer.body, 'locks').map(readGrant);
+  }
+
+  /** Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how many were released. */
+  async unlock(targets: readonly ReleaseTarget[], options: CallOptions = {}): Promise<number> {
+    const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
+    const body = { owner: this.id, locks };
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, once: true }, options);
+    return countOf(answer.body, 'released');
+  }
+
+  /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
+  async unlockAll({ sparing, ...options }: CallOptions & { sparing?: readonly RecordKey[] } = {}): Promise<number> {
+    const spared = sparing?.length ? sparing.map(({ kind, id }) => ({ kind, id })) : undefined;
+    const body = { owner: this.id, all: true, sparing: spared };
+    const answer = await this.#call({ method: 'POST', path: 'locks/release', body, once: true }, options);
+    return countOf(answer.body, 'released');
+  }
+
+  /** The locks that the owner holds now. */
+  async locks(options: CallOptions = {}): Promise<RecordLock[]> {
+    const answer = await this.#call({ method: 'GET', path: this.#path }, options);
+    return listOf(answer.body, 'locks').map(readLock);
+  }
+
+  /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
+  async heartbeat(options: CallOptions = {}): Promise<void> {
+    await this.#call({ method: 'POST', path: `${this.#path}/heartbeat` }, options);
+  }
+
+  /**
+   * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be done with this object, even if the call
+   * fails; then the server ends the owner by its TTL.
+   */
+  async end(options: CallOptions = {}): Promise<void> {
+    this.#stop(new UnknownOwnerError('unknown_owner', 0, 'The owner was ended.'));
+    try {
+      await this.#caller.call({ method: 'DELETE', path: this.#path, secret: this.secret }, options);
+    } catch (error) {
+      if (!(error instanceof UnknownOwnerError)) throw error;
+    }
+  }
+
+  get #path(): string {
+    return `owners/${encodeURIComponent(this.id)}`;
+  }
+
+  async #call(call: Call, options: CallOptions): Promise<Answer> {
+    if (this.#isOver()) throw this.#why;
+    try {
+      const answer = await this.#caller.call({ ...call, secret: this.secret }, options);
+      if (call.method === 'POST' && answer.body.expiresAt !== undefined) this.#renewed(answer);
+      if (this.#isOver()) throw this.#why;
+      return answer;
+    } catch (error) {
+      if (error instanceof UnknownOwnerError) this.#lose(error);
+      throw error;
+    }
+  }
+
+  /** An answer may repeat that of an earlier attempt, so what counts is when the first of them was sent. */
+  #renewed({ body, sentAt }: Answer): void {
+    if (elapsedMs(sentAt) > elapsedMs(this.#renewedAt)) return;
+    this.#renewedAt = sentAt;
+    this.#expiresAt = instantOf(body, 'expiresAt');
+  }
+
+  /** Whether no more calls are to be made; ends the owner here if its deadline has passed. */
+  #isOver(): boolean {
+    if (!this.#why && this.#remainingMs() <= 0) {
+      this.#lose(new UnknownOwnerError('unknown_owner', 0, 'The owner was not renewed in time.'));
+    }
+    return this.#why !== undefined;
+  }
+
+  #remainingMs(): number {
+    const untilExpiry = this.#facts.ttlMs * SAFETY - elapsedMs(this.#renewedAt);
+    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.toldAt));
+  }
+
+  #lose(why: unknown): void {
+    if (this.#why) return;
+    this.#stop(why);
+    this.#controller.abort(why);
+  }
+
+  #stop(why: unknown): void {
+    this.#why ??= why;
+    clearTimeout(this.#timer);
+    this.#caller.closed.removeEventListener('abort', this.#clientClosed);
+  }
+
+  readonly #clientClosed = (): void => this.#lose(this.#caller.closed.reason);
+
+  /** Looks again at the deadline or when a heartbeat is due; one timer for both. */
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    if (this.#why) return;
+    const beatMs = this.#beats ? this.#nextBeatMs - performance.now() : Infinity;
+    const nextMs = Math.min(this.#remainingMs(), beatMs, LONGEST_TIMEOUT_MS);
+    this.#timer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
+  }
+
+  #look(): void {
+    if (this.#isOver()) return;
+    if (this.#beats && performance.now() >= this.#nextBeatMs) this.#beat();
+    this.#schedule();
+  }
+
+  /** Renews the owner unless another call has done so of late. What fails is tried again until the deadline. */
+  #beat(): void {
+    const intervalMs = this.#facts.ttlMs / BEATS;
+    const dueMs = intervalMs - elapsedMs(this.#renewedAt);
+    if (dueMs > 0) {
+      this.#nextBeatMs = performance.now() + dueMs;
+      return;
+    }
+    this.#nextBeatMs = Infinity;
+    const next = (pauseMs: number) => {
+      this.#nextBeatMs = performance.now() + pauseMs;
+      this.#schedule();
+    };
+    this.heartbeat({ timeout: BEAT_TIMEOUT_MS }).then(
+      () => {
+        this.#backoff.reset();
+        next(intervalMs);
+      },
+      () => next(Math.min(intervalMs, this.#backoff.nextMs())),
+    );
+  }
+}

@@ -1,0 +1,217 @@
+// The errors of the HTTP API. Each code that a caller may want to act on has a class of its own; any other is a plain ProblemError.
+
+/** Who holds a name. */
+export interface Holder {
+  /** By a Web Lock, an offline lock or a claim. */
+  readonly kind: 'web' | 'offline' | 'claim';
+  /** The client id, the owner's label or the claimant. */
+  readonly label: string;
+  /** The id of the owner of an offline lock. */
+  readonly owner?: string;
+  readonly mode: 'exclusive' | 'shared';
+  readonly since: Date;
+  /** When the hold ends unless it is renewed. */
+  readonly expiresAt?: Date;
+  readonly metadata?: string;
+}
+
+/** A record that could not be locked, and who stands in the way. */
+export interface Conflict {
+  readonly kind: string;
+  readonly id: string;
+  /** The first of those who hold it. */
+  readonly holders: Holder[];
+  /** How many requests wait for it. */
+  readonly queued: number;
+}
+
+/** What a problem says, as it came (RFC 9457). */
+export type ProblemBody = Readonly<Record<string, unknown>>;
+
+/** A call was answered with a problem, or not at all. */
+export class ProblemError extends Error {
+  /** What went wrong, for programs: `locked`, `claim_lost`, … */
+  readonly code: string;
+  /** The HTTP status; 0 if no server has answered. */
+  readonly status: number;
+
+  constructor(code: string, status: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+/** No answer came: the server cannot be reached. Whether the call has had an effect is unknown. */
+export class UnreachableError extends ProblemError {}
+
+/** An argument breaks a rule of the server. */
+export class InvalidError extends ProblemError {
+  readonly field: string | undefined;
+  readonly value: string | undefined;
+  readonly rule: string | undefined;
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.field = optionalText(body.field);
+    this.value = optionalText(body.value);
+    this.rule = optionalText(body.rule);
+  }
+}
+
+/** Others hold a record that was to be locked; nothing was locked. */
+export class LockedError extends ProblemError {
+  readonly conflicts: Conflict[];
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.conflicts = list(body.conflicts).map((conflict) => ({
+      kind: String(conflict.kind),
+      id: String(conflict.id),
+      holders: list(conflict.holders).map(readHolder),
+      queued: Number(conflict.queued ?? 0),
+    }));
+  }
+
+  /** Those who hold any of the records. */
+  get holders(): Holder[] {
+    return this.conflicts.flatMap(({ holders }) => holders);
+  }
+}
+
+/** Another claim stands on the resource. */
+export class ClaimedError extends ProblemError {
+  /** Who claims it. */
+  readonly holder: Holder | undefined;
+  /** When that claim ends unless it is renewed. */
+  readonly expiresAt: Date | undefined;
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.holder = list(body.holders).map(readHolder)[0];
+    this.expiresAt = optionalDate(body.expiresAt) ?? this.holder?.expiresAt;
+  }
+}
+
+/** A Web Lock or an offline lock holds the name of the resource, or somebody waits for it. */
+export class BusyError extends ProblemError {
+  readonly holders: Holder[];
+  /** How many requests wait for it. */
+  readonly queued: number;
+
+  constructor(code: string, status: number, message: string, body: ProblemBody) {
+    super(code, status, message);
+    this.holders = list(body.holders).map(readHolder);
+    this.queued = Number(body.queued ?? 0);
+  }
+}
+
+/** The resource has been assigned for good; it can be claimed again once it is unassigned. */
+export class AlreadyAssignedError extends ProblemError {}
+
+/** Somebody else has a newer claim, which is not touched. */
+export class ClaimLostError extends ProblemError {}
+
+/** No claim stands any more: its time was over, or it was released. */
+export class ClaimExpiredError extends ProblemError {}
+
+/** The owner has ended, and its locks with it. */
+export class UnknownOwnerError extends ProblemError {}
+
+/** The secret is not that of the owner. */
+export class UnauthorizedError extends ProblemError {}
+
+/** The server cannot serve the call now. */
+export class UnavailableError extends ProblemError {
+  /** After how many milliseconds it makes sense to try again. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: string, status: number, message: string, retryAfterMs: number | undefined) {
+    super(code, status, message);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** The server has been restarted and waits for the holders from before, so that no name gets two of them. */
+export class RecoveringError extends UnavailableError {}
+
+// Written out, since tools that shorten scripts may change the names of classes.
+const NAMES = {
+  ProblemError,
+  UnreachableError,
+  InvalidError,
+  LockedError,
+  ClaimedError,
+  BusyError,
+  AlreadyAssignedError,
+  ClaimLostError,
+  ClaimExpiredError,
+  UnknownOwnerError,
+  UnauthorizedError,
+  UnavailableError,
+  RecoveringError,
+};
+for (const [value, type] of Object.entries(NAMES)) {
+  Object.defineProperty(type.prototype, 'name', { value, writable: true, configurable: true });
+}
+
+const CLASSES: Record<string, new (code: string, status: number, message: string, body: ProblemBody) => ProblemError> =
+  {
+    invalid: InvalidError,
+    bad_request: InvalidError,
+    locked: LockedError,
+    claimed: ClaimedError,
+    busy: BusyError,
+    already_assigned: AlreadyAssignedError,
+    claim_lost: ClaimLostError,
+    claim_expired: ClaimExpiredError,
+    unknown_owner: UnknownOwnerError,
+    unauthorized: UnauthorizedError,
+  };
+
+/** Makes the error for an answer that is no success. `retryAfter` is the header of that name. */
+export function problemError(status: number, body: ProblemBody, retryAfter: string | null): ProblemError {
+  const code = optionalText(body.code) ?? `status_${status}`;
+  const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
+  const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
+  if (code === 'recovering') return new RecoveringError(code, status, message, retryAfterMs);
+  if (status === 502 || status === 503 || status === 504) {
+    return new UnavailableError(code, status, message, retryAfterMs);
+  }
+  return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
+}
+
+/** Reads a holder as the server tells it. */
+export function readHolder(raw: ProblemBody): Holder {
+  const expiresAt = optionalDate(raw.expiresAt);
+  return {
+    kind: raw.kind as Holder['kind'],
+    label: String(raw.label),
+    mode: raw.mode as Holder['mode'],
+    since: new Date(String(raw.since)),
+    ...(typeof raw.owner === 'string' && { owner: raw.owner }),
+    ...(expiresAt && { expiresAt }),
+    ...(typeof raw.metadata === 'string' && { metadata: raw.metadata }),
+  };
+}
+
+function list(value: unknown): ProblemBody[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'object' && item !== null) : [];
+}
+
+function optionalText(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function optionalNumber(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 ? value : undefined;
+}
+
+function optionalDate(value: unknown): Date | undefined {
+  return typeof value === 'string' ? new Date(value) : undefined;
+}
+
+/** Retry-After in its form of seconds. */
+function secondsToMs(header: string | null): number | undefined {
+  return header !== null && /^\d+$/.test(header) ? Number(header) * 1_000 : undefined;
+}

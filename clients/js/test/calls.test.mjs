@@ -1,0 +1,358 @@
+// The calls of the HTTP API against a scripted server: where they go, what is tried again, and how each of them ends.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import * as lockhouse from '../dist/lockhouse.js';
+import { scriptedApi } from './support/api.mjs';
+
+const classes = { ...lockhouse };
+const CLAIM = { resource: 'seat', claimant: 'me', token: 'T', expiresAt: '2026-11-20T12:00:00.000Z', fencingToken: 7 };
+const claim = ({ claims }, options) => claims.claim('seat', { claimant: 'me', ...options });
+
+describe('the address of a call', () => {
+  for (const [path, options, expected] of [
+    ['/', {}, '/v1/buckets/default/claims'],
+    ['/?bucket=a%20b%2Fc', {}, '/v1/buckets/a%20b%2Fc/claims'],
+    ['/v1/ws?partition=p', { bucket: 'é' }, '/v1/buckets/%C3%A9/claims'],
+    ['/locks/v1/ws', {}, '/locks/v1/buckets/default/claims'],
+  ]) {
+    test(`of ${path} is ${expected}`, async (t) => {
+      const { client, next } = await scriptedApi(t, { path, ...options });
+      const claimed = claim(client);
+      const call = await next();
+      assert.equal(call.url, expected);
+      call.reply(201, CLAIM);
+      await claimed;
+    });
+  }
+
+  test('of another bucket has its name', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const other = client.bucket('other');
+    const opened = other.offline.open({ label: 'me' });
+    const call = await next();
+    assert.equal(call.url, '/v1/buckets/other/owners');
+    call.refuse(422, 'invalid');
+    await assert.rejects(opened);
+  });
+
+  for (const [title, options, message] of [
+    ['whose path does not end in /v1/ws', { path: '/sock' }, /^url: the path \/sock, but .* must end in \/v1\/ws$/],
+    ['of the bucket "."', { bucket: '.' }, /^bucket: "\.", but/],
+    ['of the bucket ""', { bucket: '' }, /^bucket: "", but/],
+  ]) {
+    test(`cannot be told for a URL ${title}: a TypeError`, async (t) => {
+      const { client, calls } = await scriptedApi(t, options);
+      await assert.rejects(claim(client), { name: 'TypeError', message });
+      assert.equal(calls.length, 0);
+    });
+  }
+});
+
+describe('what is sent', () => {
+  test('is JSON with a key of its own for each call, and no secret or cookie that was not asked for', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const first = claim(client, { ttlMs: 1_000, metadata: 'row 7' });
+    const call = await next('POST', 'claims');
+    assert.deepEqual(call.body, { resource: 'seat', claimant: 'me', ttlMs: 1_000, metadata: 'row 7' });
+    assert.match(call.headers['content-type'], /^application\/json$/);
+    assert.match(call.key, /^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+    assert.equal(call.secret, undefined);
+    call.reply(201, CLAIM);
+    await first;
+    const second = claim(client);
+    const other = await next('POST', 'claims');
+    assert.notEqual(other.key, call.key);
+    other.reply(201, CLAIM);
+    await second;
+  });
+
+  test('WL-012 keeps the lone surrogates of a name, and so does the answer', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const resource = 'a\ud800\u0000\udc00\ud83d\ude00';
+    const claimed = client.claims.claim(resource, { claimant: 'me' });
+    const call = await next();
+    assert.match(call.text, /\\ud800/);
+    assert.equal(call.body.resource, resource);
+    call.reply(201, JSON.stringify({ ...CLAIM, resource }));
+    assert.equal((await claimed).resource, resource);
+  });
+
+  test('goes through the function that the option gives, with the client nowhere in it', async (t) => {
+    const seen = [];
+    const { client } = await scriptedApi(t, {
+      async fetch(url, init) {
+        seen.push([this, url, init.method]);
+        return new Response(JSON.stringify(CLAIM), { status: 201 });
+      },
+    });
+    await claim(client);
+    assert.deepEqual(
+      seen.map(([self, , method]) => [self, method]),
+      [[undefined, 'POST']],
+    );
+  });
+});
+
+describe('what is tried again', () => {
+  test('a connection that breaks: with the same key and the same body', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    const first = await next();
+    first.drop();
+    const second = await next();
+    assert.deepEqual([second.key, second.text], [first.key, first.text]);
+    second.drop();
+    const third = await next();
+    assert.equal(third.key, first.key);
+    third.reply(201, CLAIM);
+    assert.equal((await claimed).fencingToken, 7);
+  });
+
+  test('an answer that breaks off', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    const { response } = await next();
+    response.writeHead(201, { 'content-type': 'application/json', 'content-length': '1000' });
+    response.write('{"resource":');
+    response.socket.end();
+    (await next()).reply(201, CLAIM);
+    await claimed;
+  });
+
+  test('503 after the pause that the problem names, and not before', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    const first = await next();
+    const startedAt = performance.now();
+    first.refuse(503, 'recovering', { retryAfterMs: 300 }, { 'retry-after': '1' });
+    const second = await next();
+    const pausedMs = performance.now() - startedAt;
+    assert.ok(pausedMs >= 295 && pausedMs < 900, `${pausedMs} ms`);
+    assert.equal(second.key, first.key);
+    second.reply(201, CLAIM);
+    await claimed;
+  });
+
+  test('503 after Retry-After where the problem names no pause', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    const first = await next();
+    const startedAt = performance.now();
+    first.refuse(503, 'unavailable', {}, { 'retry-after': '1' });
+    (await next()).reply(201, CLAIM);
+    const pausedMs = performance.now() - startedAt;
+    assert.ok(pausedMs >= 990, `${pausedMs} ms`);
+    await claimed;
+  });
+
+  test('the page of a gateway that found no server', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    (await next()).reply(502, '<h1>Bad Gateway</h1>', { 'content-type': 'text/html' });
+    (await next()).reply(201, CLAIM);
+    await claimed;
+  });
+
+  test('what is still under way', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    (await next()).refuse(409, 'conflict_in_flight');
+    (await next()).reply(201, CLAIM);
+    await claimed;
+  });
+
+  for (const [status, code] of [
+    [400, 'bad_request'],
+    [409, 'claimed'],
+    [422, 'idempotency_mismatch'],
+    [429, 'quota_exceeded'],
+    [500, 'internal'],
+  ]) {
+    test(`not ${code}`, async (t) => {
+      const { client, next, calls } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).refuse(status, code, { retryAfterMs: 1 });
+      await assert.rejects(claimed, { code, status });
+      assert.equal(calls.length, 1);
+    });
+  }
+});
+
+describe('the timeout of a call', () => {
+  test('ends it with what was wrong last', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client, { timeout: 400 });
+    claimed.catch(() => {});
+    (await next()).drop();
+    (await next()).refuse(503, 'unavailable', { retryAfterMs: 1_000 });
+    await assert.rejects(claimed, { name: 'UnavailableError', code: 'unavailable', retryAfterMs: 1_000 });
+  });
+
+  test('ends it at once if the server says that nothing helps before', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const startedAt = performance.now();
+    const claimed = claim(client, { timeout: 20_000 });
+    (await next()).refuse(503, 'recovering', { retryAfterMs: 60_000 });
+    await assert.rejects(claimed, { name: 'RecoveringError', retryAfterMs: 60_000 });
+    assert.ok(performance.now() - startedAt < 10_000);
+  });
+
+  test('ends an attempt that is never answered, and its connection', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client, { timeout: 200 });
+    const { socket } = await next();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    await assert.rejects(claimed, { name: 'UnreachableError', status: 0, message: /no answer within/ });
+    await closed;
+  });
+
+  for (const timeout of [0, -1, Number.NaN, 'soon']) {
+    test(`${timeout} is refused with a TypeError`, async (t) => {
+      const { client, calls } = await scriptedApi(t);
+      await assert.rejects(claim(client, { timeout }), { name: 'TypeError', message: /^timeout: / });
+      assert.equal(calls.length, 0);
+    });
+  }
+});
+
+describe('a call that is given up', () => {
+  const reason = { why: 'changed my mind' };
+  const isReason = (error) => error === reason;
+
+  test('before it is sent is never sent', async (t) => {
+    const { client, calls } = await scriptedApi(t);
+    await assert.rejects(claim(client, { signal: AbortSignal.abort(reason) }), isReason);
+    assert.equal(calls.length, 0);
+  });
+
+  test('under way rejects with the reason of the signal, and its connection ends', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const controller = new AbortController();
+    const claimed = claim(client, { signal: controller.signal });
+    claimed.catch(() => {});
+    const { socket } = await next();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    controller.abort(reason);
+    await assert.rejects(claimed, isReason);
+    await closed;
+  });
+
+  test('in a pause rejects at once, and nothing is sent any more', async (t) => {
+    const { client, next, calls } = await scriptedApi(t);
+    const controller = new AbortController();
+    const claimed = claim(client, { signal: controller.signal, timeout: 60_000 });
+    claimed.catch(() => {});
+    (await next()).refuse(503, 'unavailable', { retryAfterMs: 30_000 });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    controller.abort(reason);
+    await assert.rejects(claimed, isReason);
+    assert.equal(calls.length, 1);
+  });
+
+  test('by close() rejects with an AbortError, and so does every later one', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    claimed.catch(() => {});
+    await next();
+    client.close();
+    await assert.rejects(claimed, { name: 'AbortError', message: /closed/ });
+    await assert.rejects(claim(client), { name: 'InvalidStateError' });
+  });
+});
+
+describe('the error for a problem', () => {
+  const SINCE = '2026-11-20T12:00:00.000Z';
+  const UNTIL = '2026-11-20T12:01:00.500Z';
+  const raw = {
+    kind: 'offline',
+    label: 'Anna',
+    owner: '17',
+    mode: 'exclusive',
+    since: SINCE,
+    expiresAt: UNTIL,
+    metadata: 'edits',
+  };
+  const holder = { ...raw, since: new Date(SINCE), expiresAt: new Date(UNTIL) };
+  const bare = {
+    kind: 'web',
+    label: 'tab',
+    owner: null,
+    mode: 'shared',
+    since: SINCE,
+    expiresAt: null,
+    metadata: null,
+  };
+  const bareHolder = { kind: 'web', label: 'tab', mode: 'shared', since: new Date(SINCE) };
+
+  for (const [status, code, name, members, expected] of [
+    [
+      422,
+      'invalid',
+      'InvalidError',
+      { field: 'ttlMs', value: '0', rule: 'an integer' },
+      { field: 'ttlMs', value: '0', rule: 'an integer' },
+    ],
+    [400, 'bad_request', 'InvalidError', {}, { field: undefined }],
+    [
+      423,
+      'locked',
+      'LockedError',
+      { conflicts: [{ kind: 'customer', id: '7', holders: [raw, bare], queued: 2 }] },
+      {
+        conflicts: [{ kind: 'customer', id: '7', holders: [holder, bareHolder], queued: 2 }],
+        holders: [holder, bareHolder],
+      },
+    ],
+    [409, 'claimed', 'ClaimedError', { holders: [raw], expiresAt: UNTIL }, { holder, expiresAt: new Date(UNTIL) }],
+    [409, 'busy', 'BusyError', { holders: [bare], queued: 3 }, { holders: [bareHolder], queued: 3 }],
+    [409, 'already_assigned', 'AlreadyAssignedError', {}, {}],
+    [409, 'claim_lost', 'ClaimLostError', {}, {}],
+    [410, 'claim_expired', 'ClaimExpiredError', {}, {}],
+    [404, 'unknown_owner', 'UnknownOwnerError', {}, {}],
+    [401, 'unauthorized', 'UnauthorizedError', {}, {}],
+    [403, 'forbidden', 'ProblemError', {}, {}],
+    [418, 'from_the_future', 'ProblemError', {}, {}],
+  ]) {
+    test(`${code} is a ${name} with what it tells`, async (t) => {
+      const { client, next } = await scriptedApi(t);
+      const claimed = claim(client);
+      (await next()).refuse(status, code, members);
+      const error = await claimed.then(assert.fail, (thrown) => thrown);
+      assert.ok(error instanceof classes[name] && error instanceof classes.ProblemError && error instanceof Error);
+      assert.deepEqual([error.name, error.code, error.status, error.message], [name, code, status, `it is ${code}`]);
+      for (const [key, value] of Object.entries(expected)) assert.deepEqual(error[key], value, key);
+    });
+  }
+
+  test('without a problem has the status', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    (await next()).reply(404, 'nothing here', { 'content-type': 'text/plain' });
+    await assert.rejects(claimed, {
+      name: 'ProblemError',
+      code: 'status_404',
+      status: 404,
+      message: /answered with 404/,
+    });
+  });
+
+  test('of a server that cannot be reached has its cause', async (t) => {
+    const cause = new TypeError('no route');
+    const { client } = await scriptedApi(t, { fetch: () => Promise.reject(cause) });
+    await assert.rejects(claim(client, { timeout: 1 }), { name: 'UnreachableError', code: 'unreachable', cause });
+  });
+});
+
+test('a success that is not what the API says is a NetworkError that names the member', async (t) => {
+  for (const [wrong, member] of [
+    [{ token: undefined }, /token is missing/],
+    [{ fencingToken: '7' }, /fencingToken/],
+    [{ expiresAt: 'soon' }, /expiresAt/],
+  ]) {
+    const { client, next } = await scriptedApi(t);
+    const claimed = claim(client);
+    (await next()).reply(201, { ...CLAIM, ...wrong });
+    await assert.rejects(claimed, { name: 'NetworkError', message: member });
+  }
+});

@@ -1,0 +1,112 @@
+//! Who holds a name, and by which discipline.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use lockhouse_core::Mode;
+use serde::Deserialize;
+
+use super::fault::Problem;
+use super::read::{self, Field, Read};
+use super::server::mode_word;
+use super::write::Object;
+use crate::snapshot::HolderKind;
+
+/// Who holds a name, as told to those who were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderView<'a> {
+    /// The holder's label.
+    pub client_id: Cow<'a, str>,
+    /// By which discipline it holds.
+    pub kind: HolderKind,
+    /// How it holds.
+    pub mode: Mode,
+    /// The instant of the grant.
+    pub since: SystemTime,
+    /// When its longest hold ends.
+    pub expires_at: Option<SystemTime>,
+    /// What it said of itself.
+    pub metadata: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawHolder<'a> {
+    #[serde(borrow)]
+    client_id: Field<'a>,
+    #[serde(borrow)]
+    kind: Field<'a>,
+    #[serde(borrow)]
+    owner: Field<'a>,
+    #[serde(borrow)]
+    mode: Field<'a>,
+    #[serde(borrow)]
+    since: Field<'a>,
+    #[serde(borrow)]
+    expires_at: Field<'a>,
+    #[serde(borrow)]
+    metadata: Field<'a>,
+}
+
+impl<'a> RawHolder<'a> {
+    pub(super) fn view(&self) -> Read<HolderView<'a>> {
+        Ok(HolderView {
+            client_id: read::text("holders.clientId", self.client_id)?,
+            kind: read_kind(("holders.kind", self.kind), ("holders.owner", self.owner))?,
+            mode: read::mode("holders.mode", self.mode)?,
+            since: read::instant("holders.since", self.since)?,
+            expires_at: read::instant_if_any("holders.expiresAt", self.expires_at)?,
+            metadata: read::text_if_any("holders.metadata", self.metadata)?,
+        })
+    }
+}
+
+impl HolderView<'_> {
+    pub(super) fn write(&self, mut object: Object<'_>) {
+        object.text("clientId", &self.client_id);
+        if self.kind != HolderKind::Web {
+            object.word("kind", self.kind.word());
+        }
+        object.text_if_any("owner", self.kind.owner().as_deref());
+        object.word("mode", mode_word(self.mode));
+        object.instant("since", self.since);
+        if let Some(at) = self.expires_at {
+            object.instant("expiresAt", at);
+        }
+        object.text_if_any("metadata", self.metadata.as_deref());
+        object.end();
+    }
+}
+
+impl HolderKind {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Web => "web",
+            Self::Offline(_) => "offline",
+            Self::Claim => "claim",
+        }
+    }
+
+    /// The public id of the owner, if it is an offline lock.
+    pub fn owner(self) -> Option<String> {
+        match self {
+            Self::Offline(owner) => Some(owner.to_string()),
+            Self::Web | Self::Claim => None,
+        }
+    }
+}
+
+/// The default is a web lock; an owner counts for offline locks only.
+pub(super) fn read_kind(
+    kind: (&'static str, Field<'_>),
+    owner: (&'static str, Field<'_>),
+) -> Read<HolderKind> {
+    let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(HolderKind::Web) };
+    match &*word {
+        "web" => Ok(HolderKind::Web),
+        "offline" => read::owner(owner.0, owner.1).map(HolderKind::Offline),
+        "claim" => Ok(HolderKind::Claim),
+        _ => Err(Problem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
+    }
+}

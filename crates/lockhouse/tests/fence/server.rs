@@ -1,0 +1,115 @@
+//! A PostgreSQL of one's own: in a folder for temporary files, reached by a socket in it, gone with the test.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio_postgres::{Client, NoTls};
+
+/// A running server, stopped when it is dropped.
+pub(crate) struct Server {
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Server {
+    /// Makes a cluster and starts it; returns once it takes connections.
+    pub(crate) fn start() -> Self {
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let nth = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("lockhouse-pg-{}-{nth}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let account = Account::for_servers();
+        if let Some(account) = &account {
+            std::os::unix::fs::chown(&folder, Some(account.user), Some(account.group)).unwrap();
+        }
+        let data = folder.join("data");
+        let mut initdb = command("initdb", account.as_ref());
+        initdb.args([
+            "--username=postgres",
+            "--auth=trust",
+            "--locale=C",
+            "--encoding=UTF8",
+            "--no-sync",
+            "-D",
+        ]);
+        let made = initdb.arg(&data).current_dir(&folder).output().unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let mut postgres = command("postgres", account.as_ref());
+        postgres.arg("-D").arg(&data).arg("-k").arg(&folder).args([
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+        ]);
+        let child =
+            postgres.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut server = Self { folder, child };
+        server.wait_until_it_is_ready();
+        server
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> Client {
+        let host = self.folder.to_str().unwrap();
+        let config = format!("host={host} user=postgres dbname=postgres");
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Reads what the server says until it says that it is ready, and the rest of it from then on, so that it never blocks on that.
+    fn wait_until_it_is_ready(&mut self) {
+        let mut lines = BufReader::new(self.child.stderr.take().unwrap()).lines();
+        let mut said = String::new();
+        while !said.contains("ready to accept connections") {
+            match lines.next() {
+                Some(line) => said += &(line.unwrap() + "\n"),
+                None => panic!("postgres did not start: {said}"),
+            }
+        }
+        std::thread::spawn(move || lines.for_each(drop));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory behind.
+        let pid = self.child.id().to_string();
+        _ = Command::new("kill").args(["-INT", &pid]).status();
+        _ = self.child.wait();
+        _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// An account to run as: PostgreSQL refuses to run as root.
+struct Account {
+    user: u32,
+    group: u32,
+}
+
+impl Account {
+    fn for_servers() -> Option<Self> {
+        let id = |args: &[&str]| {
+            let output = Command::new("id").args(args).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().ok()
+        };
+        (id(&["-u"]) == Some(0)).then(|| {
+            let (user, group) = (id(&["-u", "postgres"]), id(&["-g", "postgres"]));
+            let (user, group) = user.zip(group).expect("Debian's postgresql-15 makes the account postgres");
+            Self { user, group }
+        })
+    }
+}
+
+fn command(program: &str, account: Option<&Account>) -> Command {
+    let debian = Path::new("/usr/lib/postgresql/15/bin").join(program);
+    let mut command = if debian.is_file() { Command::new(debian) } else { Command::new(program) };
+    command.env("LC_ALL", "C");
+    if let Some(account) = account {
+        command.uid(account.user).gid(account.group);
+    }
+    command
+}

@@ -1,0 +1,288 @@
+//! `claims` and `assignments`: reserve now, prepare, make it final only if it is still mine.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use lockhouse::NameBuf;
+use serde::Serialize;
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::Schema;
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+use super::body::JsonBody;
+use super::entries::parameter;
+use super::parameters::{InBucket, Parameters};
+use super::problem::{Code, Problem};
+use super::read::{FromMembers, Members, Read};
+use super::rules::{self, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET, TOKEN};
+use super::views::{At, JsonName};
+use super::{desk, idempotency};
+use crate::server::Server;
+
+/// A claim to be.
+#[derive(Clone, Debug)]
+pub(super) struct NewClaim {
+    pub(super) resource: NameBuf,
+    pub(super) claimant: String,
+    pub(super) ttl_ms: u64,
+    pub(super) metadata: Option<String>,
+}
+
+/// A claim that its claimant speaks of.
+#[derive(Clone)]
+pub(super) struct ClaimKey {
+    pub(super) resource: NameBuf,
+    pub(super) token: String,
+}
+
+impl FromMembers for NewClaim {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        Ok(Self {
+            resource: members.resource("resource")?,
+            claimant: members.text("claimant", &LABEL)?,
+            ttl_ms: members.number_if_any("ttlMs", &CLAIM_TTL_MS)?.unwrap_or(CLAIM_TTL_MS.example),
+            metadata: members.text_if_any("metadata", &METADATA)?,
+        })
+    }
+}
+
+impl FromMembers for ClaimKey {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        Ok(Self { resource: members.resource("resource")?, token: members.secret("token", &SECRET)? })
+    }
+}
+
+impl PartialSchema for NewClaim {
+    fn schema() -> RefOr<Schema> {
+        let ttl = CLAIM_TTL_MS.schema().default(Some(CLAIM_TTL_MS.example.into()));
+        rules::Members::new("A claim to be.")
+            .needs(
+                "resource",
+                RESOURCE.schema(),
+                "What is claimed. A lone surrogate is written as its escape.",
+            )
+            .needs(
+                "claimant",
+                LABEL.schema(),
+                "Who claims: shown to those who are refused, and what an assignment tells.",
+            )
+            .may("ttlMs", ttl, "How long the claim lasts unless it is renewed.")
+            .may("metadata", METADATA.schema(), "What is said of the claim, shown to others.")
+            .example(json!({"resource": "seat/12a", "claimant": "Anna", "ttlMs": 60_000}))
+            .build()
+    }
+}
+
+impl ToSchema for NewClaim {}
+
+impl PartialSchema for ClaimKey {
+    fn schema() -> RefOr<Schema> {
+        rules::Members::new("A claim, and the token that proves it.")
+            .needs("resource", RESOURCE.schema(), "What was claimed.")
+            .needs("token", SECRET.schema(), "The token that was told with the claim.")
+            .build()
+    }
+}
+
+impl ToSchema for ClaimKey {}
+
+/// A claim, as told to its claimant.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Claimed {
+    /// What is claimed.
+    pub(super) resource: JsonName,
+    /// Who claims.
+    pub(super) claimant: String,
+    /// What renewing, releasing and finalizing need. It is told only here.
+    pub(super) token: String,
+    /// When the claim ends unless it is renewed.
+    pub(super) expires_at: At,
+    /// Higher than that of every earlier grant in the bucket.
+    #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
+    pub(super) fencing_token: u64,
+}
+
+/// A claim that lasts longer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Renewed {
+    /// What is claimed.
+    pub(super) resource: JsonName,
+    /// When the claim ends unless it is renewed again.
+    pub(super) expires_at: At,
+}
+
+/// A claim that is over.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReleasedClaim {
+    /// What is free.
+    pub(super) resource: JsonName,
+    /// Always true.
+    pub(super) released: bool,
+}
+
+/// A claim that became final.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Assignment {
+    /// What is assigned.
+    pub(super) resource: JsonName,
+    /// To whom.
+    pub(super) claimant: String,
+    /// Since when.
+    pub(super) assigned_at: At,
+    /// The fencing token of the claim.
+    #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
+    pub(super) fencing_token: u64,
+}
+
+fn of_resource() -> Parameter {
+    let parameter = ParameterBuilder::from(parameter("resource", RESOURCE.schema(), "The resource."));
+    parameter.required(Required::True).build()
+}
+
+struct GetParameters;
+
+impl IntoParams for GetParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![of_resource()]
+    }
+}
+
+struct DeleteParameters;
+
+impl IntoParams for DeleteParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![of_resource(), parameter("fencingToken", TOKEN.schema(), "Only the assignment with this token.")]
+    }
+}
+
+/// Claim a resource
+///
+/// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming again is answered with the
+/// same claim while it lives, even over a restart of the server.
+#[utoipa::path(
+    post, path = "/claims", tag = "claims", operation_id = "claim", request_body = NewClaim,
+    responses(
+        (status = 201, description = "The resource is claimed.", body = Claimed),
+        (status = 409, description = "`claimed` by somebody else, `busy` in another way, `already_assigned`, or \
+            `conflict_in_flight`. `holders` tells who, never by which token."),
+        (status = 503, description = "`recovering`, `unavailable`, `closing`."),
+    ),
+)]
+pub(super) async fn claim(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    headers: HeaderMap,
+    JsonBody(new): JsonBody<NewClaim>,
+) -> Read<(StatusCode, Json<Claimed>)> {
+    let claimed = desk::claim(&server, bucket, &new, idempotency::key(&headers)?).await?;
+    Ok((StatusCode::CREATED, Json(claimed)))
+}
+
+/// Renew a claim
+///
+/// Its TTL runs anew from now.
+#[utoipa::path(
+    post, path = "/claims/renew", tag = "claims", operation_id = "renewClaim", request_body = ClaimKey,
+    responses(
+        (status = 200, description = "The claim lasts longer.", body = Renewed),
+        (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(super) async fn renew(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    JsonBody(key): JsonBody<ClaimKey>,
+) -> Read<Json<Renewed>> {
+    desk::renew(&server, bucket, &key).await.map(Json)
+}
+
+/// Release a claim
+///
+/// The resource is free at once. Releasing again is `claim_expired`.
+#[utoipa::path(
+    post, path = "/claims/release", tag = "claims", operation_id = "releaseClaim", request_body = ClaimKey,
+    responses(
+        (status = 200, description = "The claim is over.", body = ReleasedClaim),
+        (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(super) async fn release(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    JsonBody(key): JsonBody<ClaimKey>,
+) -> Read<Json<ReleasedClaim>> {
+    desk::release(&server, bucket, &key).await?;
+    Ok(Json(ReleasedClaim { resource: JsonName(key.resource), released: true }))
+}
+
+/// Make a claim final
+///
+/// Succeeds only if, at that moment, the claim stands. Finalizing again is answered the same, until the assignment is deleted.
+#[utoipa::path(
+    post, path = "/claims/finalize", tag = "claims", operation_id = "finalizeClaim", request_body = ClaimKey,
+    responses(
+        (status = 200, description = "The resource is assigned for good.", body = Assignment),
+        (status = 409, description = "`claim_lost`: another claim stands, which is not touched. Or `conflict_in_flight`."),
+        (status = 410, description = "`claim_expired`: no claim stands."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(super) async fn finalize(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    JsonBody(key): JsonBody<ClaimKey>,
+) -> Read<Json<Assignment>> {
+    desk::finalize(&server, bucket, &key).await.map(Json)
+}
+
+/// Show an assignment
+#[utoipa::path(
+    get, path = "/assignments", tag = "assignments", operation_id = "getAssignment", params(GetParameters),
+    responses(
+        (status = 200, description = "The assignment.", body = Assignment),
+        (status = 404, description = "`not_found`: the resource is not assigned."),
+    ),
+)]
+pub(super) async fn assignment(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    uri: Uri,
+) -> Read<Json<Assignment>> {
+    let resource = Parameters::parse(&uri)?.resource("resource")?;
+    let assignment = desk::assignment(&server, bucket, resource.as_name()).await?;
+    assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
+}
+
+/// Take an assignment back
+///
+/// The resource can be claimed again. Where there is no such assignment, nothing happens.
+#[utoipa::path(
+    delete, path = "/assignments", tag = "assignments", operation_id = "deleteAssignment", params(DeleteParameters),
+    responses(
+        (status = 204, description = "There is no such assignment any more."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(super) async fn unassign(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    uri: Uri,
+) -> Read<StatusCode> {
+    let parameters = Parameters::parse(&uri)?;
+    let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
+    desk::unassign(&server, bucket, resource.as_name(), token).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

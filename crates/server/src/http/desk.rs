@@ -1,0 +1,453 @@
+//! Where the API meets the lock tables: what it asks of a bucket, and how it tells what it hears.
+
+use std::time::Duration;
+
+use lockhouse::core::{Acquired, OwnerId};
+use lockhouse::{
+    Bucket, BucketKey, ClaimError, FencingToken, HolderKind, LockError, LockInfo, LockType, Name, NameBuf,
+    Owner, OwnerError, Quota, RecordKind, Secret, State, StoreError,
+};
+use percent_encoding::percent_decode_str;
+
+use super::claims::{Assignment, ClaimKey, Claimed, NewClaim, Renewed};
+use super::entries::{Entry, EntryKind, EntryState};
+use super::locks::{GrantedLock, HeldLock, How, Intent, Locked, NewLocks, Record, Release};
+use super::owners::{Beat, NewOwner, OpenedOwner, OwnerState};
+use super::parameters::unauthorized;
+use super::problem::{Code, Problem};
+use super::read::Read;
+use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord};
+use crate::server::{Phase, Server};
+
+/// Who speaks for an owner.
+pub(super) struct OwnerKey {
+    pub(super) owner: u64,
+    pub(super) secret: String,
+}
+
+/// For how long a server that stops is away, about.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// For how long a bound that was reached is asked after in vain, about.
+const QUOTA: Duration = Duration::from_secs(1);
+
+fn bucket(server: &Server, key: BucketKey) -> Bucket {
+    let bucket = server.house.bucket(key);
+    if server.phase() != Phase::Running {
+        // It may have come after all others were closed.
+        bucket.close();
+    }
+    bucket
+}
+
+pub(super) async fn open_owner(server: &Server, key: BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
+    let mut opening = bucket(server, key).owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+    if let Some(max_ms) = new.max_ms {
+        opening = opening.max_life(Duration::from_millis(max_ms));
+    }
+    if let Some(metadata) = &new.metadata {
+        opening = opening.metadata(&**metadata);
+    }
+    let owner = opening.await.map_err(of_owner)?;
+    let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
+    Ok(OpenedOwner {
+        owner: owner.id().to_string(),
+        owner_secret: owner.secret().reveal(),
+        label: info.label,
+        ttl_ms: info.ttl.as_millis() as u64,
+        expires_at: At(info.expires_at),
+        ends_at: info.ends_at.map(At),
+    })
+}
+
+async fn resume(bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
+    // What is no secret at all is the secret of no owner.
+    let secret: Secret = key.secret.parse().map_err(|_| unauthorized())?;
+    bucket.owners().resume(OwnerId::new(key.owner), &secret).await.map_err(of_owner)
+}
+
+pub(super) async fn heartbeat(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Beat> {
+    let owner = resume(&bucket(server, key), owner).await?;
+    if !owner.touch().await.map_err(of_store)? {
+        return Err(unknown_owner());
+    }
+    Ok(Beat { owner: owner.id().to_string(), expires_at: expiry(&owner).await? })
+}
+
+async fn expiry(owner: &Owner) -> Read<At> {
+    owner.expires_at().await.map_err(of_store)?.map(At).ok_or_else(unknown_owner)
+}
+
+pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<OwnerState> {
+    let bucket = bucket(server, key);
+    let owner = resume(&bucket, owner).await?;
+    let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
+    let entries = entries(&bucket).await?.into_iter();
+    let id = owner.id().to_string();
+    Ok(OwnerState {
+        locks: entries.filter(|entry| entry.owner.as_ref() == Some(&id)).filter_map(HeldLock::of).collect(),
+        owner: id,
+        label: info.label,
+        metadata: info.metadata,
+        since: At(info.since),
+        ttl_ms: info.ttl.as_millis() as u64,
+        expires_at: At(info.expires_at),
+        ends_at: info.ends_at.map(At),
+    })
+}
+
+pub(super) async fn end_owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<()> {
+    let owner = resume(&bucket(server, key), owner).await?;
+    if owner.end().await.map_err(of_store)? { Ok(()) } else { Err(unknown_owner()) }
+}
+
+pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
+    let owner = resume(&bucket(server, key), owner).await?;
+    let wanted: Vec<_> = new
+        .locks
+        .iter()
+        .map(|wanted| {
+            let record = kind_of(server, &wanted.record.kind).record(&wanted.record.id);
+            match wanted.intent {
+                Intent::Read => record.for_read(),
+                Intent::Write => record.for_write(),
+            }
+        })
+        .collect();
+    let granted = owner.lock_with(wanted.iter().cloned(), new.metadata.as_deref()).await.map_err(of_locks)?;
+    let mut granted = granted.into_iter();
+    let told = new.locks.iter().zip(&wanted).map(|(asked, wanted)| {
+        // Records that need no lock are left out of what was granted.
+        let lock = wanted.mode().and_then(|_| granted.next());
+        GrantedLock {
+            kind: asked.record.kind.clone(),
+            id: asked.record.id.clone(),
+            intent: asked.intent,
+            mode: lock.as_ref().map(|lock| lock.mode.into()),
+            name: wanted.name().display().into_owned(),
+            fencing_token: lock.as_ref().map(|lock| lock.token.get()),
+            how: lock.map_or(How::NotNeeded, |lock| lock.how.into()),
+        }
+    });
+    let locks = told.collect();
+    Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
+}
+
+fn kind_of(server: &Server, kind: &str) -> RecordKind {
+    RecordKind::new(kind, server.config.lock_types.get(kind).copied().unwrap_or(LockType::ReadWrite))
+}
+
+fn name_of(record: &Record) -> NameBuf {
+    // The lock type has no say in the name.
+    RecordKind::new(&*record.kind, LockType::ReadWrite).record(&record.id).name().to_buf()
+}
+
+pub(super) async fn unlock(
+    server: &Server,
+    key: BucketKey,
+    owner: &OwnerKey,
+    release: &Release,
+) -> Read<usize> {
+    let owner = resume(&bucket(server, key), owner).await?;
+    let released = match release {
+        Release::These(unwanted) => {
+            let names: Vec<_> =
+                unwanted.iter().map(|it| (name_of(&it.record), it.token.map(FencingToken::new))).collect();
+            let these: Vec<_> = names.iter().map(|(name, token)| (name.as_name(), *token)).collect();
+            owner.unlock_these(&these).await
+        }
+        Release::AllBut(spared) => {
+            let names: Vec<_> = spared.iter().map(name_of).collect();
+            let spared: Vec<_> = names.iter().map(NameBuf::as_name).collect();
+            owner.unlock_all_but(&spared).await
+        }
+    };
+    released.map_err(of_store)
+}
+
+pub(super) async fn claim(
+    server: &Server,
+    key: BucketKey,
+    new: &NewClaim,
+    idempotency_key: Option<&str>,
+) -> Read<Claimed> {
+    let claims = bucket(server, key).claims();
+    let mut claiming =
+        claims.claim(new.resource.as_name(), &*new.claimant, Duration::from_millis(new.ttl_ms));
+    if let Some(metadata) = &new.metadata {
+        claiming = claiming.metadata(&**metadata);
+    }
+    if let Some(key) = idempotency_key {
+        claiming = claiming.idempotency_key(key);
+    }
+    let claim = claiming.await.map_err(of_claim)?;
+    Ok(Claimed {
+        resource: JsonName(new.resource.clone()),
+        claimant: claim.claimant().to_owned(),
+        token: claim.token().reveal(),
+        expires_at: At(claim.expires_at()),
+        fencing_token: claim.fencing_token().get(),
+    })
+}
+
+/// What is no token at all is the token of no claim; which of the two errors that is depends on whether there is one.
+async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Read<Secret> {
+    if let Ok(token) = key.token.parse() {
+        return Ok(token);
+    }
+    let current = claims.get(key.resource.as_name()).await.map_err(of_claim)?;
+    Err(of_claim(if current.is_some() { ClaimError::ClaimLost } else { ClaimError::ClaimExpired }))
+}
+
+pub(super) async fn renew(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Renewed> {
+    let claims = bucket(server, bucket_key).claims();
+    let token = token(&claims, key).await?;
+    let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(of_claim)?;
+    Ok(Renewed { resource: JsonName(key.resource.clone()), expires_at: At(expires_at) })
+}
+
+pub(super) async fn release(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<()> {
+    let claims = bucket(server, bucket_key).claims();
+    let token = token(&claims, key).await?;
+    claims.release(key.resource.as_name(), &token).await.map_err(of_claim)
+}
+
+pub(super) async fn finalize(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Assignment> {
+    let claims = bucket(server, bucket_key).claims();
+    let token = token(&claims, key).await?;
+    claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(of_claim)
+}
+
+pub(super) async fn assignment(
+    server: &Server,
+    key: BucketKey,
+    resource: Name<'_>,
+) -> Read<Option<Assignment>> {
+    let assignment = bucket(server, key).claims().assignment(resource).await.map_err(of_claim)?;
+    Ok(assignment.map(Assignment::from))
+}
+
+pub(super) async fn unassign(
+    server: &Server,
+    key: BucketKey,
+    resource: Name<'_>,
+    token: Option<u64>,
+) -> Read<()> {
+    let token = token.map(FencingToken::new);
+    bucket(server, key).claims().unassign(resource, token).await.map_err(of_claim)?;
+    Ok(())
+}
+
+/// All that is held, pending and assigned.
+pub(super) async fn all_entries(server: &Server, key: BucketKey) -> Read<Vec<Entry>> {
+    let bucket = bucket(server, key);
+    let mut all = entries(&bucket).await?;
+    let assignments = bucket.claims().assignments().await.map_err(of_claim)?;
+    all.extend(assignments.into_iter().map(Entry::from));
+    Ok(all)
+}
+
+async fn entries(bucket: &Bucket) -> Read<Vec<Entry>> {
+    let snapshot = bucket.snapshot().await.map_err(of_store)?;
+    Ok(snapshot.held.into_iter().chain(snapshot.pending).map(Entry::from).collect())
+}
+
+impl From<LockInfo> for Entry {
+    fn from(info: LockInfo) -> Self {
+        let (state, place) = match info.state {
+            State::Held(_) => (EntryState::Held, None),
+            State::Pending { place } => (EntryState::Pending, Some(place.into())),
+        };
+        let (kind, owner) = match HoldKind::of(info.kind) {
+            (HoldKind::Web, owner) => (EntryKind::Web, owner),
+            (HoldKind::Offline, owner) => (EntryKind::Offline, owner),
+            (HoldKind::Claim, owner) => (EntryKind::Claim, owner),
+        };
+        Self {
+            fencing_token: info.fencing_token().map(FencingToken::get),
+            name: JsonName(info.name),
+            mode: info.mode.into(),
+            kind,
+            state,
+            client_id: info.client_id,
+            owner,
+            since: At(info.since),
+            expires_at: info.expires_at.map(At),
+            place,
+            metadata: info.metadata,
+        }
+    }
+}
+
+impl From<lockhouse::Assignment> for Entry {
+    fn from(assignment: lockhouse::Assignment) -> Self {
+        Self {
+            name: JsonName(assignment.resource),
+            mode: ModeWord::Exclusive,
+            kind: EntryKind::Assignment,
+            state: EntryState::Assigned,
+            client_id: assignment.claimant,
+            owner: None,
+            since: At(assignment.since),
+            expires_at: None,
+            place: None,
+            fencing_token: Some(assignment.fencing_token.get()),
+            metadata: None,
+        }
+    }
+}
+
+impl From<lockhouse::Assignment> for Assignment {
+    fn from(assignment: lockhouse::Assignment) -> Self {
+        Self {
+            resource: JsonName(assignment.resource),
+            claimant: assignment.claimant,
+            assigned_at: At(assignment.since),
+            fencing_token: assignment.fencing_token.get(),
+        }
+    }
+}
+
+impl HeldLock {
+    /// The entry as a lock, if it is one of a record.
+    pub(super) fn of(entry: Entry) -> Option<Self> {
+        let (kind, id) = record_of(&entry.name.0)?;
+        Some(Self {
+            kind,
+            id,
+            name: entry.name,
+            mode: entry.mode,
+            owner: entry.owner?,
+            label: entry.client_id,
+            since: entry.since,
+            expires_at: entry.expires_at,
+            fencing_token: entry.fencing_token?,
+            metadata: entry.metadata,
+        })
+    }
+}
+
+/// The kind and the id of the record that a name stands for.
+fn record_of(name: &NameBuf) -> Option<(String, String)> {
+    let decode = |part: &str| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned());
+    let (kind, id) = name.as_name().as_str()?.split_once('/')?;
+    Some((decode(kind)?, decode(id)?))
+}
+
+impl HoldKind {
+    fn of(kind: HolderKind) -> (Self, Option<String>) {
+        match kind {
+            HolderKind::Offline(owner) => (Self::Offline, Some(owner.to_string())),
+            HolderKind::Claim => (Self::Claim, None),
+            _ => (Self::Web, None),
+        }
+    }
+}
+
+impl From<lockhouse::Holder> for Holder {
+    fn from(holder: lockhouse::Holder) -> Self {
+        let (kind, owner) = HoldKind::of(holder.kind);
+        Self {
+            kind,
+            label: holder.client_id,
+            owner,
+            mode: holder.mode.into(),
+            since: At(holder.since),
+            expires_at: holder.expires_at.map(At),
+            metadata: holder.metadata,
+        }
+    }
+}
+
+impl From<lockhouse::Conflict> for Conflict {
+    fn from(conflict: lockhouse::Conflict) -> Self {
+        let (kind, id) = record_of(&conflict.name).unwrap_or_default();
+        let holders = conflict.holders.into_iter().map(Holder::from).collect();
+        Self { kind, id, holders, queued: conflict.queued }
+    }
+}
+
+impl From<Acquired> for How {
+    fn from(how: Acquired) -> Self {
+        match how {
+            Acquired::AlreadyHeld => Self::AlreadyHeld,
+            Acquired::Fresh => Self::Fresh,
+            Acquired::Upgraded => Self::Upgraded,
+        }
+    }
+}
+
+fn unknown_owner() -> Box<Problem> {
+    Problem::new(Code::UnknownOwner, "there is no such owner, or it has ended")
+}
+
+fn closing() -> Box<Problem> {
+    Problem::new(Code::Closing, "the server stops and grants nothing any more").retry_after(RESTART)
+}
+
+fn recovering(retry_after: Duration) -> Box<Problem> {
+    let why = "the bucket recovers from a restart, and grants nothing meanwhile";
+    Problem::new(Code::Recovering, why).retry_after(retry_after)
+}
+
+fn of_quota(quota: &Quota) -> Box<Problem> {
+    Problem::new(Code::QuotaExceeded, quota.to_string()).retry_after(QUOTA)
+}
+
+fn of_store(error: StoreError) -> Box<Problem> {
+    match error {
+        StoreError::Unavailable { why, retry_after } => {
+            Problem::new(Code::Unavailable, why).retry_after(retry_after)
+        }
+        StoreError::Closed => closing(),
+        error => Problem::new(Code::Unavailable, error.to_string()).retry_after(RESTART),
+    }
+}
+
+fn of_owner(error: OwnerError) -> Box<Problem> {
+    match error {
+        OwnerError::Unknown => unknown_owner(),
+        OwnerError::WrongSecret => unauthorized(),
+        OwnerError::Closed => closing(),
+        OwnerError::Quota(quota) => of_quota(&quota),
+        OwnerError::Store(error) => of_store(error),
+        error => Problem::new(Code::Internal, error.to_string()),
+    }
+}
+
+fn of_locks(error: LockError) -> Box<Problem> {
+    match error {
+        LockError::Conflict(conflicts) => {
+            let told = LockError::Conflict(conflicts.clone()).to_string();
+            Problem::new(Code::Locked, told).conflicts(conflicts.into_iter().map(Conflict::from).collect())
+        }
+        LockError::OwnerEnded => unknown_owner(),
+        LockError::Recovering { retry_after } => recovering(retry_after),
+        LockError::Closed => closing(),
+        LockError::Quota(quota) => of_quota(&quota),
+        LockError::Store(error) => of_store(error),
+        error => Problem::new(Code::Internal, error.to_string()),
+    }
+}
+
+fn of_claim(error: ClaimError) -> Box<Problem> {
+    let told = error.to_string();
+    match error {
+        ClaimError::Claimed { holder } => {
+            let holder = Holder::from(*holder);
+            let expires_at = holder.expires_at;
+            Problem::new(Code::Claimed, told).expires_at(expires_at).holders(vec![holder], 0)
+        }
+        ClaimError::Busy { holders, queued } => {
+            Problem::new(Code::Busy, told).holders(holders.into_iter().map(Holder::from).collect(), queued)
+        }
+        ClaimError::AlreadyAssigned(_) => Problem::new(Code::AlreadyAssigned, told),
+        ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, told),
+        ClaimError::ClaimLost => Problem::new(Code::ClaimLost, told),
+        ClaimError::Recovering { retry_after } => recovering(retry_after),
+        ClaimError::Closed => closing(),
+        ClaimError::Quota(quota) => of_quota(&quota),
+        ClaimError::Store(error) => of_store(error),
+        error => Problem::new(Code::Internal, error.to_string()),
+    }
+}

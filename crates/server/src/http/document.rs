@@ -1,0 +1,138 @@
+//! The OpenAPI document: what the handlers say of themselves, completed with what holds for all of them.
+
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, Ref, RefOr, Required};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::problem::{MEDIA_TYPE, Problem};
+use super::rules::{BUCKET, IDEMPOTENCY_KEY, OWNER};
+
+/// The name of the security scheme in the document.
+const OWNER_SECRET: &str = "ownerSecret";
+
+/// Adds to every operation what holds for all, and gives the text.
+pub(super) fn complete(mut document: OpenApi) -> String {
+    document.info = InfoBuilder::new()
+        .title("lockhouse")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(ABOUT))
+        .build();
+    document.tags =
+        Some(TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build()).into());
+    let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
+    Problem::schemas(&mut schemas);
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("The `ownerSecret` that was told when the owner began."))
+        .build();
+    let known = document.components.take().unwrap_or_default();
+    let mut components = ComponentsBuilder::new().build();
+    components.schemas = known.schemas;
+    components.schemas.extend(schemas);
+    components.security_schemes.insert(OWNER_SECRET.to_owned(), SecurityScheme::Http(scheme).into());
+    document.components = Some(components);
+    for (path, item) in &mut document.paths.paths {
+        let operations = [(&mut item.get, false), (&mut item.post, true), (&mut item.delete, false)];
+        for (operation, is_post) in operations {
+            if let Some(operation) = operation {
+                complete_operation(operation, path, is_post);
+            }
+        }
+    }
+    document.to_pretty_json().expect("the document has nothing that JSON cannot hold")
+}
+
+fn complete_operation(operation: &mut Operation, path: &str, is_post: bool) {
+    let parameters = operation.parameters.get_or_insert_default();
+    let mut add = |name: &str, place: ParameterIn, schema: ObjectBuilder, about: &str| {
+        let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+        let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
+        let parameter = parameter.description(Some(about)).schema(Some(schema.build()));
+        parameters.push(parameter.build().into());
+    };
+    add("bucket", ParameterIn::Path, BUCKET.schema(), "The bucket: who names another one never meets.");
+    if path.contains("{owner}") {
+        add("owner", ParameterIn::Path, OWNER.schema(), "The id of the owner.");
+    }
+    if is_post {
+        add("Idempotency-Key", ParameterIn::Header, IDEMPOTENCY_KEY.schema(), ABOUT_KEY);
+    }
+    let mut answers: Vec<(&str, &str)> = ALWAYS.to_vec();
+    if is_post {
+        answers.extend(TO_A_POST);
+    }
+    if operation.request_body.is_some() {
+        answers.extend(TO_A_BODY);
+    }
+    if operation.security.is_some() {
+        answers.push(("401", "`unauthorized`: the owner's secret is absent or wrong."));
+    }
+    for (status, about) in answers {
+        let known = operation.responses.responses.entry(status.to_owned());
+        known.or_insert_with(|| ResponseBuilder::new().description(about).build().into());
+    }
+    for (status, answer) in &mut operation.responses.responses {
+        if let RefOr::T(answer) = answer {
+            complete_answer(status, answer);
+        }
+    }
+}
+
+fn complete_answer(status: &str, answer: &mut Response) {
+    let header = |kind: Type, about: &str| -> RefOr<Header> {
+        let schema = ObjectBuilder::new().schema_type(kind).build();
+        HeaderBuilder::new().schema(Some(schema)).description(Some(about)).build().into()
+    };
+    if status.starts_with('2') {
+        return;
+    }
+    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
+    answer.content.insert(MEDIA_TYPE.to_owned(), problem.into());
+    if status == "503" {
+        let about = "After how many seconds it makes sense to try again.";
+        answer.headers.insert("Retry-After".to_owned(), header(Type::Integer, about));
+    }
+    if status == "401" {
+        answer.headers.insert("WWW-Authenticate".to_owned(), header(Type::String, "`Bearer`."));
+    }
+}
+
+const ABOUT: &str = "Offline locks, claims and assignments of a lockhouse server, and queries over all that is held.\n\n\
+    Instants are RFC 3339, UTC, with milliseconds; durations are integers of milliseconds, whose names end in `Ms`; fencing tokens are \
+    integers below 2^53, ids are strings. A member that a request does not know is ignored, `null` counts as absent. Whatever is no \
+    success is told as a problem (RFC 9457), whose `type` leads to an explanation.";
+
+const TAGS: [(&str, &str); 5] = [
+    ("owners", "Owners: sessions or business transactions, which hold offline locks."),
+    ("locks", "Offline locks: this record is mine to edit, over many requests."),
+    ("claims", "Claims: reserve now, prepare, make it final only if it is still mine."),
+    ("assignments", "Assignments: claims that became final."),
+    ("query", "What is held, who waits."),
+];
+
+const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with the same key and the same body, it is not carried \
+    out again, but answered again as it was, with `Idempotency-Replayed: true`. Whoever knows the key of another gets his answer: \
+    take a random one, such as a UUID.";
+
+const ALWAYS: [(&str, &str); 4] = [
+    ("400", "`bad_request`: the request cannot be read."),
+    ("403", "`forbidden`: the host or the origin is not admitted."),
+    ("422", "`invalid`: a member or parameter breaks a rule, which is told."),
+    ("500", "`internal`: the server failed."),
+];
+
+const TO_A_POST: [(&str, &str); 2] = [
+    ("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way."),
+    ("429", "`quota_exceeded`: a bound of the server is reached."),
+];
+
+const TO_A_BODY: [(&str, &str); 2] = [
+    ("413", "`too_large`: the body has more than 256 KiB."),
+    ("415", "`unsupported_media_type`: the body is not sent as `application/json`."),
+];

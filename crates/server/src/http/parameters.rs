@@ -1,0 +1,224 @@
+//! Reading the parts of a request that are no body: the bucket in the path, the query string, the secret.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
+use lockhouse::{BucketKey, NameBuf, wire};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+
+use super::idempotency;
+use super::problem::{Code, Problem};
+use super::read::Read;
+use super::rules::{BUCKET, Choice, Number, OWNER, RESOURCE, SECRET, Text};
+use crate::server::Server;
+
+/// The bucket of the path.
+#[derive(Clone, Debug)]
+pub(super) struct InBucket(pub(super) BucketKey);
+
+/// The owner of the path, in its bucket.
+#[derive(Clone, Debug)]
+pub(super) struct OfOwner {
+    pub(super) bucket: BucketKey,
+    pub(super) owner: u64,
+}
+
+#[derive(Deserialize)]
+struct PathMembers {
+    bucket: String,
+    owner: Option<String>,
+}
+
+impl FromRequestParts<Arc<Server>> for InBucket {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let members = Path::<PathMembers>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| bad_path(&rejection))?;
+        idempotency::key(&parts.headers)?;
+        bucket(&members.0).map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<Server>> for OfOwner {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let members = Path::<PathMembers>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| bad_path(&rejection))?;
+        idempotency::key(&parts.headers)?;
+        let owner = members.owner.as_deref().unwrap_or_default();
+        Ok(Self { bucket: bucket(&members.0)?, owner: owner_number("owner", owner)? })
+    }
+}
+
+fn bad_path(rejection: &PathRejection) -> Box<Problem> {
+    Problem::new(Code::BadRequest, format!("the path cannot be read: {rejection}"))
+}
+
+fn bucket(members: &PathMembers) -> Read<BucketKey> {
+    let bucket = &members.bucket;
+    if BUCKET.admits(bucket) {
+        Ok(BucketKey::from(bucket.as_str()))
+    } else {
+        Err(Problem::rule(Code::Invalid, "bucket", &format!("{bucket:?}"), BUCKET.words()))
+    }
+}
+
+/// Reads the id of an owner.
+pub(super) fn owner_number(field: &str, text: &str) -> Read<u64> {
+    let number = text.parse().ok().filter(|_| OWNER.admits(text));
+    number.ok_or_else(|| Problem::rule(Code::Invalid, field, &format!("{text:?}"), OWNER.words()))
+}
+
+/// The secret of an owner, as `Authorization: Bearer …`.
+pub(super) struct Bearer(pub(super) String);
+
+impl FromRequestParts<Arc<Server>> for Bearer {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+        bearer(&parts.headers).map(Self).ok_or_else(unauthorized)
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (scheme, secret) = values.next()?.to_str().ok()?.split_once(' ')?;
+    let secret = secret.trim();
+    let is_usable = scheme.eq_ignore_ascii_case("bearer") && SECRET.admits(secret) && values.next().is_none();
+    is_usable.then(|| secret.to_owned())
+}
+
+/// The owner's secret is absent or wrong.
+pub(super) fn unauthorized() -> Box<Problem> {
+    Problem::field(Code::Unauthorized, "Authorization", "\"Bearer \" and the secret of the owner")
+}
+
+/// The parameters of a query string, decoded; unknown ones are ignored.
+#[derive(Debug)]
+pub(super) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Parameters<'a> {
+    pub(super) fn parse(uri: &'a Uri) -> Read<Self> {
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let parse = |pair: &'a str| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(key)?, decode(value)?))
+        };
+        pairs.map(parse).collect::<Read<_>>().map(Self)
+    }
+
+    pub(super) fn text(&self, key: &str, rule: &Text) -> Read<Option<&str>> {
+        let Some(value) = self.get(key)? else { return Ok(None) };
+        if rule.admits(value) { Ok(Some(value)) } else { Err(wrong(key, value, rule.words())) }
+    }
+
+    pub(super) fn number(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
+        let Some(value) = self.get(key)? else { return Ok(None) };
+        rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
+    }
+
+    pub(super) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<Option<T>> {
+        let Some(value) = self.get(key)? else { return Ok(None) };
+        rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
+    }
+
+    pub(super) fn owner(&self, key: &str) -> Read<Option<u64>> {
+        self.get(key)?.map(|value| owner_number(key, value)).transpose()
+    }
+
+    pub(super) fn resource(&self, key: &str) -> Read<NameBuf> {
+        let name = self.text(key, &RESOURCE)?.and_then(|text| NameBuf::new(text).ok());
+        name.ok_or_else(|| Problem::rule(Code::Invalid, key, "absent", RESOURCE.words()))
+    }
+
+    fn get(&self, key: &str) -> Read<Option<&str>> {
+        let mut values = self.0.iter().filter(|(known, _)| known == key).map(|(_, value)| &**value);
+        let value = values.next();
+        match values.next() {
+            None => Ok(value),
+            Some(_) => Err(Problem::rule(Code::Invalid, key, "there twice", "there at most once")),
+        }
+    }
+}
+
+fn wrong(key: &str, value: &str, rule: String) -> Box<Problem> {
+    Problem::rule(Code::Invalid, key, &format!("{value:?}"), rule)
+}
+
+/// Percent-encoded UTF-8, in which `+` stands for a space.
+fn decode(text: &str) -> Read<Cow<'_, str>> {
+    let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    match percent_decode_str(&spaced).decode_utf8() {
+        Ok(decoded) => Ok(Cow::Owned(decoded.into_owned())),
+        Err(_) => {
+            let rule = "percent-encoded UTF-8";
+            Err(Problem::rule(Code::Invalid, "the query string", &wire::shorten(text), rule))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::rules::{PAGE, PREFIX};
+
+    fn parameters(uri: &Uri) -> Parameters<'_> {
+        Parameters::parse(uri).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_percent_encoded_utf8_and_stand_there_once() {
+        let uri: Uri = "/?prefix=a%2Fb+%C3%A9&limit=7&unknown=1&&x".parse().unwrap();
+        let read = parameters(&uri);
+        assert_eq!(read.text("prefix", &PREFIX).unwrap(), Some("a/b é"));
+        assert_eq!(read.number("limit", &PAGE).unwrap(), Some(7));
+        assert_eq!(read.text("cursor", &PREFIX).unwrap(), None);
+
+        let uri: Uri = "/?limit=1&limit=1&prefix=1&owner=01&resource=-x".parse().unwrap();
+        let read = parameters(&uri);
+        let told = |problem: Box<Problem>| serde_json::to_value(problem).unwrap()["detail"].clone();
+        assert_eq!(
+            told(read.number("limit", &PAGE).unwrap_err()),
+            "limit is there twice, but must be there at most once"
+        );
+        assert!(read.owner("owner").is_err());
+        assert!(
+            told(read.resource("resource").unwrap_err())
+                .as_str()
+                .unwrap()
+                .starts_with("resource is \"-x\", but")
+        );
+        assert!(Parameters::parse(&"/?prefix=%FF".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_number_out_of_bounds_is_refused_with_the_rule() {
+        for limit in ["0", "1001", "-1", "+1", "1.0", "x", "", "1e2"] {
+            let uri: Uri = format!("/?limit={}", limit.replace('+', "%2B")).parse().unwrap();
+            let problem = serde_json::to_value(parameters(&uri).number("limit", &PAGE).unwrap_err()).unwrap();
+            assert_eq!(problem["rule"], "an integer from 1 to 1000", "{limit}");
+        }
+    }
+
+    #[test]
+    fn only_one_bearer_secret_is_read() {
+        let headers = |values: &[&str]| -> HeaderMap {
+            values.iter().map(|value| (header::AUTHORIZATION, value.parse().unwrap())).collect()
+        };
+        assert_eq!(bearer(&headers(&["Bearer abc"])).as_deref(), Some("abc"));
+        assert_eq!(bearer(&headers(&["bearer  abc"])).as_deref(), Some("abc"));
+        for wrong in [&["Basic abc"][..], &["Bearer"], &["Bearer "], &["abc"], &["Bearer a", "Bearer a"], &[]]
+        {
+            assert_eq!(bearer(&headers(wrong)), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a server keeps what has to outlive it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use lockhouse::store::{MemoryStore, SqliteStore, Store};
+use lockhouse::{House, Options};
+
+use crate::config::{BUCKET_LIMITS, Lease};
+
+/// Which store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// Nothing outlives the server.
+    Memory {
+        /// No server of before has clients that still hold something, so that there is nothing to wait for.
+        fresh: bool,
+    },
+    /// A database file, which is made if it is not there.
+    Sqlite(PathBuf),
+}
+
+/// A text that names no store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be memory: or sqlite:PATH, such as sqlite:lockhouse.db")]
+pub struct NoStore;
+
+/// Why a store cannot be used. Each message is one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not the file.
+    #[error(transparent)]
+    Sqlite(#[from] lockhouse::store::OpenError),
+    /// Not what is in it.
+    #[error(transparent)]
+    House(#[from] lockhouse::OpenError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    NoRandomness(String),
+}
+
+impl FromStr for StoreChoice {
+    type Err = NoStore;
+
+    fn from_str(text: &str) -> Result<Self, NoStore> {
+        match text.split_once(':') {
+            Some(("memory", "")) => Ok(Self::Memory { fresh: false }),
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            _ => Err(NoStore),
+        }
+    }
+}
+
+impl StoreChoice {
+    /// The lock tables with what is kept.
+    pub(crate) async fn open(&self, lease: Lease) -> Result<House, StoreError> {
+        let lease = std::time::Duration::from_millis(lease.as_millis());
+        let options = Options::new().limits(BUCKET_LIMITS).lease(lease);
+        let (store, options): (Arc<dyn Store>, _) = match self {
+            Self::Memory { fresh: true } => return Ok(House::with_limits(BUCKET_LIMITS)),
+            Self::Memory { fresh: false } => {
+                let store =
+                    MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;
+                (Arc::new(store), options.always_recover(true).tickets(false))
+            }
+            Self::Sqlite(path) => (Arc::new(SqliteStore::open(path)?), options),
+        };
+        Ok(House::open(store, options).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_named_by_its_kind_and_its_place() {
+        assert_eq!("memory:".parse(), Ok(StoreChoice::Memory { fresh: false }));
+        assert_eq!("sqlite:a:b.db".parse(), Ok(StoreChoice::Sqlite("a:b.db".into())));
+        for text in ["", "memory", "memory:x", "sqlite", "sqlite:", "lockhouse.db", "postgres://x"] {
+            assert_eq!(text.parse::<StoreChoice>(), Err(NoStore), "{text}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the judge has to say: breaches, each with the events concerned, in words.
+
+use super::pair::{History, Op, Readout};
+use super::record::{Answer, Call, Mode, Reason, Thing};
+use super::story::{Fact, Source};
+
+/// What was promised and not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// What was acknowledged is gone, or what was acknowledged to have ended is back.
+    Lost,
+    /// Two held at once that exclude each other.
+    Overlap,
+    /// A fencing token did not grow.
+    TokenRegression,
+    /// Two assignments of one name, two of one claim, or one by a claim that was no more.
+    DoubleAssignment,
+}
+
+impl Kind {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Overlap => "overlap",
+            Self::TokenRegression => "token regression",
+            Self::DoubleAssignment => "double assignment",
+        }
+    }
+}
+
+/// One breach.
+#[derive(Clone, Debug)]
+pub(crate) struct Breach {
+    pub(crate) kind: Kind,
+    /// What happened, in one sentence, and then the events, one per line.
+    pub(crate) account: String,
+}
+
+/// Tells breaches of one history.
+pub(crate) struct Teller {
+    origin: u64,
+}
+
+impl Teller {
+    pub(crate) fn of(history: &History) -> Self {
+        Self { origin: history.origin }
+    }
+
+    /// A breach: a sentence about a name (or none), and the places that show it.
+    pub(crate) fn breach(
+        &self,
+        kind: Kind,
+        bucket: &str,
+        name: Option<&str>,
+        what: &str,
+        places: &[Source<'_>],
+    ) -> Breach {
+        let name = name.map_or(String::new(), |name| format!(" of {name:?}"));
+        let mut account = format!("{}{name} in bucket {bucket:?}: {what}", kind.title());
+        let mut places: Vec<_> = places.iter().map(|place| (place.window().0, self.place(*place))).collect();
+        places.sort();
+        places.dedup();
+        for (_, place) in places {
+            account.push_str("\n    ");
+            account.push_str(&place);
+        }
+        Breach { kind, account }
+    }
+
+    /// What somebody holds, for sentences.
+    pub(crate) fn fact(&self, fact: &Fact<'_>) -> String {
+        let until =
+            if fact.until == u64::MAX { String::new() } else { format!(" to {}", self.ms(fact.until)) };
+        format!("{}, certain from {}{until}", thing(&fact.thing, fact.token), self.ms(fact.since))
+    }
+
+    /// An instant, counted from the first event.
+    pub(crate) fn ms(&self, ns: u64) -> String {
+        let ns = ns.saturating_sub(self.origin);
+        format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
+    }
+
+    fn place(&self, source: Source<'_>) -> String {
+        match source {
+            Source::Op(op) => self.op(op),
+            Source::Readout(readout) => self.readout(readout),
+        }
+    }
+
+    fn op(&self, op: &Op) -> String {
+        let asked = format!(
+            "line {}: {} client {:?} asks: {}",
+            op.invoked.line,
+            self.ms(op.invoked.ns),
+            op.client,
+            call(&op.call)
+        );
+        match &op.answered {
+            None => format!("{asked}; never answered"),
+            Some((at, answer)) => {
+                format!("{asked}; line {}: {} {}", at.line, self.ms(at.ns), answered(answer))
+            }
+        }
+    }
+
+    fn readout(&self, readout: &Readout) -> String {
+        let at = readout.at;
+        format!(
+            "line {}: {} read-out of the bucket, begun {}",
+            at.line,
+            self.ms(at.ns),
+            self.ms(readout.began)
+        )
+    }
+}
+
+/// A thing and its token, as one says it.
+pub(crate) fn thing(thing: &Thing, token: u64) -> String {
+    match thing {
+        Thing::Web { mode } => format!("{} web lock with token {token}", mode.word()),
+        Thing::Offline { owner, mode } => {
+            format!("{} offline lock of owner {owner:?} with token {token}", mode.word())
+        }
+        Thing::Claim { claimant } => format!("claim of {claimant:?} with token {token}"),
+        Thing::Assignment { claimant } => format!("assignment to {claimant:?} with token {token}"),
+    }
+}
+
+fn call(call: &Call) -> String {
+    match call {
+        Call::Request { mode, steal, .. } => {
+            format!("{}web lock, {}", if *steal { "steal the " } else { "" }, mode.word())
+        }
+        Call::Release { of } => format!("release what request {of} was granted"),
+        Call::OpenOwner { ttl_ms, .. } => format!("open an owner with a TTL of {ttl_ms} ms"),
+        Call::Touch { owner } => format!("heartbeat of owner {owner:?}"),
+        Call::EndOwner { owner } => format!("end owner {owner:?}"),
+        Call::Lock { owner, mode, .. } => format!("offline lock for owner {owner:?}, {}", mode.word()),
+        Call::Unlock { owner, .. } => format!("unlock for owner {owner:?}"),
+        Call::UnlockAll { owner } => format!("unlock all of owner {owner:?}"),
+        Call::Claim { claimant, ttl_ms, .. } => format!("claim for {claimant:?} with a TTL of {ttl_ms} ms"),
+        Call::Renew { claim, .. } => format!("renew claim {claim:?}"),
+        Call::ReleaseClaim { claim, .. } => format!("release claim {claim:?}"),
+        Call::Finalize { claim, .. } => format!("finalize claim {claim:?}"),
+        Call::Unassign { .. } => "unassign".to_owned(),
+        Call::Look { .. } => "look".to_owned(),
+    }
+}
+
+fn answered(answer: &Answer) -> String {
+    match answer {
+        Answer::Unknown => "outcome unknown".to_owned(),
+        Answer::Refused { reason, .. } => format!("refused: {}", reason.word()),
+        Answer::Ok { gain, durable } => {
+            let mut text = if *durable { "ok, durable".to_owned() } else { "ok".to_owned() };
+            for (what, value) in
+                [("owner", &gain.owner), ("claim", &gain.claim), ("claimant", &gain.claimant)]
+            {
+                if let Some(value) = value {
+                    text.push_str(&format!(", {what} {value:?}"));
+                }
+            }
+            if let Some(token) = gain.token {
+                text.push_str(&format!(", token {token}"));
+            }
+            if gain.was == Some(false) {
+                text.push_str(", there was nothing");
+            }
+            if let Some(found) = &gain.found {
+                let all: Vec<String> = found.iter().map(|found| thing(&found.thing, found.token)).collect();
+                text.push_str(&format!(
+                    ", found: {}",
+                    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+                ));
+            }
+            text
+        }
+    }
+}
+
+impl Mode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl Reason {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Claimed => "claimed by another",
+            Self::AlreadyAssigned => "already assigned",
+            Self::ClaimExpired => "claim expired",
+            Self::ClaimLost => "claim lost",
+            Self::OwnerGone => "no such owner",
+            Self::Recovering => "recovering",
+            Self::Unavailable => "unavailable",
+            Self::Other => "for another reason",
+        }
+    }
+}

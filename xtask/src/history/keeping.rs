@@ -1,0 +1,310 @@
+//! Did the server keep what it had acknowledged? Nothing may go without a cause, come back, or come from nowhere.
+
+use std::collections::{HashMap, HashSet};
+
+use super::breach::{Breach, Kind, Teller, thing};
+use super::ends::Instants;
+use super::owners::{Owner, Owners};
+use super::pair::{History, Op};
+use super::record::{Call, Found, Reason, Thing};
+use super::story::{Fact, Sight, Source, Story};
+
+/// Tokens are unique in a bucket, but a claim hands its own on to its assignment.
+type Key = (Sort, u64);
+
+/// What sort of thing, whosever it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Sort {
+    Web,
+    Offline,
+    Claim,
+    Assignment,
+}
+
+impl Sort {
+    fn of(thing: &Thing) -> Self {
+        match thing {
+            Thing::Web { .. } => Self::Web,
+            Thing::Offline { .. } => Self::Offline,
+            Thing::Claim { .. } => Self::Claim,
+            Thing::Assignment { .. } => Self::Assignment,
+        }
+    }
+}
+
+/// Judges one name.
+pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
+    let mut told: HashSet<Key> = HashSet::new();
+    let mut past = Past::of(story);
+    for sight in &story.sights {
+        for found in sight.shown().filter(|found| !matches!(found.thing, Thing::Web { .. })) {
+            if let Some((what, other)) = past.contradicts(story, sight, found)
+                && told.insert(key(&found.thing, found.token))
+            {
+                let what = format!("{} {what}", thing(&found.thing, found.token));
+                let mut places = vec![sight.source];
+                places.extend(other);
+                breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
+            }
+        }
+    }
+    for fact in &story.facts {
+        if let Some(sight) = denied_without_a_cause(story, fact)
+            && told.insert(key(&fact.thing, fact.token))
+        {
+            let what = format!("{}, is gone without a cause", teller.fact(fact));
+            let places = [fact.source, sight.source];
+            breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
+        }
+    }
+}
+
+/// Judges the owners, whose acknowledged beginnings are kept like everything else.
+pub(crate) fn judge_owners(
+    history: &History,
+    owners: &Owners<'_>,
+    teller: &Teller,
+    breaches: &mut Vec<Breach>,
+) {
+    let mut told = HashSet::new();
+    for op in &history.ops {
+        let Some(id) = op.call.owner() else { continue };
+        let Some(owner) = owners.get(&op.bucket, id) else { continue };
+        let Some((other, what)) = gone_too_early(history, owner, op, teller).or_else(|| back(owner, op))
+        else {
+            continue;
+        };
+        if told.insert(owner.opened.invoked.line) {
+            let what = format!("owner {id:?} {what}");
+            let places = [Source::Op(other), Source::Op(op)];
+            breaches.push(teller.breach(Kind::Lost, &op.bucket, None, &what, &places));
+        }
+    }
+}
+
+/// The owner is denied, though it was acknowledged, nobody ended it and its lease lasts.
+fn gone_too_early<'a>(
+    history: &History,
+    owner: &Owner<'a>,
+    op: &Op,
+    teller: &Teller,
+) -> Option<(&'a Op, String)> {
+    let (_, durable) = owner.opened.gain()?;
+    let kill = if durable { u64::MAX } else { history.kill_after(owner.opened.closes) };
+    let until = owner.ended.min(owner.lives_until).min(kill);
+    let early =
+        op.refusal() == Some(Reason::OwnerGone) && owner.opened.closes < op.invoked.ns && op.closes < until;
+    early.then(|| (owner.opened, format!("is gone, though its lease lasts to {}", teller.ms(until))))
+}
+
+/// The owner goes on, though its end was acknowledged or it was denied.
+fn back<'a>(owner: &Owner<'a>, op: &Op) -> Option<(&'a Op, String)> {
+    let goes_on = matches!(op.call, Call::Touch { .. } | Call::Lock { .. }) && op.gain().is_some();
+    let gone = owner.gone.filter(|gone| goes_on && gone.closes < op.invoked.ns)?;
+    Some((gone, "is back after it was gone".to_owned()))
+}
+
+/// The first sight that denies what must be there.
+fn denied_without_a_cause<'s, 'a>(story: &'s Story<'a>, fact: &Fact<'_>) -> Option<&'s Sight<'a>> {
+    let first = story.sights.partition_point(|sight| sight.began <= fact.since);
+    let mut last = fact.until;
+    for sight in &story.sights[first..] {
+        if sight.began >= last {
+            return None;
+        }
+        if sight.ended < fact.until && sight.denies(&fact.thing, fact.token) {
+            return Some(sight);
+        }
+        if sight.shows(&fact.thing, fact.token) {
+            // From there on that sight is a fact of its own.
+            last = last.min(sight.ended + 1);
+        }
+    }
+    None
+}
+
+/// What is known of things that may be shown later.
+struct Past<'a> {
+    /// From when each thing was certain, at the earliest.
+    since: HashMap<Key, u64>,
+    granted: HashSet<Key>,
+    /// Those who may have got something without hearing of it: when they first asked, and when the last of them can have got it.
+    unanswered: HashMap<(Sort, &'a str), (u64, u64)>,
+    /// Acknowledged ends, by what they ended: invocation and answer.
+    ended: HashMap<(Sort, &'a str), Instants>,
+    claim_of_token: HashMap<u64, &'a str>,
+    /// When each thing that was shown had certainly gone.
+    gone: HashMap<Key, Gone<'a>>,
+}
+
+/// From when something was no more, and where one sees that, if it was seen.
+#[derive(Clone, Copy)]
+struct Gone<'a> {
+    from: u64,
+    seen: Option<Source<'a>>,
+}
+
+impl<'a> Past<'a> {
+    fn of(story: &Story<'a>) -> Self {
+        let mut past = Self {
+            since: HashMap::new(),
+            granted: HashSet::new(),
+            unanswered: HashMap::new(),
+            ended: HashMap::new(),
+            claim_of_token: HashMap::new(),
+            gone: HashMap::new(),
+        };
+        for fact in &story.facts {
+            let since = past.since.entry(key(&fact.thing, fact.token)).or_insert(u64::MAX);
+            *since = (*since).min(fact.since);
+            if !fact.seen {
+                past.granted.insert(key(&fact.thing, fact.token));
+            }
+        }
+        for op in &story.ops {
+            past.learn(op);
+        }
+        past.ended.values_mut().for_each(Instants::sort);
+        past
+    }
+
+    fn learn(&mut self, op: &'a Op) {
+        if let (Call::Claim { .. }, Some((gain, _))) = (&op.call, op.gain())
+            && let (Some(claim), Some(token)) = (&gain.claim, gain.token)
+        {
+            self.claim_of_token.insert(token, claim);
+            // Told again under an idempotency key: it was granted when it was first asked for.
+            self.granted.insert((Sort::Claim, token));
+        }
+        if let Some((kind, who)) = asks_for(&op.call)
+            && op.is_unknown()
+        {
+            let (first, closes) = self.unanswered.entry((kind, who)).or_insert((u64::MAX, 0));
+            (*first, *closes) = ((*first).min(op.invoked.ns), (*closes).max(op.closes));
+        }
+        if op.gain().is_some_and(|(gain, _)| gain.was != Some(false))
+            && let Some(ends) = ends_of(&op.call)
+        {
+            self.ended.entry(ends).or_default().push((op.invoked.ns, op.closes));
+        }
+    }
+
+    /// Why it is wrong that `found` is shown in `sight`, if it is, and what shows that.
+    fn contradicts(
+        &mut self,
+        story: &Story<'a>,
+        sight: &Sight<'a>,
+        found: &Found,
+    ) -> Option<(&'static str, Option<Source<'a>>)> {
+        let key = key(&found.thing, found.token);
+        let may_have_got = self.may_have_got(&found.thing, found.token);
+        if !self.granted.contains(&key) && may_have_got.is_none_or(|(first, _)| first >= sight.ended) {
+            return Some(("is shown, though nobody can have got it", None));
+        }
+        let gone = match self.gone.get(&key) {
+            Some(gone) => *gone,
+            None => {
+                let gone = self.gone_from(story, &found.thing, found.token, may_have_got);
+                *self.gone.entry(key).or_insert(gone)
+            }
+        };
+        (gone.from < sight.began).then(|| match gone.seen {
+            Some(seen) => ("is back after it was gone", Some(seen)),
+            None => (
+                "is back after its end was acknowledged",
+                self.end_of(story, &found.thing, found.token, gone.from),
+            ),
+        })
+    }
+
+    /// Those who asked for such a thing and were not answered.
+    fn may_have_got(&self, thing: &Thing, token: u64) -> Option<(u64, u64)> {
+        let who = match thing {
+            Thing::Web { .. } => return None,
+            Thing::Offline { owner, .. } => owner.as_str(),
+            Thing::Claim { claimant } => claimant.as_str(),
+            Thing::Assignment { .. } => self.claim_of_token.get(&token)?,
+        };
+        self.unanswered.get(&(Sort::of(thing), who)).copied()
+    }
+
+    fn gone_from(
+        &self,
+        story: &Story<'a>,
+        thing: &Thing,
+        token: u64,
+        may_have_got: Option<(u64, u64)>,
+    ) -> Gone<'a> {
+        let since = self.since.get(&key(thing, token)).copied().unwrap_or(u64::MAX);
+        let acknowledged = self.end_acknowledged(story, thing, token, since);
+        // Nothing can bring it about any more after this instant.
+        let settled = match may_have_got {
+            Some((_, closes)) if !self.granted.contains(&key(thing, token)) => since.min(closes),
+            _ => since,
+        };
+        let first = story.sights.partition_point(|sight| sight.began <= settled);
+        let denial = story.sights[first..]
+            .iter()
+            .take_while(|sight| sight.began < acknowledged)
+            .find(|sight| sight.denies(thing, token));
+        match denial.filter(|sight| sight.ended < acknowledged) {
+            Some(sight) => Gone { from: sight.ended, seen: Some(sight.source) },
+            None => Gone { from: acknowledged, seen: None },
+        }
+    }
+
+    /// When the first acknowledged end was answered that was asked for after `since`.
+    fn end_acknowledged(&self, story: &Story<'a>, thing: &Thing, token: u64, since: u64) -> u64 {
+        let after = since.saturating_add(1);
+        let own = self.ender(thing, token).and_then(|who| self.ended.get(&(Sort::of(thing), who)));
+        let own = own.map_or(u64::MAX, |ends| ends.earliest(after));
+        match thing {
+            Thing::Offline { owner, .. } => match story.owners.get(story.bucket, owner) {
+                Some(owner) => own.min(owner.acknowledged.earliest(after)),
+                None => own,
+            },
+            _ => own,
+        }
+    }
+
+    /// Whose acknowledged ends of this name are ends of this thing.
+    fn ender<'s>(&'s self, thing: &'s Thing, token: u64) -> Option<&'s str> {
+        match thing {
+            Thing::Web { .. } => None,
+            Thing::Offline { owner, .. } => Some(owner),
+            Thing::Claim { .. } => self.claim_of_token.get(&token).copied(),
+            Thing::Assignment { .. } => Some(""),
+        }
+    }
+
+    fn end_of(&self, story: &Story<'a>, thing: &Thing, token: u64, answered: u64) -> Option<Source<'a>> {
+        let wanted = (Sort::of(thing), self.ender(thing, token)?);
+        let ended = |op: &&&'a Op| op.closes == answered && ends_of(&op.call) == Some(wanted);
+        let own = story.ops.iter().find(ended).copied();
+        own.or_else(|| story.owners.ended_at(story.bucket, wanted.1, answered)).map(Source::Op)
+    }
+}
+
+fn key(thing: &Thing, token: u64) -> Key {
+    (Sort::of(thing), token)
+}
+
+/// What kind of thing this asks for, and for whom.
+fn asks_for(call: &Call) -> Option<(Sort, &str)> {
+    match call {
+        Call::Lock { owner, .. } => Some((Sort::Offline, owner)),
+        Call::Claim { claimant, .. } => Some((Sort::Claim, claimant)),
+        Call::Finalize { claim, .. } => Some((Sort::Assignment, claim)),
+        _ => None,
+    }
+}
+
+/// What kind of thing this ends, and whose.
+fn ends_of(call: &Call) -> Option<(Sort, &str)> {
+    match call {
+        Call::Unlock { owner, .. } => Some((Sort::Offline, owner)),
+        Call::ReleaseClaim { claim: id, .. } | Call::Finalize { claim: id, .. } => Some((Sort::Claim, id)),
+        Call::Unassign { .. } => Some((Sort::Assignment, "")),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask check-history`: judges a history that clients wrote while their server was killed and started again.
+//!
+//! ```text
+//! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping, assignments
+//!                                      └──────────────────────────────────────────────▶ tokens, per bucket
+//! ```
+//! docs/histories.md describes the format and the rules. Nothing here knows how lockhouse works inside.
+
+mod assignments;
+mod breach;
+mod ends;
+mod keeping;
+mod overlaps;
+mod owners;
+mod pair;
+mod read;
+pub(crate) mod record;
+mod story;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::Verdict;
+use breach::{Breach, Kind, Teller};
+use owners::Owners;
+use pair::History;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The history, as docs/histories.md describes it
+    #[arg(value_name = "FILE")]
+    history: PathBuf,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    let judgement = judge_file(&args.history)?;
+    for breach in judgement.breaches.iter().take(SHOWN) {
+        println!("{}\n", breach.account);
+    }
+    if judgement.breaches.len() > SHOWN {
+        println!("and {} breaches more\n", judgement.breaches.len() - SHOWN);
+    }
+    if let Some(path) = &args.json {
+        std::fs::write(path, serde_json::to_vec_pretty(&judgement.json())?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("{}", judgement.total());
+    Ok(judgement.breaches.is_empty())
+}
+
+/// How many breaches are told in full.
+const SHOWN: usize = 50;
+
+/// What the judge found.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    pub(crate) events: usize,
+    /// How many answers were durable acknowledgements.
+    pub(crate) acknowledged: usize,
+    pub(crate) breaches: Vec<Breach>,
+}
+
+/// Judges a file.
+///
+/// # Errors
+///
+/// It cannot be read, is malformed, or proves too little.
+pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Judgement> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    judge(BufReader::with_capacity(1 << 20, file)).with_context(|| path.display().to_string())
+}
+
+/// Judges the lines of a history.
+///
+/// # Errors
+///
+/// As for [`judge_file`].
+pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Judgement> {
+    let history = History::read(lines)?;
+    refuse_too_little(&history)?;
+    let teller = Teller::of(&history);
+    let owners = Owners::of(&history);
+    let mut breaches = Vec::new();
+    tokens::judge(&history, &teller, &mut breaches);
+    keeping::judge_owners(&history, &owners, &teller, &mut breaches);
+    for story in story::stories(&history, &owners) {
+        overlaps::judge(&story, &teller, &mut breaches);
+        keeping::judge(&story, &teller, &mut breaches);
+        assignments::judge(&story, &teller, &mut breaches);
+    }
+    Ok(Judgement { events: history.events, acknowledged: history.acknowledged, breaches })
+}
+
+/// A history without acknowledgements, or without a look at what became of them, would pass whatever the server did.
+fn refuse_too_little(history: &History) -> anyhow::Result<()> {
+    if history.acknowledged == 0 {
+        bail!("proves nothing: none of the {} events is a durable acknowledgement", history.events);
+    }
+    let last_kill = history.kills.last().copied().unwrap_or(0);
+    let durable = history.ops.iter().filter(|op| op.gain().is_some_and(|(_, durable)| durable));
+    for bucket in durable.map(|op| op.bucket.as_str()).collect::<std::collections::BTreeSet<_>>() {
+        let shown =
+            |after| history.readouts.iter().any(|readout| readout.bucket == bucket && readout.began > after);
+        if !shown(last_kill) {
+            bail!(
+                "proves too little: bucket {bucket:?} has durable acknowledgements, but no read-out after the server's last start"
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Judgement {
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.breaches.iter().filter(|breach| breach.kind == kind).count()
+    }
+
+    /// All in one line.
+    pub(crate) fn total(&self) -> String {
+        format!(
+            "{} events, {} acknowledged, {} lost, {} overlaps, {} token regressions, {} double assignments",
+            self.events,
+            self.acknowledged,
+            self.count(Kind::Lost),
+            self.count(Kind::Overlap),
+            self.count(Kind::TokenRegression),
+            self.count(Kind::DoubleAssignment)
+        )
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "events": self.events,
+            "acknowledged": self.acknowledged,
+            "lost": self.count(Kind::Lost),
+            "overlaps": self.count(Kind::Overlap),
+            "tokenRegressions": self.count(Kind::TokenRegression),
+            "doubleAssignments": self.count(Kind::DoubleAssignment),
+            "breaches": self.breaches.iter().map(|breach| &breach.account).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Did two hold a name at once that exclude each other?
+
+use std::collections::HashSet;
+
+use super::breach::{Breach, Kind, Teller};
+use super::story::{Fact, Story};
+
+/// More pairs of one name than this are not told apart: they are one disaster.
+const MAX_PAIRS: usize = 1000;
+
+/// Goes through the certain holding intervals in their order and compares each with those that still last.
+pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
+    let granted: HashSet<u64> = story.facts.iter().filter(|fact| !fact.seen).map(|fact| fact.token).collect();
+    let holds = story.facts.iter().filter(|fact| {
+        fact.thing.is_hold() && fact.since < fact.until && !(fact.seen && granted.contains(&fact.token))
+    });
+    let mut pairs = HashSet::new();
+    let mut active: Vec<&Fact<'_>> = Vec::new();
+    for hold in holds {
+        active.retain(|other| other.until > hold.since);
+        for other in &active {
+            if other.token != hold.token && other.thing.excludes(&hold.thing) {
+                told(story, teller, &mut pairs, (other, hold), breaches);
+            }
+        }
+        active.push(hold);
+    }
+    for sight in &story.sights {
+        let shown: Vec<_> = sight.shown().collect();
+        for (nth, one) in shown.iter().enumerate() {
+            for two in &shown[nth + 1..] {
+                if one.thing.excludes(&two.thing)
+                    && pairs.insert(ordered(one.token, two.token))
+                    && pairs.len() <= MAX_PAIRS
+                {
+                    let what =
+                        format!("token {} and token {} are shown as held at once", one.token, two.token);
+                    breaches.push(teller.breach(
+                        Kind::Overlap,
+                        story.bucket,
+                        Some(story.name),
+                        &what,
+                        &[sight.source],
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn told(
+    story: &Story<'_>,
+    teller: &Teller,
+    pairs: &mut HashSet<(u64, u64)>,
+    (one, two): (&Fact<'_>, &Fact<'_>),
+    breaches: &mut Vec<Breach>,
+) {
+    if pairs.len() < MAX_PAIRS && pairs.insert(ordered(one.token, two.token)) {
+        let what = format!("{}; {}", teller.fact(one), teller.fact(two));
+        breaches.push(teller.breach(
+            Kind::Overlap,
+            story.bucket,
+            Some(story.name),
+            &what,
+            &[one.source, two.source],
+        ));
+    }
+}
+
+fn ordered(a: u64, b: u64) -> (u64, u64) {
+    (a.min(b), a.max(b))
+}

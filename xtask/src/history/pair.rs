@@ -1,0 +1,339 @@
+//! From lines to operations: each invocation with its answer, and until when one without an answer may still have been done.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use super::read::{self, Malformed};
+use super::record::{Answer, Call, Event, Found, Gain, Reason, What};
+
+/// An instant and the line that tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) ns: u64,
+    pub(crate) line: usize,
+}
+
+/// One operation of one client.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) client: String,
+    pub(crate) bucket: String,
+    pub(crate) call: Call,
+    pub(crate) invoked: At,
+    pub(crate) answered: Option<(At, Answer)>,
+    /// After this instant it is not done any more, if it was not done before.
+    pub(crate) closes: u64,
+    /// Of a request: the first instant at which its client certainly does not hold it any more.
+    pub(crate) let_go: u64,
+}
+
+impl Op {
+    /// What came with the answer, and whether it is durable, if it was done for certain.
+    pub(crate) fn gain(&self) -> Option<(&Gain, bool)> {
+        match &self.answered {
+            Some((_, Answer::Ok { gain, durable })) => Some((gain, *durable)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn refusal(&self) -> Option<Reason> {
+        match &self.answered {
+            Some((_, Answer::Refused { reason, .. })) => Some(*reason),
+            _ => None,
+        }
+    }
+
+    /// It may have been done, and nobody knows.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self.answered, None | Some((_, Answer::Unknown)))
+    }
+
+    /// It may have changed something.
+    pub(crate) fn may_have_ended_something(&self) -> bool {
+        self.is_unknown() || self.gain().is_some_and(|(gain, _)| gain.was != Some(false))
+    }
+}
+
+/// What the server showed of a bucket.
+#[derive(Debug)]
+pub(crate) struct Readout {
+    pub(crate) bucket: String,
+    pub(crate) began: u64,
+    pub(crate) at: At,
+    pub(crate) found: Vec<Found>,
+}
+
+/// A whole file.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) readouts: Vec<Readout>,
+    /// When the server was killed, in order.
+    pub(crate) kills: Vec<u64>,
+    pub(crate) events: usize,
+    /// How many answers were durable acknowledgements.
+    pub(crate) acknowledged: usize,
+    /// When it begins.
+    pub(crate) origin: u64,
+}
+
+impl History {
+    /// Reads the lines of a history.
+    ///
+    /// # Errors
+    ///
+    /// A line that is malformed, or contradicts an earlier one.
+    pub(crate) fn read(mut lines: impl BufRead) -> anyhow::Result<Self> {
+        let mut reader = Reader::default();
+        let mut text = Vec::new();
+        for line in 1.. {
+            text.clear();
+            if lines.read_until(b'\n', &mut text)? == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&text).map_err(|error| {
+                Malformed::new(line, "the line", format!("no text ({error})"), "must be UTF-8")
+            })?;
+            if !text.trim().is_empty() {
+                reader.take(line, read::event(line, text.trim_end())?)?;
+            }
+        }
+        Ok(reader.finish()?)
+    }
+
+    /// The first kill of the server after `ns`, or never.
+    pub(crate) fn kill_after(&self, ns: u64) -> u64 {
+        let next = self.kills.partition_point(|kill| *kill <= ns);
+        self.kills.get(next).copied().unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    history: History,
+    clients: HashMap<String, Client>,
+    server: Vec<(At, bool)>,
+    owners: HashMap<(String, String), usize>,
+}
+
+/// What is known of a client while reading.
+struct Client {
+    ops: HashMap<u64, usize>,
+    last: u64,
+    ended: Option<u64>,
+}
+
+impl Reader {
+    fn take(&mut self, line: usize, event: Event) -> Result<(), Malformed> {
+        let at = At { ns: event.at, line };
+        let history = &mut self.history;
+        history.origin = if history.events == 0 { at.ns } else { history.origin.min(at.ns) };
+        history.events += 1;
+        match event.what {
+            What::Invoke { client, op, bucket, call } => self.invoke(at, client, op, bucket, call),
+            What::Answer { client, op, answer } => self.answer(at, &client, op, answer),
+            What::Lost { client, op, deadline } => self.lost(at, &client, op, deadline),
+            What::ClientEnded { client } | What::ClientKilled { client } => {
+                self.client(at, &client)?.ended = Some(at.ns);
+                Ok(())
+            }
+            What::ServerStarted { .. } => {
+                self.server.push((at, true));
+                Ok(())
+            }
+            What::ServerKilled => {
+                self.server.push((at, false));
+                Ok(())
+            }
+            What::Readout { bucket, began, found } => {
+                self.history.readouts.push(Readout { bucket, began, at, found });
+                Ok(())
+            }
+        }
+    }
+
+    /// The client, which must tell of things in their order, and nothing after its end.
+    fn client(&mut self, at: At, name: &str) -> Result<&mut Client, Malformed> {
+        if !self.clients.contains_key(name) {
+            self.clients.insert(name.to_owned(), Client { ops: HashMap::new(), last: 0, ended: None });
+        }
+        // It is there, as it was put there just now.
+        let client = self.clients.get_mut(name).expect("a client that was just entered");
+        if client.ended.is_some() {
+            return Err(Malformed::new(
+                at.line,
+                "client",
+                format!("{name:?}"),
+                "it has ended on an earlier line",
+            ));
+        }
+        if at.ns < client.last {
+            let rule = format!("must not be before the earlier line of the same client ({})", client.last);
+            return Err(Malformed::new(at.line, "at", at.ns.to_string(), rule));
+        }
+        client.last = at.ns;
+        Ok(client)
+    }
+
+    fn invoke(
+        &mut self,
+        at: At,
+        client: String,
+        op: u64,
+        bucket: String,
+        call: Call,
+    ) -> Result<(), Malformed> {
+        let index = self.history.ops.len();
+        let known = self.client(at, &client)?;
+        if known.ops.insert(op, index).is_some() {
+            return Err(Malformed::new(at.line, "op", op.to_string(), "this client has used it before"));
+        }
+        if let Call::Release { of } = call {
+            let held = known.ops.get(&of).copied();
+            let request = self.request(at, held, "of", of)?;
+            request.let_go = request.let_go.min(at.ns);
+        }
+        let op = Op { client, bucket, call, invoked: at, answered: None, closes: u64::MAX, let_go: u64::MAX };
+        self.history.ops.push(op);
+        Ok(())
+    }
+
+    fn answer(&mut self, at: At, client: &str, number: u64, answer: Answer) -> Result<(), Malformed> {
+        let index = self.client(at, client)?.ops.get(&number).copied();
+        let Some(index) = index else {
+            return Err(Malformed::new(at.line, "op", number.to_string(), "this client never invoked it"));
+        };
+        let op = &mut self.history.ops[index];
+        if op.answered.is_some() {
+            return Err(Malformed::new(at.line, "op", number.to_string(), "it was answered before"));
+        }
+        if let Answer::Ok { gain, durable } = &answer {
+            check_gain(at.line, &op.call, gain)?;
+            self.history.acknowledged += usize::from(*durable);
+            if let (Call::OpenOwner { .. }, Some(owner)) = (&op.call, &gain.owner)
+                && self.owners.insert((op.bucket.clone(), owner.clone()), index).is_some()
+            {
+                return Err(Malformed::new(
+                    at.line,
+                    "owner",
+                    format!("{owner:?}"),
+                    "another owner has this id",
+                ));
+            }
+        }
+        op.answered = Some((at, answer));
+        Ok(())
+    }
+
+    fn lost(&mut self, at: At, client: &str, number: u64, deadline: Option<u64>) -> Result<(), Malformed> {
+        let index = self.client(at, client)?.ops.get(&number).copied();
+        let request = self.request(at, index, "op", number)?;
+        request.let_go = request.let_go.min(at.ns).min(deadline.unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        at: At,
+        index: Option<usize>,
+        field: &str,
+        number: u64,
+    ) -> Result<&mut Op, Malformed> {
+        let op = index.and_then(|index| self.history.ops.get_mut(index));
+        let request = op.filter(|op| matches!(op.call, Call::Request { .. }));
+        request.ok_or_else(|| {
+            Malformed::new(
+                at.line,
+                field,
+                number.to_string(),
+                "must be an earlier request of the same client",
+            )
+        })
+    }
+
+    fn finish(mut self) -> Result<History, Malformed> {
+        self.check_lives()?;
+        self.check_owners()?;
+        let kills = self.server.iter().filter(|(_, started)| !started);
+        self.history.kills = kills.map(|(at, _)| at.ns).collect();
+        let mut history = self.history;
+        for index in 0..history.ops.len() {
+            let op = &history.ops[index];
+            let client = &self.clients[&op.client];
+            let closes = match &op.answered {
+                Some((at, Answer::Unknown)) => history.kill_after(at.ns),
+                Some((at, _)) => at.ns,
+                // Until it is known to have ended, the client may have sent it to a later server as well.
+                None => client.ended.map_or(u64::MAX, |ended| history.kill_after(ended)),
+            };
+            // A client that says nothing any more may be gone, and its locks with it.
+            let let_go = op.let_go.min(client.ended.unwrap_or(client.last));
+            let op = &mut history.ops[index];
+            (op.closes, op.let_go) = (closes, let_go);
+        }
+        Ok(history)
+    }
+
+    /// The server's lives follow one after the other, and the file ends with a read-out of the last.
+    fn check_lives(&mut self) -> Result<(), Malformed> {
+        self.server.sort_by_key(|(at, _)| at.ns);
+        let mut runs = false;
+        for (at, started) in &self.server {
+            if *started == runs {
+                let value = if runs { "serverStarted" } else { "serverKilled" };
+                let rule = if runs { "the server runs already" } else { "the server does not run" };
+                return Err(Malformed::new(at.line, "event", value, rule));
+            }
+            runs = *started;
+        }
+        Ok(())
+    }
+
+    /// Whoever acts as an owner must have opened it, or its lease would not be known.
+    fn check_owners(&self) -> Result<(), Malformed> {
+        for op in &self.history.ops {
+            if let Some(owner) = op.call.owner()
+                && !self.owners.contains_key(&(op.bucket.clone(), owner.to_owned()))
+            {
+                let rule = "must be the id in the answer to an openOwner of the same bucket";
+                return Err(Malformed::new(op.invoked.line, "owner", format!("{owner:?}"), rule));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an answer must tell, for the judge to be able to judge.
+fn check_gain(line: usize, call: &Call, gain: &Gain) -> Result<(), Malformed> {
+    let missing = |field: &str, there: bool, what: &str| {
+        if there {
+            Ok(())
+        } else {
+            Err(Malformed::new(line, field, "missing", format!("{what} must have it")))
+        }
+    };
+    match call {
+        Call::Request { .. } => missing("token", gain.token.is_some(), "a granted request"),
+        Call::Lock { .. } => missing("token", gain.token.is_some(), "a granted lock"),
+        Call::OpenOwner { .. } => missing("owner", gain.owner.is_some(), "the answer to openOwner"),
+        Call::Claim { .. } => {
+            missing("token", gain.token.is_some(), "a granted claim")?;
+            missing("claim", gain.claim.is_some(), "a granted claim")
+        }
+        Call::Finalize { .. } => {
+            missing("token", gain.token.is_some(), "a finalized claim")?;
+            missing("claimant", gain.claimant.is_some(), "a finalized claim")
+        }
+        Call::Look { name } => {
+            missing("found", gain.found.is_some(), "the answer to a look")?;
+            match gain.found.iter().flatten().find(|found| found.name != *name) {
+                None => Ok(()),
+                Some(other) => {
+                    let rule = format!("the look was at {name:?}");
+                    Err(Malformed::new(line, "name", format!("{:?}", other.name), rule))
+                }
+            }
+        }
+        _ => Ok(()),
+    }
+}

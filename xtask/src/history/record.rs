@@ -1,0 +1,243 @@
+//! The events of a history, as docs/histories.md describes them: one JSON object per line.
+
+use serde::Serialize;
+
+/// Something that happened at a client or to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Event {
+    /// When: `CLOCK_MONOTONIC` in nanoseconds, which all processes of one machine share.
+    pub(crate) at: u64,
+    /// What.
+    #[serde(flatten)]
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum What {
+    /// A client asks. Written before the first byte is sent.
+    Invoke {
+        client: String,
+        /// Numbers the client's operations; never used twice.
+        op: u64,
+        bucket: String,
+        #[serde(flatten)]
+        call: Call,
+    },
+    /// A client is answered, or gives up. Written after the last byte was read.
+    Answer {
+        client: String,
+        op: u64,
+        #[serde(flatten)]
+        answer: Answer,
+    },
+    /// A client is told, or finds by its own deadline, that the web lock of its request `op` is held no more.
+    Lost {
+        client: String,
+        op: u64,
+        /// When its own deadline passed, if that is how it knows.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deadline: Option<u64>,
+    },
+    /// A client's process ends by itself.
+    ClientEnded { client: String },
+    /// The harness is about to kill a client's process.
+    ClientKilled { client: String },
+    /// The server answers its first health check.
+    ServerStarted { epoch: String },
+    /// The server's process is dead, and was waited for.
+    ServerKilled,
+    /// Everything that the server says of a bucket, read between `began` and the event itself while nobody else asks it for anything.
+    Readout { bucket: String, began: u64, found: Vec<Found> },
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Call {
+    /// A web lock.
+    Request {
+        name: String,
+        mode: Mode,
+        #[serde(skip_serializing_if = "is_false")]
+        steal: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_hold_ms: Option<u64>,
+    },
+    /// The end of the web lock that the same client's request `of` was granted.
+    Release { of: u64 },
+    /// A new owner of offline locks.
+    OpenOwner {
+        ttl_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_ms: Option<u64>,
+    },
+    /// A heartbeat of an owner.
+    Touch { owner: String },
+    /// The end of an owner and of its locks.
+    EndOwner { owner: String },
+    /// One offline lock. Several at once are one such operation each, with the same instants.
+    Lock { owner: String, name: String, mode: Mode },
+    /// The end of what the owner holds of a name.
+    Unlock { owner: String, name: String },
+    /// The end of every lock of an owner.
+    UnlockAll { owner: String },
+    /// A claim.
+    Claim { name: String, claimant: String, ttl_ms: u64 },
+    /// More time for a claim.
+    Renew { name: String, claim: String },
+    /// The end of a claim.
+    ReleaseClaim { name: String, claim: String },
+    /// A claim is to become an assignment.
+    Finalize { name: String, claim: String },
+    /// The end of an assignment.
+    Unassign { name: String },
+    /// What does the server know of this name?
+    Look { name: String },
+}
+
+/// How an operation ended, as far as the client knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Answer {
+    /// It was done.
+    Ok {
+        /// Whether the server promised that this survives it.
+        durable: bool,
+        #[serde(flatten)]
+        gain: Gain,
+    },
+    /// It was not done, and never will be.
+    Refused {
+        reason: Reason,
+        /// With `alreadyAssigned`: the token of the assignment that stands in the way.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        token: Option<u64>,
+        /// With `alreadyAssigned`: whose it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        claimant: Option<String>,
+    },
+    /// The connection went, or the client gave up: it may have been done, or not.
+    Unknown,
+}
+
+/// What came with the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Gain {
+    /// The fencing token: of a request, a lock, a claim, and of the claim that was made final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<u64>,
+    /// The lock or claim was there already, and so was its token.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) again: bool,
+    /// The id of the new owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// The id of the claim: a hash of its secret, never the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) claim: Option<String>,
+    /// To whom the name was assigned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) claimant: Option<String>,
+    /// Whether there was something to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) was: Option<bool>,
+    /// The answer to a look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Vec<Found>>,
+}
+
+/// Something that the server shows of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Found {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) thing: Thing,
+    pub(crate) token: u64,
+}
+
+/// What can be found under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum Thing {
+    /// A web lock.
+    Web { mode: Mode },
+    /// An offline lock.
+    Offline { owner: String, mode: Mode },
+    /// A claim.
+    Claim { claimant: String },
+    /// An assignment.
+    Assignment { claimant: String },
+}
+
+/// Whether others may hold, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Mode {
+    Exclusive,
+    Shared,
+}
+
+/// Why something was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Reason {
+    /// Somebody holds or waits.
+    Busy,
+    /// Somebody else's claim.
+    Claimed,
+    /// An assignment stands.
+    AlreadyAssigned,
+    /// There is no claim.
+    ClaimExpired,
+    /// There is a claim, but another one.
+    ClaimLost,
+    /// There is no such owner.
+    OwnerGone,
+    /// The bucket recovers.
+    Recovering,
+    /// The store does not take anything.
+    Unavailable,
+    /// Anything else that has no effect.
+    Other,
+}
+
+impl Call {
+    /// The name that it is about; a release's is that of its request.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Request { name, .. }
+            | Self::Lock { name, .. }
+            | Self::Unlock { name, .. }
+            | Self::Claim { name, .. }
+            | Self::Renew { name, .. }
+            | Self::ReleaseClaim { name, .. }
+            | Self::Finalize { name, .. }
+            | Self::Unassign { name }
+            | Self::Look { name } => Some(name),
+            Self::Release { .. }
+            | Self::OpenOwner { .. }
+            | Self::Touch { .. }
+            | Self::EndOwner { .. }
+            | Self::UnlockAll { .. } => None,
+        }
+    }
+
+    /// The owner that asks, if one does.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        match self {
+            Self::Touch { owner }
+            | Self::EndOwner { owner }
+            | Self::Lock { owner, .. }
+            | Self::Unlock { owner, .. }
+            | Self::UnlockAll { owner } => Some(owner),
+            _ => None,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}

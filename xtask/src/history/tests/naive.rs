@@ -1,0 +1,487 @@
+//! A lock table that is too simple to be wrong, with clients that hammer it while it is killed and started again, and lose
+//! connections. Time is a number, and every choice comes from the seed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
+use crate::random::Random;
+
+const MS: u64 = 1_000_000;
+
+/// How a run is made.
+pub(crate) struct Plan {
+    pub(crate) clients: usize,
+    pub(crate) names: usize,
+    pub(crate) kills: usize,
+    /// How long the clients go on, in milliseconds.
+    pub(crate) length_ms: u64,
+}
+
+/// A history of a run, in the order of time.
+pub(crate) fn history(seed: u64, plan: &Plan) -> Vec<Event> {
+    let mut run = Run::new(seed, plan);
+    run.go();
+    run.events.sort_by_key(|event| event.at);
+    run.events
+}
+
+enum Task {
+    Next(usize),
+    Done(usize),
+    Answer(usize),
+    Kill,
+    Start,
+}
+
+struct Hold {
+    thing: Thing,
+    token: u64,
+    /// The claim's id, or the web lock's operation.
+    id: String,
+    ttl_ms: u64,
+    ends: u64,
+}
+
+struct Doing {
+    client: usize,
+    number: u64,
+    call: Call,
+    answer: Option<Answer>,
+    /// The connection goes: nobody hears the answer, and perhaps nobody hears the question.
+    deaf: bool,
+    mute: bool,
+    life: u64,
+}
+
+#[derive(Default)]
+struct Client {
+    ops: u64,
+    owner: Option<String>,
+    claims: Vec<(String, String)>,
+    web: Vec<u64>,
+}
+
+struct Run {
+    random: Random,
+    now: u64,
+    end: u64,
+    names: usize,
+    tasks: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    queued: Vec<Task>,
+    doing: Vec<Doing>,
+    clients: Vec<Client>,
+    events: Vec<Event>,
+    /// Counts the lives of the server; odd while it runs.
+    life: u64,
+    token: u64,
+    owners: BTreeMap<String, (u64, u64)>,
+    table: BTreeMap<String, Vec<Hold>>,
+    assigned: BTreeMap<String, (String, String, u64)>,
+}
+
+impl Run {
+    fn new(seed: u64, plan: &Plan) -> Self {
+        let mut run = Self {
+            random: Random::new(seed),
+            now: 0,
+            end: plan.length_ms * MS,
+            names: plan.names,
+            tasks: BinaryHeap::new(),
+            queued: Vec::new(),
+            doing: Vec::new(),
+            clients: (0..plan.clients).map(|_| Client::default()).collect(),
+            events: Vec::new(),
+            life: 1,
+            token: 0,
+            owners: BTreeMap::new(),
+            table: BTreeMap::new(),
+            assigned: BTreeMap::new(),
+        };
+        run.tell(What::ServerStarted { epoch: "1".to_owned() });
+        for client in 0..plan.clients {
+            run.later(1, 2 * MS, Task::Next(client));
+        }
+        for kill in 0..plan.kills {
+            let at = run.end / (plan.kills as u64 + 1) * (kill as u64 + 1);
+            run.later(at, at + MS, Task::Kill);
+        }
+        run
+    }
+
+    fn go(&mut self) {
+        while let Some(Reverse((at, _, task))) = self.tasks.pop() {
+            self.now = at;
+            match std::mem::replace(&mut self.queued[task], Task::Start) {
+                Task::Next(client) => self.next(client),
+                Task::Done(op) => self.done(op),
+                Task::Answer(op) => self.answer(op),
+                Task::Kill => self.kill(),
+                Task::Start => self.start(),
+            }
+        }
+        for client in 0..self.clients.len() {
+            self.now += 1;
+            self.tell(What::ClientEnded { client: name_of(client) });
+        }
+        self.now += 1;
+        self.expire();
+        let found = self.shown(None);
+        self.tell(What::Readout { bucket: "b".to_owned(), began: self.now, found });
+    }
+
+    fn later(&mut self, from: u64, to: u64, task: Task) {
+        let at = self.now + from + self.random.next() % (to - from);
+        self.tasks.push(Reverse((at, self.queued.len() as u64, self.queued.len())));
+        self.queued.push(task);
+    }
+
+    fn tell(&mut self, what: What) {
+        self.events.push(Event { at: self.now, what });
+    }
+
+    fn runs(&self) -> bool {
+        self.life % 2 == 1
+    }
+
+    fn kill(&mut self) {
+        if !self.runs() {
+            return;
+        }
+        self.life += 1;
+        self.tell(What::ServerKilled);
+        // Those who hold web locks know before anybody else can get them.
+        let holds =
+            self.table.values_mut().flat_map(|holds| holds.extract_if(.., |hold| is_web(&hold.thing)));
+        let lost: Vec<String> = holds.map(|hold| hold.id).collect();
+        for id in lost {
+            let (client, op) = id.split_once('/').unwrap();
+            let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
+            if self.clients[index].web.contains(&op) {
+                self.clients[index].web.retain(|held| *held != op);
+                self.tell(What::Lost { client: name_of(index), op, deadline: Some(self.now) });
+            }
+        }
+        self.later(MS, 4 * MS, Task::Start);
+    }
+
+    fn start(&mut self) {
+        self.life += 1;
+        self.tell(What::ServerStarted { epoch: self.life.to_string() });
+        self.token += 1000;
+        let now = self.now;
+        self.owners.values_mut().for_each(|(ttl, ends)| *ends = now + *ttl * MS);
+        for hold in self.table.values_mut().flatten().filter(|hold| matches!(hold.thing, Thing::Claim { .. }))
+        {
+            hold.ends = now + hold.ttl_ms * MS;
+        }
+    }
+
+    fn next(&mut self, index: usize) {
+        if self.now >= self.end {
+            return;
+        }
+        let call = self.choose(index);
+        let client = &mut self.clients[index];
+        client.ops += 1;
+        let number = client.ops;
+        if let Call::Release { of } = call {
+            client.web.retain(|held| *held != of);
+        }
+        self.tell(What::Invoke {
+            client: name_of(index),
+            op: number,
+            bucket: "b".to_owned(),
+            call: call.clone(),
+        });
+        let (deaf, mute) = (self.random.percent(4), self.random.percent(4));
+        let op =
+            Doing { client: index, number, call, answer: None, deaf: deaf || mute, mute, life: self.life };
+        self.doing.push(op);
+        let op = self.doing.len() - 1;
+        self.later(1, MS, Task::Done(op));
+        self.later(MS, 2 * MS, Task::Answer(op));
+    }
+
+    fn choose(&mut self, index: usize) -> Call {
+        let name = format!("n{}", self.random.below(self.names));
+        let mode = if self.random.percent(50) { Mode::Exclusive } else { Mode::Shared };
+        let client = &self.clients[index];
+        let claim = self.random.pick(&client.claims).cloned();
+        let Some(owner) = client.owner.clone() else {
+            // Some owners live long, some are forgotten soon.
+            let ttl_ms = if self.random.percent(50) { 60_000 } else { 20 };
+            return Call::OpenOwner { ttl_ms, max_ms: None };
+        };
+        match (self.random.below(16), claim) {
+            (0, _) => Call::Touch { owner },
+            (1, _) if self.random.percent(20) => Call::EndOwner { owner },
+            (2, _) if self.random.percent(20) => Call::UnlockAll { owner },
+            (3..5, _) => Call::Unlock { owner, name },
+            (5..7, _) => Call::Lock { owner, name, mode },
+            (7, Some((name, claim))) => Call::Renew { name, claim },
+            (8, Some((name, claim))) if self.random.percent(30) => Call::ReleaseClaim { name, claim },
+            (9..11, Some((name, claim))) => Call::Finalize { name, claim },
+            (11, _) => Call::Unassign { name },
+            (12, _) => Call::Look { name },
+            (13, _) => match self.random.pick(&self.clients[index].web) {
+                Some(of) => Call::Release { of: *of },
+                None => {
+                    // Only some names are ever stolen, so that on the others nothing excuses a loss.
+                    let steal = name == "n0" && self.random.percent(30);
+                    let mode = if steal { Mode::Exclusive } else { mode };
+                    Call::Request { name, mode, steal, max_hold_ms: None }
+                }
+            },
+            _ => {
+                let ttl_ms = if self.random.percent(50) { 60_000 } else { 15 };
+                Call::Claim { name, claimant: name_of(index), ttl_ms }
+            }
+        }
+    }
+
+    /// The server does it, if it is the one that was asked and still runs.
+    fn done(&mut self, op: usize) {
+        let doing = &self.doing[op];
+        if doing.mute || !self.runs() || doing.life != self.life {
+            return;
+        }
+        let (call, id) = (doing.call.clone(), format!("{}/{}", doing.client, doing.number));
+        self.expire();
+        self.doing[op].answer = Some(self.table_does(&call, id));
+    }
+
+    fn answer(&mut self, op: usize) {
+        let doing = &self.doing[op];
+        let index = doing.client;
+        let gone = doing.deaf || doing.life != self.life;
+        let answer = doing.answer.clone().filter(|_| !gone).unwrap_or(Answer::Unknown);
+        let (number, call) = (doing.number, doing.call.clone());
+        let client = &mut self.clients[index];
+        match (&call, &answer) {
+            (Call::OpenOwner { .. }, Answer::Ok { gain, .. }) => client.owner.clone_from(&gain.owner),
+            (Call::EndOwner { .. }, _) | (_, Answer::Refused { reason: Reason::OwnerGone, .. }) => {
+                client.owner = None;
+            }
+            (Call::Claim { name, .. }, Answer::Ok { gain, .. }) => {
+                client.claims.extend(gain.claim.iter().map(|claim| (name.clone(), claim.clone())));
+            }
+            (Call::Request { .. }, Answer::Ok { .. }) => client.web.push(number),
+            // Nobody would ever release it: its session ends.
+            (Call::Request { .. }, Answer::Unknown) => {
+                let id = format!("{index}/{number}");
+                self.table.values_mut().for_each(|holds| holds.retain(|hold| hold.id != id));
+            }
+            _ => {}
+        }
+        self.tell(What::Answer { client: name_of(index), op: number, answer });
+        self.later(1, 3 * MS, Task::Next(index));
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        self.owners.retain(|_, (_, ends)| *ends > now);
+        for holds in self.table.values_mut() {
+            holds.retain(|hold| match &hold.thing {
+                Thing::Offline { owner, .. } => self.owners.contains_key(owner),
+                Thing::Claim { .. } => hold.ends > now,
+                _ => true,
+            });
+        }
+    }
+
+    fn table_does(&mut self, call: &Call, id: String) -> Answer {
+        if let Some(owner) = call.owner() {
+            match self.owners.get_mut(owner) {
+                Some((ttl, ends)) => *ends = self.now + *ttl * MS,
+                None => return refused(Reason::OwnerGone),
+            }
+        }
+        match call {
+            Call::Request { name, mode, steal, .. } => {
+                let thing = Thing::Web { mode: *mode };
+                if *steal {
+                    self.steal(name);
+                }
+                self.grant(name, thing, id, 0, false)
+            }
+            Call::Release { of } => {
+                let held = format!("{}/{of}", id.split_once('/').unwrap().0);
+                done(self.end(|hold| is_web(&hold.thing) && hold.id == held), false)
+            }
+            Call::OpenOwner { ttl_ms, .. } => {
+                self.token += 1;
+                let owner = self.token.to_string();
+                self.owners.insert(owner.clone(), (*ttl_ms, self.now + ttl_ms * MS));
+                ok(Gain { owner: Some(owner), ..Gain::default() })
+            }
+            Call::Touch { .. } => done(true, false),
+            Call::EndOwner { owner } => {
+                self.owners.remove(owner);
+                self.end(|hold| is_of(&hold.thing, owner));
+                done(true, true)
+            }
+            Call::UnlockAll { owner } => {
+                self.end(|hold| is_of(&hold.thing, owner));
+                done(true, true)
+            }
+            Call::Lock { owner, name, mode } => self.lock(name, owner, *mode, id),
+            Call::Unlock { owner, name } => {
+                let holds = self.table.entry(name.clone()).or_default();
+                let before = holds.len();
+                holds.retain(|hold| !is_of(&hold.thing, owner));
+                done(holds.len() < before, true)
+            }
+            Call::Claim { name, claimant, ttl_ms } => match self.assigned.get(name) {
+                Some((_, whose, token)) => Answer::Refused {
+                    reason: Reason::AlreadyAssigned,
+                    token: Some(*token),
+                    claimant: Some(whose.clone()),
+                },
+                None => self.grant(
+                    name,
+                    Thing::Claim { claimant: claimant.clone() },
+                    format!("claim {id}"),
+                    *ttl_ms,
+                    true,
+                ),
+            },
+            Call::Renew { name, claim } => {
+                self.with_claim(name, claim, |hold, now| hold.ends = now + hold.ttl_ms * MS)
+            }
+            Call::ReleaseClaim { name, claim } => self.with_claim(name, claim, |hold, _| hold.ends = 0),
+            Call::Finalize { name, claim } => self.finalize(name, claim),
+            Call::Unassign { name } => done(self.assigned.remove(name).is_some(), true),
+            Call::Look { name } => ok(Gain { found: Some(self.shown(Some(name))), ..Gain::default() }),
+        }
+    }
+
+    fn steal(&mut self, name: &str) {
+        for hold in self.table.remove(name).into_iter().flatten().filter(|hold| is_web(&hold.thing)) {
+            let (client, op) = hold.id.split_once('/').unwrap();
+            let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
+            if self.clients[index].web.contains(&op) {
+                self.clients[index].web.retain(|held| *held != op);
+                self.tell(What::Lost { client: name_of(index), op, deadline: None });
+            }
+        }
+    }
+
+    fn lock(&mut self, name: &str, owner: &str, mode: Mode, id: String) -> Answer {
+        let holds = self.table.entry(name.to_owned()).or_default();
+        let own = holds.iter().position(|hold| is_of(&hold.thing, owner));
+        match own.map(|at| (at, &holds[at])) {
+            Some((_, hold)) if mode == Mode::Shared || hold.thing == exclusive(owner) => {
+                ok(Gain { token: Some(hold.token), again: true, ..Gain::default() })
+            }
+            Some((at, _)) if holds.len() == 1 => {
+                holds.remove(at);
+                self.grant(name, exclusive(owner), id, 0, true)
+            }
+            Some(_) => refused(Reason::Busy),
+            None => self.grant(name, Thing::Offline { owner: owner.to_owned(), mode }, id, 0, true),
+        }
+    }
+
+    fn grant(&mut self, name: &str, thing: Thing, id: String, ttl_ms: u64, durable: bool) -> Answer {
+        let holds = self.table.entry(name.to_owned()).or_default();
+        if holds.iter().any(|hold| !(is_shared(&hold.thing) && is_shared(&thing))) {
+            return refused(Reason::Busy);
+        }
+        self.token += 1;
+        let token = self.token;
+        let claim = matches!(thing, Thing::Claim { .. }).then(|| id.clone());
+        holds.push(Hold { thing, token, id, ttl_ms, ends: self.now + ttl_ms * MS });
+        Answer::Ok { durable, gain: Gain { token: Some(token), claim, ..Gain::default() } }
+    }
+
+    fn end(&mut self, which: impl Fn(&Hold) -> bool) -> bool {
+        self.table.values_mut().flat_map(|holds| holds.extract_if(.., |hold| which(hold))).count() > 0
+    }
+
+    fn with_claim(&mut self, name: &str, claim: &str, what: impl Fn(&mut Hold, u64)) -> Answer {
+        let now = self.now;
+        let holds = self.table.entry(name.to_owned()).or_default();
+        let Some(hold) = holds.iter_mut().find(|hold| matches!(hold.thing, Thing::Claim { .. })) else {
+            return refused(Reason::ClaimExpired);
+        };
+        if hold.id != claim {
+            return refused(Reason::ClaimLost);
+        }
+        what(hold, now);
+        self.expire();
+        done(true, true)
+    }
+
+    fn finalize(&mut self, name: &str, claim: &str) -> Answer {
+        let finalized = |token, claimant: &str| {
+            ok(Gain { token: Some(token), claimant: Some(claimant.to_owned()), ..Gain::default() })
+        };
+        if let Some((_, claimant, token)) = self.assigned.get(name).filter(|(id, ..)| id == claim) {
+            return finalized(*token, claimant);
+        }
+        let answer = self.with_claim(name, claim, |_, _| {});
+        if matches!(answer, Answer::Refused { .. }) {
+            return answer;
+        }
+        let holds = self.table.entry(name.to_owned()).or_default();
+        let hold = holds.pop().unwrap();
+        let Thing::Claim { claimant } = hold.thing else { panic!("a claim is alone") };
+        self.assigned.insert(name.to_owned(), (hold.id, claimant.clone(), hold.token));
+        finalized(hold.token, &claimant)
+    }
+
+    fn shown(&self, only: Option<&str>) -> Vec<Found> {
+        let wanted = |name: &str| only.is_none_or(|only| only == name);
+        let mut found = Vec::new();
+        for (name, holds) in self.table.iter().filter(|(name, _)| wanted(name)) {
+            let held = holds.iter().map(|hold| Found {
+                name: name.clone(),
+                thing: hold.thing.clone(),
+                token: hold.token,
+            });
+            found.extend(held);
+        }
+        for (name, (_, claimant, token)) in self.assigned.iter().filter(|(name, _)| wanted(name)) {
+            let thing = Thing::Assignment { claimant: claimant.clone() };
+            found.push(Found { name: name.clone(), thing, token: *token });
+        }
+        found
+    }
+}
+
+fn name_of(client: usize) -> String {
+    format!("c{client}")
+}
+
+fn is_web(thing: &Thing) -> bool {
+    matches!(thing, Thing::Web { .. })
+}
+
+/// Its own rule, so that the judge's is tried on something else.
+fn is_shared(thing: &Thing) -> bool {
+    match thing {
+        Thing::Web { mode } | Thing::Offline { mode, .. } => *mode == Mode::Shared,
+        Thing::Claim { .. } | Thing::Assignment { .. } => false,
+    }
+}
+
+fn is_of(thing: &Thing, who: &str) -> bool {
+    matches!(thing, Thing::Offline { owner, .. } if owner == who)
+}
+
+fn exclusive(owner: &str) -> Thing {
+    Thing::Offline { owner: owner.to_owned(), mode: Mode::Exclusive }
+}
+
+fn ok(gain: Gain) -> Answer {
+    Answer::Ok { durable: true, gain }
+}
+
+fn done(was: bool, durable: bool) -> Answer {
+    Answer::Ok { durable, gain: Gain { was: Some(was), ..Gain::default() } }
+}
+
+fn refused(reason: Reason) -> Answer {
+    Answer::Refused { reason, token: None, claimant: None }
+}
