@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId,
+    AgentId, Command, Grant, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId,
     Standing,
 };
 use lockhouse_store::{Scope, Write};
@@ -59,12 +59,15 @@ pub(crate) enum Asked {
     Waits(oneshot::Receiver<Outcome>),
 }
 
-/// Why a request is not granted.
+/// What becomes of a request.
 #[derive(Debug)]
-pub(crate) enum Denied {
-    Now(Refusal),
+pub(crate) enum Made {
+    Granted(Grant),
+    /// For its grant, or for that to be kept on which it rests.
+    Waits(RequestId),
+    Refused(Box<Refusal>),
     /// The refusal comes once the store has kept what it rests on.
-    Later(oneshot::Receiver<Outcome>),
+    RefusedLater(oneshot::Receiver<Outcome>),
 }
 
 impl Bucket {
@@ -204,29 +207,18 @@ impl Shared {
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
-    pub(crate) fn request(
-        self: &Arc<Self>,
-        request: &NewRequest<'_>,
-        waker: &Waker,
-    ) -> Result<Outcome, Denied> {
+    pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> Made {
         self.with(|state| {
-            let mut outcome = state.request(self.house.clock.now(), request);
-            if !state.outbox.is_idle() {
-                outcome = match state.hold_outcome(request, outcome) {
-                    Ok(outcome) => outcome,
-                    Err(later) => return Err(Denied::Later(later)),
-                };
-            }
-            if let Ok(Outcome::Queued(request)) = outcome {
-                if state.over().is_some() {
-                    // Nobody would ever be granted anything.
-                    state.handle(self.house.clock.now(), Command::Abort { request });
-                    return Err(Denied::Now(Refusal::Closed));
+            let outcome = state.request(self.house.clock.now(), request);
+            match outcome {
+                Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => Made::Granted(grant),
+                Ok(Outcome::Queued(id)) if state.over().is_none() => {
+                    let displaced = state.waiters().wait(id, waker);
+                    debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
+                    Made::Waits(id)
                 }
-                let displaced = state.waiters().wait(request, waker);
-                debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
+                outcome => state.made_rarer(self.house.clock.now(), request, outcome, waker),
             }
-            outcome.map_err(Denied::Now)
         })
     }
 

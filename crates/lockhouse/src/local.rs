@@ -11,7 +11,7 @@ use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, Request
 use tokio::sync::oneshot;
 
 use crate::agent::LocalAgent;
-use crate::bucket::Denied;
+use crate::bucket::Made;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::guard::LockGuard;
 use crate::request::{Limits, Options};
@@ -32,15 +32,16 @@ pub(crate) struct LocalRequest<'a> {
 
 #[derive(Debug)]
 struct Waiting {
-    what: What,
-    limits: Option<Box<Limits>>,
+    /// `None` if it was refused, which may not be told yet.
+    request: Option<RequestId>,
+    rare: Option<Box<Rare>>,
 }
 
+/// What few have that wait.
 #[derive(Debug)]
-enum What {
-    Request(RequestId),
-    /// It was refused, which may not be told yet.
-    Refusal(oneshot::Receiver<Outcome>),
+struct Rare {
+    limits: Option<Limits>,
+    refusal: Option<oneshot::Receiver<Outcome>>,
 }
 
 impl<'a> LocalRequest<'a> {
@@ -91,18 +92,25 @@ impl<'a> LocalRequest<'a> {
             agent.bucket.remember_runtime();
         }
         match agent.bucket.request(&request, context.waker()) {
-            Ok(Outcome::Granted(grant)) => Ok(Some(grant)),
-            Ok(Outcome::Queued(request)) => Ok(self.wait(What::Request(request))),
-            Err(Denied::Now(refusal)) => Err(agent.refused(refusal)),
-            Err(Denied::Later(refusal)) => Ok(self.wait(What::Refusal(refusal))),
-            Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
+            Made::Granted(grant) => Ok(Some(grant)),
+            Made::Waits(request) => Ok(self.wait(Some(request), None)),
+            Made::Refused(refusal) => Err(agent.refused(*refusal)),
+            Made::RefusedLater(refusal) => Ok(self.wait(None, Some(refusal))),
         }
     }
 
-    fn wait(&mut self, what: What) -> Option<Grant> {
+    #[inline]
+    fn wait(
+        &mut self,
+        request: Option<RequestId>,
+        refusal: Option<oneshot::Receiver<Outcome>>,
+    ) -> Option<Grant> {
         // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
-        let waiting = self.waiting.insert(Waiting { what, limits: None });
-        waiting.limits = self.options.as_mut().and_then(|options| Limits::new(options)).map(Box::new);
+        let waiting = self.waiting.insert(Waiting { request, rare: None });
+        let limits = self.options.as_mut().and_then(|options| Limits::new(options));
+        if limits.is_some() || refusal.is_some() {
+            waiting.rare = Some(Box::new(Rare { limits, refusal }));
+        }
         None
     }
 
@@ -110,23 +118,19 @@ impl<'a> LocalRequest<'a> {
         let (Some(agent), Some(waiting)) = (&self.agent, &mut self.waiting) else {
             panic!("polled after completion");
         };
-        let over = waiting.limits.as_mut().and_then(|limits| limits.poll(context));
+        let over = waiting.rare.as_mut().and_then(|rare| rare.limits.as_mut()?.poll(context));
         if over == Some(RequestError::Aborted) {
             // The abort wins until the lock has been handed over: dropping `waiting` releases one that was just granted.
             self.give_up();
             return Poll::Ready(Err(RequestError::Aborted));
         }
-        let wait = match &mut waiting.what {
-            What::Request(request) => agent.bucket.poll(*request, over.is_none().then_some(context.waker())),
-            What::Refusal(refusal) => match Pin::new(refusal).poll(context) {
-                Poll::Pending => Wait::Pending,
-                Poll::Ready(Ok(Outcome::Refused(refusal))) => Wait::Refused(refusal),
-                Poll::Ready(_) => Wait::Gone,
-            },
+        let wait = match waiting.request {
+            Some(request) => agent.bucket.poll(request, over.is_none().then_some(context.waker())),
+            None => waiting.poll_refusal(context),
         };
         let error = match (wait, over) {
             (Wait::Granted(token), _) => {
-                let What::Request(request) = waiting.what else { unreachable!("a refusal is no grant") };
+                let request = waiting.request.expect("a refusal is no grant");
                 return Poll::Ready(Ok(self.finish(Grant { request, token })));
             }
             (Wait::Pending, None) => return Poll::Pending,
@@ -149,9 +153,8 @@ impl<'a> LocalRequest<'a> {
     }
 
     fn give_up(&mut self) {
-        let waiting = self.waiting.take();
-        if let (Some(agent), Some(Waiting { what: What::Request(request), .. })) =
-            (self.agent.take(), waiting)
+        if let (Some(agent), Some(Waiting { request: Some(request), .. })) =
+            (self.agent.take(), self.waiting.take())
         {
             agent.bucket.withdraw(request);
         }
@@ -171,7 +174,18 @@ impl Waiting {
     /// Whether nothing else can end it, and whoever grants it knows whom to wake.
     #[inline]
     fn is_for_the_grant_only(&self) -> bool {
-        self.limits.is_none() && matches!(self.what, What::Request(_))
+        self.rare.is_none()
+    }
+
+    fn poll_refusal(&mut self, context: &mut Context<'_>) -> Wait {
+        let Some(refusal) = self.rare.as_mut().and_then(|rare| rare.refusal.as_mut()) else {
+            return Wait::Gone;
+        };
+        match Pin::new(refusal).poll(context) {
+            Poll::Pending => Wait::Pending,
+            Poll::Ready(Ok(Outcome::Refused(refusal))) => Wait::Refused(refusal),
+            Poll::Ready(_) => Wait::Gone,
+        }
     }
 }
 

@@ -149,6 +149,12 @@ impl<S: BuildHasher> LockManager<S> {
         })
     }
 
+    /// Whether there is an effect to [poll](Self::poll_effect).
+    #[inline]
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// The next effect, oldest first. Take all of them after each [`handle`](Self::handle) and
     /// [`handle_timeout`](Self::handle_timeout).
     #[inline]
@@ -161,9 +167,13 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let recovery = self.recovery.as_ref().map(|recovery| recovery.until);
-        self.deadlines.next().into_iter().chain(recovery).min()
+        let next = self.deadlines.next();
+        match &self.recovery {
+            None => next,
+            Some(recovery) => Some(next.map_or(recovery.until, |next| next.min(recovery.until))),
+        }
     }
 
     /// Ends the agents, locks, owners and claims whose time has come, and the recovery: whatever ends at or before `now`.

@@ -10,6 +10,7 @@ use lockhouse_core::{
 };
 use tokio::sync::{Notify, oneshot, watch};
 
+use super::Made;
 use super::parcel::{About, Item, Parcel};
 use crate::outbox::Outbox;
 use crate::port::{Inbox, Notice};
@@ -149,29 +150,43 @@ impl State {
         }
     }
 
-    /// Keeps what the future of a request is told, if that rests on something uncommitted: a grant becomes one of a request that had to wait, and a
-    /// refusal comes later.
+    /// What becomes of a request in the rarer cases: if what its future is told rests on something uncommitted, a grant becomes one of a request that had to
+    /// wait, and a refusal comes later.
     #[cold]
-    pub(super) fn hold_outcome(
+    pub(super) fn made_rarer(
         &mut self,
+        now: Instant,
         request: &NewRequest<'_>,
         outcome: Result<Outcome, Refusal>,
-    ) -> Result<Result<Outcome, Refusal>, oneshot::Receiver<Outcome>> {
+        waker: &Waker,
+    ) -> Made {
         match outcome {
-            Ok(Outcome::Granted(Grant { request: id, token })) => {
-                let grant = Parcel::Grant { request: id, token };
-                let is_held = self.outbox.hold(&[request.name], token.get(), grant).is_none();
-                Ok(if is_held { Ok(Outcome::Queued(id)) } else { outcome })
+            Ok(Outcome::Granted(grant)) => {
+                let Grant { request: id, token } = grant;
+                let parcel = Parcel::Grant { request: id, token };
+                if self.outbox.hold(&[request.name], token.get(), parcel).is_some() {
+                    return Made::Granted(grant);
+                }
+                let displaced = self.waiters.wait(id, waker);
+                debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
+                Made::Waits(id)
             }
+            Ok(Outcome::Queued(id)) => {
+                // The house has lost its store: nobody would ever be granted anything.
+                self.handle(now, Command::Abort { request: id });
+                Made::Refused(Box::new(Refusal::Closed))
+            }
+            Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
             Err(refusal) => {
                 let (to, later) = oneshot::channel();
                 let reply = |outcome| Parcel::Reply { to, outcome };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
-                    Some(Parcel::Reply { outcome: Outcome::Refused(refusal), .. }) => Ok(Err(refusal)),
-                    _ => Err(later),
+                    Some(Parcel::Reply { outcome: Outcome::Refused(refusal), .. }) => {
+                        Made::Refused(Box::new(refusal))
+                    }
+                    _ => Made::RefusedLater(later),
                 }
             }
-            Ok(_) => Ok(outcome),
         }
     }
 
@@ -352,10 +367,16 @@ impl State {
 
     #[inline]
     fn deliver_effects(&mut self) {
+        if self.manager.has_effects() {
+            self.deliver_all();
+        }
+        self.after_effects();
+    }
+
+    fn deliver_all(&mut self) {
         while let Some(effect) = self.manager.poll_effect() {
             self.deliver(effect);
         }
-        self.after_effects();
     }
 
     #[inline]
@@ -365,7 +386,20 @@ impl State {
         }
     }
 
+    #[inline]
     fn deliver(&mut self, effect: Effect) {
+        if let Effect::Granted { agent, grant: Grant { request, token } } = effect
+            && self.outbox.is_idle()
+            && !matches!(self.inboxes.get(agent.slot()), Some(Some(_)))
+        {
+            // By far the most.
+            self.wakers.extend(self.waiters.granted(request, token, true));
+            return;
+        }
+        self.deliver_rarer(effect);
+    }
+
+    fn deliver_rarer(&mut self, effect: Effect) {
         let agent = match effect {
             Effect::Change(change) => return self.changed(*change),
             Effect::Recovered => {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cancel;
 mod commits;
 mod ends;
 mod gate;
