@@ -12,13 +12,14 @@ const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const readme = readFileSync(file('../../../README.md'), 'utf8');
 const ownReadme = readFileSync(file('../README.md'), 'utf8');
 
-/** The section of the client's README with this heading. */
-const section = (heading) => ownReadme.split(/^## /m).find((text) => text.startsWith(`${heading}\n`));
-
-/** The code blocks of one language, in their order. */
-function examples(language, text = readme) {
-  const blocks = [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
-  return blocks.filter(([, tag]) => tag === language).map(([, , code]) => code);
+/** The only example in one language below one heading. */
+function example(text, heading, language) {
+  const section = text.split(/^## /m).find((each) => each.startsWith(`${heading}\n`));
+  assert.ok(section, `a section "${heading}"`);
+  const blocks = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
+  const [code, ...others] = blocks.filter(([, tag]) => tag === language).map(([, , each]) => each);
+  assert.ok(code && others.length === 0, `one example in ${language} below "${heading}"`);
+  return code;
 }
 
 describe('the examples of the README', () => {
@@ -49,9 +50,7 @@ describe('the examples of the README', () => {
   }
 
   test('the JavaScript example runs in Node', async () => {
-    const [code, ...others] = examples('js');
-    assert.equal(others.length, 0, 'one JavaScript example');
-    const printed = await run(process.execPath, ['--input-type=module'], code);
+    const printed = await run(process.execPath, ['--input-type=module'], example(readme, 'JavaScript', 'js'));
     const expected = [
       'alone with report',
       'reading, with other readers',
@@ -77,17 +76,13 @@ describe('the examples of the README', () => {
     ['Claims', ['Anna is paying for it', "12A is Anna's", 'too late', 'null', '']],
   ]) {
     test(`the example of "${heading}" runs in Node`, async () => {
-      const [code, ...others] = examples('js', section(heading));
-      assert.equal(others.length, 0, 'one example');
-      const printed = await run(process.execPath, ['--input-type=module'], code);
+      const printed = await run(process.execPath, ['--input-type=module'], example(ownReadme, heading, 'js'));
       assert.deepEqual(printed.split('\n'), expected);
     });
   }
 
   test('the shell example runs in sh', async () => {
-    const [code, ...others] = examples('sh');
-    assert.equal(others.length, 0, 'one shell example');
-    const printed = await run('sh', ['-e'], code);
+    const printed = await run('sh', ['-e'], example(readme, 'Shell', 'sh'));
     for (const line of [
       'alone in the whole fleet',
       'reading',
@@ -98,5 +93,10 @@ describe('the examples of the README', () => {
       assert.match(printed, new RegExp(`^${line}$`, 'm'));
     }
     assert.deepEqual(JSON.parse(printed.trimEnd().split('\n').at(-1)), [], 'ls --json, with nothing held');
+  });
+
+  test('the shell example of offline locks and claims runs in sh', async () => {
+    const printed = await run('sh', ['-e'], example(readme, 'Offline locks and claims', 'sh'));
+    assert.match(printed, /seat\/12a.*Anna/, 'the assignment that it makes');
   });
 });
