@@ -13,6 +13,7 @@ mod random;
 mod requirements;
 mod results;
 mod rings;
+mod schemathesis;
 mod setup;
 mod shell;
 mod test;
