@@ -206,7 +206,8 @@ async fn of_conflicting_reclaims_the_higher_token_wins_in_either_order() {
             next.port.reclaim(next.tag, reclaim, &high_ticket);
             let mut notices = VecDeque::new();
             next.port.drain(&mut notices).unwrap();
-            let lost = Effect::Lost { agent, request: lower, reason: LossReason::Superseded };
+            let (name, reason) = (Box::new(name.to_buf()), LossReason::Superseded);
+            let lost = Effect::Lost { agent, request: lower, name, reason };
             assert_eq!(notices.pop_front(), Some(Notice::Effect(lost)));
             let answer = notices.pop_front().unwrap();
             assert!(matches!(answer, Notice::Answer { outcome: Outcome::Granted(_), .. }), "{answer:?}");

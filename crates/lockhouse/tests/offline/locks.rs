@@ -254,8 +254,8 @@ pub(crate) async fn only_the_secret_finds_an_owner_again(ground: impl Ground) {
     let told: Secret = ada.secret().reveal().parse().unwrap();
     let found = owners.resume(ada.id(), &told).await.unwrap();
     assert_eq!(names(&found).await, ["customer/7"]);
-    assert!(matches!(owners.resume(ada.id(), bob.secret()).await, Err(OwnerError::Unknown)));
-    assert!(matches!(owners.resume(bob.id(), &told).await, Err(OwnerError::Unknown)));
+    assert!(matches!(owners.resume(ada.id(), bob.secret()).await, Err(OwnerError::WrongSecret)));
+    assert!(matches!(owners.resume(bob.id(), &told).await, Err(OwnerError::WrongSecret)));
     found.end().await.unwrap();
     assert!(matches!(owners.resume(ada.id(), &told).await, Err(OwnerError::Unknown)));
 }
