@@ -47,7 +47,7 @@ impl<'a> Call<'a> {
     }
 
     /// A parameter of the query string.
-    pub(super) fn with(mut self, key: &'a str, value: impl ToString) -> Self {
+    pub(super) fn with(mut self, key: &'a str, value: &impl ToString) -> Self {
         self.query.push((key, value.to_string()));
         self
     }
@@ -135,12 +135,12 @@ impl Api {
     ) -> Result<Vec<Value>, Failure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
-            let mut call = Call::get(path).with("limit", 1000);
+            let mut call = Call::get(path).with("limit", &1000);
             for (key, value) in filters {
                 call = call.with(key, value);
             }
             if let Some(cursor) = &cursor {
-                call = call.with("cursor", cursor);
+                call = call.with("cursor", &cursor);
             }
             let mut page = self.call(call).await?;
             if let Value::Array(entries) = page[list].take() {
