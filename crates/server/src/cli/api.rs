@@ -140,7 +140,7 @@ impl Api {
                 call = call.with(key, value);
             }
             if let Some(cursor) = &cursor {
-                call = call.with("cursor", &cursor);
+                call = call.with("cursor", cursor);
             }
             let mut page = self.call(call).await?;
             if let Value::Array(entries) = page[list].take() {
