@@ -176,7 +176,7 @@ fn tiny(random: &mut Random) -> Limits {
         agents: 1 + random.below(4) as u32,
         metadata_bytes: random.below(4),
         owners: 1 + random.below(4) as u32,
-        locks_per_owner: random.below(5).min(2) as u32,
+        locks_per_owner: random.below(3) as u32,
         locks_per_command: 1 + random.below(3),
         label_bytes: 2 + random.below(10),
         ttl_ms: (1, 300 + random.below(200) as u64),
