@@ -106,7 +106,8 @@ async fn while_the_store_refuses_new_durable_commands_are_unavailable_and_the_re
     gate.let_through(1);
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
-    let refused = owner.lock([record(2)]).await.unwrap_err();
+    let refused = tokio::time::timeout(Duration::from_secs(10), owner.lock([record(2)])).await;
+    let refused = refused.expect("it is refused at once").unwrap_err();
     let LockError::Store(StoreError::Unavailable { why, retry_after }) = &refused else {
         panic!("{refused}")
     };

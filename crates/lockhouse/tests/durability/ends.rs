@@ -20,10 +20,13 @@ async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
     assert!(poll(&mut waiting).await.is_pending());
     let port = bucket.port(10);
     port.submit(1, Command::Join(NewAgent::new("far")));
-    drained(&port);
+    let [Notice::Answer { outcome: Outcome::Joined(far), .. }] = drained(&port)[..] else { panic!() };
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
     let wanted = record(1);
+    let ask = NewRequest::new(far, wanted.name(), Acquire::IfAvailable(Mode::Shared));
+    port.submit(2, Command::Request(ask));
+    assert!(drained(&port).is_empty(), "that it is refused may not be told yet");
     let mut refused = agent.locks().request(wanted.name()).if_available().into_future();
     assert!(poll(&mut refused).await.is_pending());
 

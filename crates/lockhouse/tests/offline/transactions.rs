@@ -61,6 +61,7 @@ pub(crate) async fn a_new_transaction_spares_what_it_locks_again(ground: impl Gr
     let (ada, _) = two(&bucket.owners()).await;
     edit(&ada, 1).await.unwrap();
     let before = ada.locks().await.unwrap();
+    assert_eq!(before.len(), 1);
     edit(&ada, 1).await.unwrap();
     assert_eq!(ada.locks().await.unwrap(), before, "it never was free in between");
 }
