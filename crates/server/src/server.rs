@@ -298,7 +298,7 @@ mod tests {
             || House::open(Arc::new(store.reopen()), Options::new().limits(BUCKET_LIMITS).lease(lease));
         let listener = bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::over(config(), open().await.unwrap());
+        let server = Server::over(config(), open().await.unwrap(), None);
         let house = server.house().clone();
         let serving = tokio::spawn(server.serve(listener, std::future::pending()));
         let connection = connect(format!("http://{address}")).await.unwrap();
@@ -306,7 +306,7 @@ mod tests {
         let held = agent.locks().request("n").await.unwrap();
         let token = held.fencing_token();
 
-        let next = Server::over(config(), open().await.unwrap());
+        let next = Server::over(config(), open().await.unwrap(), None);
         // The first one hears of it with the next thing that it has to keep.
         house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
         let end = serving.await.unwrap().unwrap_err();
