@@ -2,7 +2,7 @@
 
 use crate::{Name, Refusal};
 
-/// How much one lock manager takes on. What exceeds a bound is refused, by a [`Refusal`](crate::Refusal) of its own.
+/// How much one lock manager takes on. What exceeds a bound is refused, by a [`Refusal`] of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Length of a resource name in 16-bit units.
