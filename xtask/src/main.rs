@@ -14,6 +14,7 @@ mod random;
 mod requirements;
 mod results;
 mod rings;
+mod schemathesis;
 mod setup;
 mod shell;
 mod test;

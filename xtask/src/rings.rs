@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::results::{self, RingResult, TestRun, suite_of_package};
-use crate::{dist, shell, tree, verify};
+use crate::{dist, schemathesis, shell, tree, verify};
 
 /// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
 pub(crate) struct Ring {
@@ -33,6 +33,7 @@ pub(crate) const RINGS: &[Ring] = &[
         limit_s: 900,
         work: js,
     },
+    Ring { name: "http", shows: "the HTTP API against its OpenAPI document", limit_s: 600, work: http },
     Ring {
         name: "oracle",
         shows: "core against a transcription of the specification",
@@ -189,6 +190,11 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let end = run.logged(node.env("LOCKHOUSE_BIN", binary).current_dir(client))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
     checked(results::read_node_junit(&xml)?, end)
+}
+
+fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = build(run)?;
+    schemathesis::ring(run, &binary)
 }
 
 /// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers included.

@@ -22,4 +22,4 @@ pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
-pub use store::{NoStore, StoreChoice, StoreError};
+pub use store::{NoStore, StoreChoice, StoreError, operator_file};

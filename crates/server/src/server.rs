@@ -21,7 +21,7 @@ use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP
 use crate::http::Answers;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
-use crate::store::{StoreChoice, StoreError};
+use crate::store::{Operator, StoreChoice, StoreError};
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -31,6 +31,8 @@ const DRAIN_CHECK: Duration = Duration::from_millis(50);
 pub struct Server {
     pub(crate) config: Config,
     pub(crate) house: House,
+    /// Who may make a backup.
+    pub(crate) operator: Option<Operator>,
     /// Names this life of the server.
     pub(crate) epoch: String,
     pub(crate) sessions: Registry,
@@ -109,7 +111,7 @@ pub async fn serve(
 impl Server {
     /// A server that keeps nothing, and begins with empty tables.
     pub fn new(config: Config) -> Arc<Self> {
-        Self::over(config, House::with_limits(BUCKET_LIMITS))
+        Self::over(config, House::with_limits(BUCKET_LIMITS), None)
     }
 
     /// A server whose state is kept in a store, and that begins with what is kept there.
@@ -119,13 +121,14 @@ impl Server {
     /// [`StoreError`].
     pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, StoreError> {
         let house = store.open(config.lease).await?;
-        Ok(Self::over(config, house))
+        Ok(Self::over(config, house, store.operator()?))
     }
 
-    fn over(config: Config, house: House) -> Arc<Self> {
+    fn over(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
         Arc::new(Self {
             config,
             house,
+            operator,
             epoch: random_hex::<16>(),
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
@@ -295,7 +298,7 @@ mod tests {
             || House::open(Arc::new(store.reopen()), Options::new().limits(BUCKET_LIMITS).lease(lease));
         let listener = bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::over(config(), open().await.unwrap());
+        let server = Server::over(config(), open().await.unwrap(), None);
         let house = server.house().clone();
         let serving = tokio::spawn(server.serve(listener, std::future::pending()));
         let connection = connect(format!("http://{address}")).await.unwrap();
@@ -303,7 +306,7 @@ mod tests {
         let held = agent.locks().request("n").await.unwrap();
         let token = held.fencing_token();
 
-        let next = Server::over(config(), open().await.unwrap());
+        let next = Server::over(config(), open().await.unwrap(), None);
         // The first one hears of it with the next thing that it has to keep.
         house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
         let end = serving.await.unwrap().unwrap_err();

@@ -1,6 +1,9 @@
 //! Where a server keeps what has to outlive it.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,6 +11,7 @@ use lockhouse::store::{MemoryStore, SqliteStore, Store};
 use lockhouse::{House, Options};
 
 use crate::config::{BUCKET_LIMITS, Lease};
+use crate::session::random_hex;
 
 /// Which store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,43 @@ pub enum StoreChoice {
     },
     /// A database file, which is made if it is not there.
     Sqlite(PathBuf),
+}
+
+/// What proves that somebody may read the database file: a secret in a file beside it, with the same mode.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub(crate) secret: String,
+    file: PathBuf,
+}
+
+impl Operator {
+    /// Draws a secret and leaves it there.
+    fn new(database: &Path) -> io::Result<Self> {
+        let operator = Self { secret: random_hex::<20>(), file: operator_file(database) };
+        // One of before may be left, of a server that was killed; the database is ours now.
+        match fs::remove_file(&operator.file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&operator.file)?;
+        file.write_all(operator.secret.as_bytes())?;
+        Ok(operator)
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It is of no use to anybody once the server is gone.
+        _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Where the secret is that a backup through the running server needs.
+pub fn operator_file(database: &Path) -> PathBuf {
+    let mut file = database.as_os_str().to_owned();
+    file.push(".operator");
+    file.into()
 }
 
 /// A text that names no store.
@@ -35,6 +76,14 @@ pub enum StoreError {
     /// Not what is in it.
     #[error(transparent)]
     House(#[from] lockhouse::OpenError),
+    /// Not the file for operators.
+    #[error("{} cannot be written ({why}); make its folder writable", .file.display())]
+    Operator {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomness(String),
@@ -53,6 +102,13 @@ impl FromStr for StoreChoice {
 }
 
 impl StoreChoice {
+    /// What operators of the store have to know; opened before.
+    pub(crate) fn operator(&self) -> Result<Option<Operator>, StoreError> {
+        let Self::Sqlite(path) = self else { return Ok(None) };
+        let failed = |why| StoreError::Operator { file: operator_file(path), why };
+        Operator::new(path).map(Some).map_err(failed)
+    }
+
     /// The lock tables with what is kept.
     pub(crate) async fn open(&self, lease: Lease) -> Result<House, StoreError> {
         let lease = std::time::Duration::from_millis(lease.as_millis());

@@ -108,7 +108,7 @@ impl World {
     fn ask(&self, random: &mut Random, view: &View<'_>) -> Ask {
         let mode = if random.percent(50) { Mode::Exclusive } else { Mode::Shared };
         // Who waits only as the manager recovers is seldom enough.
-        let if_available = if view.durable.recovering { 90 } else { 20 };
+        let if_available = if view.durable.recovering { 150 } else { 20 };
         let acquire = match weighted(random, &[70, if_available, 16]) {
             0 => Acquire::Wait(mode),
             1 => Acquire::IfAvailable(mode),
@@ -176,7 +176,7 @@ fn tiny(random: &mut Random) -> Limits {
         agents: 1 + random.below(4) as u32,
         metadata_bytes: random.below(4),
         owners: 1 + random.below(4) as u32,
-        locks_per_owner: 1 + random.below(3) as u32 / 2,
+        locks_per_owner: random.below(3) as u32,
         locks_per_command: 1 + random.below(3),
         label_bytes: 2 + random.below(10),
         ttl_ms: (1, 300 + random.below(200) as u64),

@@ -227,3 +227,28 @@ impl<S: BuildHasher> LockManager<S> {
 
 /// How many numbers are reserved at a time.
 const BLOCK: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::{NewOwner, Seal};
+
+    #[test]
+    fn tokens_are_reserved_while_half_a_block_is_left() {
+        let mut manager = LockManager::new(FixedState::default());
+        let mut is_reserved_by = |last_token| {
+            manager.last_token = last_token;
+            let new = NewOwner { label: "", metadata: None, ttl_ms: 1, max_ms: None, seal: Seal(1) };
+            manager.handle(Instant::default(), Command::OpenOwner(new));
+            let effects = std::iter::from_fn(|| manager.poll_effect());
+            let is_reservation = |effect: &Effect| matches!(effect, Effect::Change(change) if matches!(**change, Change::TokensReserved { .. }));
+            effects.filter(is_reservation).count()
+        };
+        assert_eq!(is_reserved_by(0), 1);
+        let mark = BLOCK + 1;
+        assert_eq!(is_reserved_by(mark - BLOCK / 2 - 1), 0);
+        assert_eq!(is_reserved_by(mark - BLOCK / 2), 1);
+    }
+}

@@ -28,12 +28,14 @@ pub(super) struct Call<'a> {
     query: Vec<(&'a str, String)>,
     secret: Option<&'a str>,
     body: Option<Value>,
+    /// Below the server itself instead of the bucket.
+    of_server: bool,
 }
 
 impl<'a> Call<'a> {
     /// `path` is what stands below the bucket, in its segments.
     pub(super) fn get(path: &'a [&'a str]) -> Self {
-        Self { method: Method::GET, path, query: Vec::new(), secret: None, body: None }
+        Self { method: Method::GET, path, query: Vec::new(), secret: None, body: None, of_server: false }
     }
 
     pub(super) fn post(path: &'a [&'a str]) -> Self {
@@ -45,13 +47,19 @@ impl<'a> Call<'a> {
     }
 
     /// A parameter of the query string.
-    pub(super) fn with(mut self, key: &'a str, value: impl ToString) -> Self {
+    pub(super) fn with(mut self, key: &'a str, value: &impl ToString) -> Self {
         self.query.push((key, value.to_string()));
         self
     }
 
     pub(super) fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
+        self
+    }
+
+    /// What is asked is no matter of a bucket.
+    pub(super) fn of_server(mut self) -> Self {
+        self.of_server = true;
         self
     }
 
@@ -88,6 +96,9 @@ impl Api {
     /// Asks; the answer's body, `null` if it has none.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<Value, Failure> {
         let mut url = self.bucket.clone();
+        if call.of_server {
+            url.set_path("/v1");
+        }
         if let Ok(mut path) = url.path_segments_mut() {
             path.extend(call.path);
         }
@@ -124,7 +135,7 @@ impl Api {
     ) -> Result<Vec<Value>, Failure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
-            let mut call = Call::get(path).with("limit", 1000);
+            let mut call = Call::get(path).with("limit", &1000);
             for (key, value) in filters {
                 call = call.with(key, value);
             }

@@ -2,6 +2,7 @@
 
 mod api;
 mod assignments;
+mod backup;
 mod claims;
 mod completions;
 mod duration;
@@ -58,6 +59,8 @@ enum Command {
     Release(claims::Release),
     Finalize(claims::Finalize),
     Assignments(assignments::Assignments),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
     Completions(completions::Completions),
 }
 
@@ -76,6 +79,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Release(release) => finish(release.run()),
         Command::Finalize(finalize) => finish(finalize.run()),
         Command::Assignments(assignments) => finish(assignments.run()),
+        Command::Backup(backup) => finish(backup.run()),
+        Command::Restore(restore) => finish(std::future::ready(restore.run())),
         Command::Completions(completions) => completions.run(),
     }
 }

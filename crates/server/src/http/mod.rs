@@ -7,6 +7,7 @@
 //!
 //! What a request must look like stands once, in `rules`: requests are read by it, and the OpenAPI document tells it.
 
+mod backup;
 mod body;
 mod claims;
 mod desk;
@@ -29,7 +30,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -52,6 +53,7 @@ pub(crate) fn routes(server: &Arc<Server>) -> Router<Arc<Server>> {
     api.layer(from_fn_with_state(server.clone(), idempotency::layer))
         .route("/openapi.json", get(document))
         .route("/problems/{code}", get(problem::explain))
+        .route("/v1/backup", post(backup::backup))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(cors(server))
         .layer(from_fn_with_state(server.clone(), guard))

@@ -72,6 +72,12 @@ const VISIBLE: Form = Form {
     words: "of visible ASCII characters",
 };
 
+const ABSOLUTE: Form = Form {
+    has: |text| text.starts_with('/') && !text.contains('\0'),
+    pattern: "^/",
+    words: "that is an absolute path",
+};
+
 const HEX: Form = Form {
     has: |text| {
         text.len().is_multiple_of(2) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -93,6 +99,8 @@ pub(super) const ID: Text = text(1, 256, Unit::Character, "42");
 pub(super) const SECRET: Text = text(1, 256, Unit::Byte, "q7mC…");
 pub(super) const IDEMPOTENCY_KEY: Text =
     Text { form: Some(VISIBLE), ..text(1, 255, Unit::Byte, "9f1c6c5e-6c0b-4b0e-8f3c-0e6f0f3c6a55") };
+pub(super) const FILE: Text =
+    Text { form: Some(ABSOLUTE), ..text(1, 4096, Unit::Byte, "/var/backups/lockhouse.db") };
 pub(super) const CURSOR: Text = Text { form: Some(HEX), ..text(0, 32_768, Unit::Byte, "0000") };
 
 const fn duration(example: u64) -> Number {

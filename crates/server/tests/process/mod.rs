@@ -11,6 +11,8 @@ pub(crate) struct ServerProcess {
     lease: &'static str,
     port: String,
     keeps: Keeps,
+    /// What else it was started with.
+    options: Vec<String>,
 }
 
 /// What outlives it.
@@ -29,24 +31,30 @@ impl ServerProcess {
     /// One that keeps nothing, and knows of none before it.
     #[allow(dead_code, reason = "not every test that has a server lets it forget")]
     pub(crate) fn start(lease: &'static str) -> Self {
-        Self::listen("0", lease, Keeps::Nothing)
+        Self::listen("0", lease, Keeps::Nothing, &[])
     }
 
     /// One that keeps its state in a new file, and does not drain for long.
     #[allow(dead_code, reason = "not every test that has a server restarts it")]
     pub(crate) fn with_file(lease: &'static str) -> Self {
-        Self::listen("0", lease, Keeps::InFile(Folder::new()))
+        Self::listen("0", lease, Keeps::InFile(Folder::new()), &[])
     }
 
     /// One that keeps nothing, and cannot know whether there was one before it.
     #[allow(dead_code, reason = "not every test that has a server restarts it")]
     pub(crate) fn forgetful(lease: &'static str) -> Self {
-        Self::listen("0", lease, Keeps::NothingKnown)
+        Self::listen("0", lease, Keeps::NothingKnown, &[])
     }
 
-    fn listen(port: &str, lease: &'static str, keeps: Keeps) -> Self {
+    /// As [`start`](Self::start), with more options.
+    #[allow(dead_code, reason = "not every test that has a server tells it more")]
+    pub(crate) fn with_options(lease: &'static str, options: &[&str]) -> Self {
+        Self::listen("0", lease, Keeps::Nothing, &options.iter().map(|o| (*o).to_owned()).collect::<Vec<_>>())
+    }
+
+    fn listen(port: &str, lease: &'static str, keeps: Keeps, options: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
-        command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]).args(options);
         match &keeps {
             Keeps::InFile(folder) => command
                 .arg("--store")
@@ -59,7 +67,7 @@ impl ServerProcess {
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
-        Self { child, lease, port, keeps }
+        Self { child, lease, port, keeps, options: options.to_vec() }
     }
 
     /// The database file.
@@ -117,7 +125,7 @@ impl ServerProcess {
     /// Another server at the same address, over the same file.
     pub(crate) fn start_again(&mut self) {
         let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
-        *self = Self::listen(&self.port, self.lease, keeps);
+        *self = Self::listen(&self.port, self.lease, keeps, &self.options);
     }
 }
 

@@ -52,10 +52,10 @@ impl SmallWorld for World {
     }
 
     fn check(&mut self) -> Result<(), Breach> {
-        for name in 0..NAMES.len() {
+        for (name, text) in NAMES.iter().enumerate() {
             let held = self.told.held_modes(name);
             let alone = held.len() < 2 || held.iter().all(|mode| *mode == Mode::Shared);
-            promise!(alone, "{} is held by {held:?} at once", NAMES[name]);
+            promise!(alone, "{text} is held by {held:?} at once");
             if let Some(first) = self.told.pending(name).next() {
                 promise!(
                     !self.told.fits(name, first.mode),
@@ -147,7 +147,9 @@ impl World {
         let now = self.now();
         let owner = |owner: usize| self.told.id(owner).ok_or("nobody there");
         let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
-        let (locks, unlocks, undone): (Vec<(Name<'_>, Mode)>, Vec<_>, Vec<(Name<'_>, OwnedLock)>);
+        let locks: Vec<(Name<'_>, Mode)>;
+        let unlocks: Vec<_>;
+        let undone: Vec<(Name<'_>, OwnedLock)>;
         let spared = [name(NAMES.len() - 1)?];
         let command = match action {
             Action::Request { name: of, ask } => {

@@ -1,0 +1,122 @@
+//! `lockhouse backup` and `lockhouse restore`
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use lockhouse::store::restore;
+use lockhouse_server::{StoreChoice, operator_file};
+use serde_json::json;
+
+use super::api::{Api, Call};
+use super::print::{print, text};
+use super::target::Target;
+use super::{FAILURE, Failure, USAGE};
+
+/// Back up the database of the running server, while it goes on.
+///
+/// The server writes the file, so it must be on its machine. Nothing is written over. Only who can read the database can do this: the
+/// server leaves a secret beside it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse backup /var/backups/lockhouse-monday.db
+  lockhouse backup monday.db --store sqlite:/var/lib/lockhouse/locks.db
+
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now.")]
+pub(super) struct Backup {
+    /// The new file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    store: Of,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Put a backup in the place of a database whose server is stopped.
+///
+/// What stands there is kept aside. As nobody knows what was granted after the backup, fencing tokens go on far above those of the
+/// backup, and the next server waits for the length of a lease before it grants anything.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse restore /var/backups/lockhouse-monday.db
+  lockhouse restore monday.db --store sqlite:/var/lib/lockhouse/locks.db
+
+Exit codes: 0; 1 failure; 2 usage.")]
+pub(super) struct Restore {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    store: Of,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Of {
+    /// The store of the server
+    #[arg(long, value_name = "STORE", default_value = "sqlite:lockhouse.db", env = "LOCKHOUSE_STORE")]
+    store: StoreChoice,
+}
+
+impl Of {
+    fn database(&self) -> Result<&Path, Failure> {
+        match &self.store {
+            StoreChoice::Sqlite(path) => Ok(path),
+            StoreChoice::Memory { .. } => Err(Failure::new(
+                USAGE,
+                "store: memory:, but only a database file, sqlite:PATH, can be backed up",
+            )),
+        }
+    }
+}
+
+impl Backup {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let secret_file = operator_file(self.store.database()?);
+        let secret = fs::read_to_string(&secret_file).map_err(|error| {
+            let shown = secret_file.display();
+            let why = match error.kind() {
+                ErrorKind::NotFound => {
+                    format!("{shown} is not there: no server runs on this database; name that of the server with --store")
+                }
+                _ => format!("cannot read {shown}: {error}"),
+            };
+            Failure::new(FAILURE, why)
+        })?;
+        let file = std::path::absolute(&self.file).map_err(|error| Failure::new(USAGE, error))?;
+        let Some(file) = file.to_str() else {
+            return Err(Failure::new(USAGE, format_args!("file: {}, but it must be UTF-8", file.display())));
+        };
+        let call = Call::post(&["backup"]).of_server().secret(&secret).body(json!({"file": file}));
+        let backup = Api::new(&self.target)?.call(call).await?;
+        print(self.json, &backup, || vec![format!("backed up to {}", text(&backup, "file"))])
+    }
+}
+
+impl Restore {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let database = self.store.database()?;
+        let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
+        let aside = restored.kept_aside.map(|path| path.display().to_string());
+        let told = json!({"database": database.display().to_string(), "keptAside": aside});
+        print(self.json, &told, || {
+            let aside = aside.iter().map(|aside| format!("what stood there is at {aside}"));
+            std::iter::once(format!("restored {}", database.display())).chain(aside).collect()
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! `POST /v1/backup`: for whoever may read the database file anyway, as its folder has the secret that this needs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use lockhouse::store::BackupError;
+use serde::Serialize;
+use subtle::ConstantTimeEq;
+
+use super::body::JsonBody;
+use super::parameters::Bearer;
+use super::problem::{Code, Problem};
+use super::read::{FromMembers, Members, Read};
+use super::rules::FILE;
+use crate::server::Server;
+
+/// Where the backup is to be.
+pub(super) struct NewBackup(PathBuf);
+
+impl FromMembers for NewBackup {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        members.text("file", &FILE).map(|file| Self(file.into()))
+    }
+}
+
+/// A backup that was written.
+#[derive(Debug, Serialize)]
+pub(super) struct Backup {
+    file: String,
+}
+
+pub(super) async fn backup(
+    State(server): State<Arc<Server>>,
+    Bearer(secret): Bearer,
+    JsonBody(NewBackup(file)): JsonBody<NewBackup>,
+) -> Read<Json<Backup>> {
+    let known = server.operator.as_ref().is_some_and(|known| known.is(&secret));
+    let Some(store) = server.house.store().filter(|_| known) else {
+        let rule = "\"Bearer \" and the secret in the file beside the database that ends in .operator";
+        return Err(Problem::field(Code::Unauthorized, "Authorization", rule));
+    };
+    match store.backup(file.clone()).await {
+        Ok(()) => Ok(Json(Backup { file: file.display().to_string() })),
+        Err(error @ (BackupError::Exists(_) | BackupError::Unsupported(..))) => {
+            Err(Problem::new(Code::Invalid, error.to_string()))
+        }
+        Err(error) => Err(Problem::new(Code::Unavailable, error.to_string())),
+    }
+}
+
+impl crate::store::Operator {
+    fn is(&self, secret: &str) -> bool {
+        self.secret.as_bytes().ct_eq(secret.as_bytes()).into()
+    }
+}

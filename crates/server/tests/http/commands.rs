@@ -1,0 +1,231 @@
+//! The commands for owners, locks, claims and assignments as real processes.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::process::ServerProcess;
+
+/// A shell in which somebody types commands.
+struct Shell {
+    url: String,
+    variables: Vec<(String, String)>,
+}
+
+impl Shell {
+    fn new(server: &ServerProcess) -> Self {
+        Self { url: server.url(), variables: Vec::new() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .env("LOCKHOUSE_URL", &self.url)
+            .env_remove("LOCKHOUSE_BUCKET");
+        command
+            .env_remove("LOCKHOUSE_OWNER")
+            .env_remove("LOCKHOUSE_OWNER_SECRET")
+            .env_remove("LOCKHOUSE_CLAIM_TOKEN");
+        command.envs(self.variables.iter().map(|(key, value)| (key, value))).output().unwrap()
+    }
+
+    /// The exit code, stdout and stderr.
+    fn told(&self, arguments: &[&str]) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.run(arguments);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        let (code, stdout, stderr) = self.told(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {stderr}");
+        stdout.trim_end().to_owned()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(arguments)).unwrap()
+    }
+
+    fn code(&self, arguments: &[&str]) -> i32 {
+        self.told(arguments).0
+    }
+
+    /// `export $(lockhouse owner open LABEL)`
+    fn export_owner(&mut self, label: &str) {
+        let printed = self.ok(&["owner", "open", label]);
+        let pairs = printed.lines().map(|line| line.split_once('=').unwrap());
+        self.variables = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        assert_eq!(self.variables.len(), 2, "{printed}");
+    }
+}
+
+#[test]
+fn owners_lock_and_unlock_records_and_others_are_told_who_has_them() {
+    let server = ServerProcess::start("10s");
+    let (mut anna, mut bob) = (Shell::new(&server), Shell::new(&server));
+    anna.export_owner("Anna");
+    bob.export_owner("Bob");
+    let locked = anna.json(&["lock", "customer/42", "order/7", "--metadata", "m", "--json"]);
+    assert_eq!(locked["locks"][1]["name"], "order/7");
+    assert!(anna.ok(&["lock", "customer/42"]).ends_with("alreadyHeld"));
+
+    let (code, stdout, stderr) = bob.told(&["lock", "page/1", "customer/42"]);
+    assert_eq!((code, stdout.as_str()), (75, ""));
+    assert!(stderr.contains("  customer/42: Anna since 20"), "{stderr}");
+    assert_eq!(bob.code(&["lock", "--read", "order/7"]), 75);
+
+    assert!(anna.ok(&["owner", "show"]).contains("customer/42  exclusive"));
+    assert!(anna.ok(&["owner", "beat"]).starts_with("lives until 20"));
+    assert_eq!(anna.ok(&["unlock", "customer/42", "nothing/1"]), "1 released");
+    assert_eq!(bob.code(&["lock", "customer/42"]), 0);
+    assert_eq!(anna.json(&["unlock", "--all", "--json"]), json!({"released": 1}));
+    assert_eq!(bob.code(&["owner", "end"]), 0);
+    assert_eq!(bob.code(&["owner", "beat"]), 76);
+    assert_eq!(bob.code(&["lock", "customer/42"]), 76);
+}
+
+#[test]
+fn a_claim_is_made_renewed_finalized_and_its_assignment_listed_and_deleted() {
+    let server = ServerProcess::start("10s");
+    let shell = Shell::new(&server);
+    let token = shell.ok(&["claim", "seat/1", "--claimant", "Anna", "--ttl", "5m"]);
+    let (code, _, stderr) = shell.told(&["claim", "seat/1", "--claimant", "Bob"]);
+    assert_eq!(code, 75);
+    assert!(stderr.starts_with("lockhouse: claimed by \"Anna\", until 20"), "{stderr}");
+    assert!(shell.ok(&["renew", "seat/1", &token]).starts_with("stands until 20"));
+    assert_eq!(shell.code(&["finalize", "seat/1", "nonsense"]), 76);
+    let assigned = shell.json(&["finalize", "seat/1", &token, "--json"]);
+    assert_eq!((&assigned["resource"], &assigned["claimant"]), (&json!("seat/1"), &json!("Anna")));
+    assert_eq!(shell.json(&["assignments", "--json"]), json!([assigned]));
+    assert_eq!(shell.ok(&["assignments", "--prefix", "row/"]), "");
+    assert_eq!(shell.code(&["claim", "seat/1", "--claimant", "Bob"]), 75);
+    shell.ok(&["assignments", "delete", "seat/1"]);
+    assert_eq!(shell.code(&["finalize", "seat/1", &token]), 76);
+    let token =
+        shell.json(&["claim", "seat/1", "--claimant", "Bob", "--json"])["token"].as_str().unwrap().to_owned();
+    shell.ok(&["release", "seat/1", &token]);
+    assert_eq!(shell.code(&["release", "seat/1", &token]), 76);
+}
+
+#[test]
+fn after_a_kill_and_a_restart_ls_shows_the_same_offline_locks_and_the_next_token_is_higher() {
+    let mut server = ServerProcess::with_file("500ms");
+    let mut shell = Shell::new(&server);
+    shell.export_owner("Anna");
+    shell.ok(&["lock", "customer/42", "order/7"]);
+    shell.ok(&["claim", "seat/1", "--claimant", "Anna", "--ttl", "1h"]);
+    let offline = |list: Value| -> Vec<Value> {
+        let entries = list.as_array().unwrap().iter();
+        // The lease of an owner runs anew after a restart.
+        entries
+            .map(|entry| {
+                json!([entry["name"], entry["kind"], entry["owner"], entry["since"], entry["fencingToken"]])
+            })
+            .collect()
+    };
+    let before = offline(shell.json(&["ls", "--json"]));
+    assert_eq!(before.len(), 3, "{before:?}");
+    server.restart();
+    assert_eq!(offline(shell.json(&["ls", "--json"])), before);
+    let begin = std::time::Instant::now();
+    let locked = loop {
+        let (code, stdout, stderr) = shell.told(&["lock", "page/1", "--json"]);
+        if code == 0 {
+            break serde_json::from_str::<Value>(&stdout).unwrap();
+        }
+        assert!(
+            code == 75 && stderr.contains("recovers") && begin.elapsed() < crate::calls::PATIENCE,
+            "{stderr}"
+        );
+    };
+    let highest = before.iter().filter_map(|entry| entry[4].as_u64()).max().unwrap();
+    assert!(locked["locks"][0]["fencingToken"].as_u64().unwrap() > highest);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_rule_and_exit_2() {
+    let server = ServerProcess::start("10s");
+    let shell = Shell::new(&server);
+    for (arguments, rule) in [
+        (&["lock", "customer", "--owner", "1", "--secret", "x"][..], "KIND/ID"),
+        (&["lock", "a/b"], "--owner <ID>"),
+        (&["unlock", "--owner", "1", "--secret", "x"], "<KIND/ID>..."),
+        (&["claim", "r", "--claimant", ""], "claimant is \"\", but must be a string of 1 to 256 bytes"),
+        (&["claim", "-x", "--claimant", "A"], "-x"),
+        (&["claim", "r", "--claimant", "A", "--ttl", "5"], "500ms, 10s or 1m"),
+        (&["claim", "r", "--claimant", "A", "--url", "https://x"], "TLS is not supported yet"),
+        (&["assignments", "--url", "nonsense"], "http://127.0.0.1:7420"),
+    ] {
+        let (code, _, stderr) = shell.told(arguments);
+        assert_eq!(code, 2, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(rule), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_69_in_one_line() {
+    let mut server = ServerProcess::start("10s");
+    server.kill();
+    let shell = Shell::new(&server);
+    for arguments in [&["claim", "r", "--claimant", "A"][..], &["assignments"], &["owner", "open", "Anna"]] {
+        let (code, _, stderr) = shell.told(arguments);
+        assert_eq!(code, 69, "{stderr}");
+        assert!(stderr.starts_with(&format!("lockhouse: cannot reach {}: ", server.url())), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
+    let mut server = ServerProcess::with_file("500ms");
+    let mut shell = Shell::new(&server);
+    shell.export_owner("Anna");
+    let before = shell.json(&["lock", "customer/42", "--json"])["locks"][0]["fencingToken"].as_u64().unwrap();
+    let (database, backup) = (server.file(), server.file().with_file_name("backup.db"));
+    let store = format!("sqlite:{}", database.display());
+    let backup = backup.to_str().unwrap();
+    assert!(shell.ok(&["backup", backup, "--store", &store]).starts_with("backed up to "));
+    let (code, _, stderr) = shell.told(&["backup", backup, "--store", &store]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("exists already"), "{stderr}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(backup).unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    shell.ok(&["lock", "order/7"]);
+    let (code, _, stderr) = shell.told(&["restore", backup, "--store", &store]);
+    assert!(code == 1 && stderr.contains("in use"), "{stderr}");
+
+    assert!(server.terminate());
+    let (code, _, stderr) = shell.told(&["backup", "x.db", "--store", &store]);
+    assert!(code == 1 && stderr.contains("no server runs on this database"), "{stderr}");
+    assert!(shell.json(&["restore", backup, "--store", &store, "--json"])["keptAside"].is_string());
+    server.start_again();
+    let names = |list: Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(shell.json(&["ls", "--json"])), ["customer/42"]);
+    let begin = std::time::Instant::now();
+    let after = loop {
+        let (code, stdout, stderr) = shell.told(&["lock", "page/1", "--json"]);
+        if code == 0 {
+            break serde_json::from_str::<Value>(&stdout).unwrap()["locks"][0]["fencingToken"]
+                .as_u64()
+                .unwrap();
+        }
+        assert!(code == 75 && begin.elapsed() < crate::calls::PATIENCE, "{stderr}");
+    };
+    assert!(after > before + (1 << 32), "{after}");
+}
+
+#[test]
+fn a_backup_needs_the_secret_beside_the_database() {
+    let server = ServerProcess::with_file("500ms");
+    let shell = Shell::new(&server);
+    let store = format!("sqlite:{}", server.file().display());
+    std::fs::write(lockhouse_server::operator_file(&server.file()), "nonsense").unwrap();
+    let target = server.file().with_file_name("backup.db");
+    let (code, _, stderr) = shell.told(&["backup", target.to_str().unwrap(), "--store", &store]);
+    assert!(code == 1 && stderr.contains(".operator"), "{stderr}");
+    assert!(!target.exists());
+}

@@ -1,0 +1,183 @@
+//! What is no usable request, and what holds for all.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::calls::Api;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[tokio::test]
+async fn every_failure_is_a_problem_that_leads_to_its_explanation() {
+    let api = Api::new();
+    let claim = json!({"resource": "r", "claimant": "A"}).to_string();
+    let post = |headers: Vec<(&'static str, &'static str)>, body: String| {
+        let api = &api;
+        async move { api.send(Method::POST, "claims", &headers, Some(body)).await }
+    };
+    let failures = [
+        (post(vec![JSON], "{".to_owned()).await, (400, "bad_request")),
+        (post(vec![JSON], "{\"a\":1,\"a\":2}".to_owned()).await, (400, "bad_request")),
+        (post(vec![JSON], "[]".to_owned()).await, (422, "invalid")),
+        (post(vec![JSON], "{}".to_owned()).await, (422, "invalid")),
+        (post(vec![("content-type", "text/plain")], claim.clone()).await, (415, "unsupported_media_type")),
+        (post(vec![], claim.clone()).await, (415, "unsupported_media_type")),
+        (post(vec![JSON], "x".repeat((256 << 10) + 1)).await, (413, "too_large")),
+        (post(vec![JSON, ("idempotency-key", "a b")], claim.clone()).await, (422, "invalid")),
+        (post(vec![JSON, ("origin", "https://evil.example")], claim.clone()).await, (403, "forbidden")),
+        (post(vec![JSON, ("host", "evil.example")], claim).await, (403, "forbidden")),
+        (api.get("query?limit=0").await, (422, "invalid")),
+        (api.get("query?cursor=xyz").await, (422, "invalid")),
+        (api.get("query?prefix=%FF").await, (422, "invalid")),
+        (api.get("query?kind=web&kind=web").await, (422, "invalid")),
+        (api.get("assignments").await, (422, "invalid")),
+        (api.get("nothing").await, (404, "not_found")),
+        (api.get("/v1/nothing").await, (404, "not_found")),
+        (api.get(&format!("/v1/buckets/{}/query", "x".repeat(257))).await, (422, "invalid")),
+        (api.send(Method::PATCH, "claims", &[], None).await, (405, "method_not_allowed")),
+    ];
+    for (answer, expected) in failures {
+        assert_eq!(answer.outcome(), expected, "{answer:?}");
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        assert_eq!(answer.body["status"], answer.status);
+        let explanation = api.get(answer.body["type"].as_str().unwrap()).await;
+        assert_eq!(
+            (explanation.status, explanation.header("content-type")),
+            (200, "text/markdown; charset=utf-8")
+        );
+    }
+    let answer = api.send(Method::PATCH, "claims", &[], None).await;
+    assert_eq!(answer.header("allow"), "POST");
+}
+
+#[tokio::test]
+async fn a_broken_rule_is_told_with_field_value_and_rule() {
+    let api = Api::new();
+    let refused = api.post("claims", json!({"resource": "r", "claimant": "A", "ttlMs": -1})).await;
+    assert_eq!(refused.body["field"], "ttlMs");
+    assert_eq!(refused.body["value"], "-1");
+    assert_eq!(refused.body["rule"], "an integer from 1 to 2592000000");
+    assert_eq!(refused.body["detail"], "ttlMs is -1, but must be an integer from 1 to 2592000000");
+    let anna = api.owner("Anna").await;
+    let locks =
+        json!([{"kind": "c", "id": "1", "intent": "write"}, {"kind": "c", "id": "", "intent": "write"}]);
+    let refused = api.post_as(&anna, "locks", json!({"owner": anna.id, "locks": locks})).await;
+    assert_eq!(refused.body["field"], "locks[1].id");
+    let secret = "s".repeat(300);
+    let refused = api.with_token("renew", "r", &secret).await;
+    assert_eq!(refused.outcome(), (422, "invalid"));
+    assert!(!refused.body.to_string().contains("ssss"), "a secret is never repeated");
+}
+
+#[tokio::test]
+async fn a_request_sent_again_with_its_key_is_answered_again_and_not_carried_out_again() {
+    let api = Api::new();
+    let send = |key: &'static str, body: serde_json::Value| {
+        let api = &api;
+        async move {
+            api.send(Method::POST, "owners", &[JSON, ("idempotency-key", key)], Some(body.to_string())).await
+        }
+    };
+    let first = send("k1", json!({"label": "Anna"})).await;
+    let again = send("k1", json!({"label": "Anna"})).await;
+    assert_eq!((first.status, again.status, &first.body), (201, 201, &again.body));
+    assert_eq!((first.header("idempotency-replayed"), again.header("idempotency-replayed")), ("", "true"));
+    assert_eq!(first.header("location"), again.header("location"));
+    let other = send("k1", json!({"label": "Bob"})).await;
+    assert_eq!(other.outcome(), (422, "idempotency_mismatch"));
+    assert_ne!(send("k2", json!({"label": "Anna"})).await.body["owner"], first.body["owner"]);
+
+    // A refusal is not remembered: what was in the way may be gone.
+    let token = api.claim("r", "Bob").await.text("token");
+    let claim = || {
+        let body = json!({"resource": "r", "claimant": "A"}).to_string();
+        api.send(Method::POST, "claims", &[JSON, ("idempotency-key", "k3")], Some(body))
+    };
+    assert_eq!(claim().await.outcome(), (409, "claimed"));
+    api.with_token("release", "r", &token).await;
+    assert_eq!(claim().await.status, 201);
+}
+
+#[tokio::test]
+async fn pages_of_admitted_origins_may_call_and_read_what_they_need() {
+    let api = Api::new();
+    let origin = ("origin", "http://localhost:3000");
+    let asks = [
+        origin,
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "authorization,idempotency-key"),
+    ];
+    let preflight = api.send(Method::OPTIONS, "locks", &asks, None).await;
+    assert_eq!(
+        (preflight.status, preflight.header("access-control-allow-origin")),
+        (200, "http://localhost:3000")
+    );
+    for header in ["authorization", "content-type", "idempotency-key"] {
+        assert!(preflight.header("access-control-allow-headers").contains(header), "{header}");
+    }
+    let answer = api.send(Method::GET, "locks", &[origin], None).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, "http://localhost:3000"));
+    assert!(answer.header("access-control-expose-headers").contains("retry-after"));
+    let refused =
+        api.send(Method::OPTIONS, "locks", &[("origin", "https://evil.example"), asks[1]], None).await;
+    assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, ""));
+}
+
+#[tokio::test]
+async fn names_with_lone_surrogates_are_claimed_and_shown_as_they_are() {
+    let api = Api::new();
+    let body = r#"{"resource":"\ud800/\u0000","claimant":"A"}"#.to_owned();
+    let claimed = api.send(Method::POST, "claims", &[JSON], Some(body.clone())).await;
+    // serde_json reads no such name into a string: it came back as text.
+    assert_eq!(claimed.status, 201);
+    assert!(claimed.body.as_str().unwrap().contains(r#""resource":"\ud800/\u0000""#), "{claimed:?}");
+    let again = api.send(Method::POST, "claims", &[JSON], Some(body)).await;
+    assert_eq!(again.outcome(), (409, "claimed"));
+    assert!(api.get("query").await.body.as_str().unwrap().contains(r#""name":"\ud800/\u0000""#));
+}
+
+#[tokio::test]
+async fn the_document_is_openapi_3_1_and_names_every_call_once() {
+    let api = Api::new();
+    let document = api.get("/openapi.json").await.body;
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut ids = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        assert!(path.starts_with("/v1/buckets/{bucket}/"), "{path}");
+        for operation in ["get", "post", "delete"].iter().filter_map(|method| item.get(*method)) {
+            ids.push(operation["operationId"].as_str().unwrap().to_owned());
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let is_problem = !answer["content"]["application/problem+json"].is_null();
+                assert_eq!(is_problem, !status.starts_with('2'), "{path} {status}");
+            }
+        }
+    }
+    ids.sort();
+    let expected = [
+        "claim",
+        "deleteAssignment",
+        "endOwner",
+        "finalizeClaim",
+        "getAssignment",
+        "getOwner",
+        "heartbeat",
+        "listLocks",
+        "lock",
+        "openOwner",
+        "query",
+        "releaseClaim",
+        "renewClaim",
+        "unlock",
+    ];
+    assert_eq!(ids, expected);
+}
+
+#[tokio::test]
+async fn buckets_never_meet() {
+    let api = Api::new();
+    let body = || json!({"resource": "r", "claimant": "A"});
+    assert_eq!(api.post("/v1/buckets/a/claims", body()).await.status, 201);
+    assert_eq!(api.post("/v1/buckets/a%2Fb/claims", body()).await.status, 201);
+    assert_eq!(api.claim("r", "A").await.status, 201);
+    assert_eq!(api.post("/v1/buckets/a/claims", body()).await.status, 409);
+}

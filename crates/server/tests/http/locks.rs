@@ -1,0 +1,176 @@
+//! Owners and their offline locks.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::calls::{Api, Owner, PATIENCE};
+use crate::process::ServerProcess;
+
+#[tokio::test]
+async fn a_second_editor_is_refused_at_once_and_told_who_edits_ol_001_ol_034() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let granted = api.lock(&anna, "42", "write").await;
+    assert_eq!(granted.status, 201, "{granted:?}");
+    let lock = &granted.body["locks"][0];
+    assert_eq!(
+        (&lock["name"], &lock["mode"], &lock["how"]),
+        (&json!("customer/42"), &json!("exclusive"), &json!("fresh"))
+    );
+
+    let refused = api.lock(&bob, "42", "read").await;
+    assert_eq!(refused.outcome(), (423, "locked"));
+    assert_eq!(refused.header("content-type"), "application/problem+json");
+    let conflict = &refused.body["conflicts"][0];
+    assert_eq!((&conflict["kind"], &conflict["id"]), (&json!("customer"), &json!("42")));
+    assert_eq!(conflict["holders"][0]["label"], "Anna");
+    assert_eq!(conflict["holders"][0]["owner"], anna.id.as_str());
+    assert!(!refused.body.to_string().contains(&anna.secret));
+    assert_eq!(api.locked().await, ["customer/42"]);
+}
+
+#[tokio::test]
+async fn several_locks_are_granted_all_or_none_and_in_the_order_asked() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    api.lock(&anna, "2", "write").await;
+    let wanted = |ids: [&str; 3]| {
+        let locks = ids.map(|id| json!({"kind": "customer", "id": id, "intent": "write"}));
+        json!({"owner": bob.id, "locks": locks})
+    };
+    let refused = api.post_as(&bob, "locks", wanted(["1", "2", "3"])).await;
+    assert_eq!((refused.status, refused.body["conflicts"].as_array().unwrap().len()), (423, 1));
+    assert_eq!(api.locked().await, ["customer/2"]);
+    let granted = api.post_as(&bob, "locks", wanted(["5", "4", "5"])).await;
+    let ids: Vec<_> =
+        granted.body["locks"].as_array().unwrap().iter().map(|lock| lock["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["5", "4", "5"]);
+    assert_eq!(api.locked().await, ["customer/2", "customer/4", "customer/5"]);
+}
+
+#[tokio::test]
+async fn what_an_owner_has_is_kept_and_the_sole_reader_becomes_the_writer_ol_044() {
+    let api = Api::new();
+    let anna = api.owner("Anna").await;
+    let how = |answer: &crate::calls::Answer| answer.body["locks"][0]["how"].as_str().unwrap().to_owned();
+    assert_eq!(how(&api.lock(&anna, "1", "read").await), "fresh");
+    assert_eq!(how(&api.lock(&anna, "1", "read").await), "alreadyHeld");
+    assert_eq!(how(&api.lock(&anna, "1", "write").await), "upgraded");
+    let last = api.lock(&anna, "1", "read").await;
+    assert_eq!((how(&last), &last.body["locks"][0]["mode"]), ("alreadyHeld".to_owned(), &json!("exclusive")));
+    let released = api.post_as(&anna, "locks/release", json!({"owner": anna.id, "all": true})).await;
+    assert_eq!(released.body, json!({"released": 1}));
+}
+
+#[tokio::test]
+async fn a_release_touches_only_what_owner_and_token_match_ol_046() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let token = api.lock(&anna, "1", "write").await.body["locks"][0]["fencingToken"].as_u64().unwrap();
+    api.lock(&anna, "2", "write").await;
+    let release = |owner: Owner, token: u64| {
+        let api = &api;
+        async move {
+            let locks = [json!({"kind": "customer", "id": "1", "fencingToken": token})];
+            let body = json!({"owner": owner.id, "locks": locks});
+            api.post_as(&owner, "locks/release", body).await.body["released"].clone()
+        }
+    };
+    assert_eq!(release(bob.clone(), token).await, 0);
+    assert_eq!(release(anna.clone(), token + 100).await, 0);
+    assert_eq!(release(anna.clone(), token).await, 1);
+    assert_eq!(release(anna.clone(), token).await, 0);
+    let spared = json!({"owner": anna.id, "all": true, "sparing": [{"kind": "customer", "id": "2"}]});
+    assert_eq!(api.post_as(&anna, "locks/release", spared).await.body, json!({"released": 0}));
+    assert_eq!(api.locked().await, ["customer/2"]);
+}
+
+#[tokio::test]
+async fn only_the_secret_of_an_owner_speaks_for_it() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let thief = Owner { id: anna.id.clone(), secret: bob.secret.clone() };
+    let path = format!("owners/{}", anna.id);
+    for answer in [
+        api.lock(&thief, "1", "write").await,
+        api.as_owner(Method::DELETE, &thief, &path).await,
+        api.as_owner(Method::GET, &thief, &path).await,
+        api.as_owner(Method::POST, &thief, &format!("{path}/heartbeat")).await,
+        api.send(Method::GET, &path, &[], None).await,
+        api.send(Method::GET, &path, &[("authorization", "Bearer nonsense")], None).await,
+    ] {
+        assert_eq!(answer.outcome(), (401, "unauthorized"), "{answer:?}");
+        assert!(answer.header("www-authenticate").starts_with("Bearer"));
+    }
+    let nobody = Owner { id: "999".to_owned(), ..bob };
+    assert_eq!(api.lock(&nobody, "1", "write").await.outcome(), (404, "unknown_owner"));
+}
+
+#[tokio::test]
+async fn an_owner_shows_itself_beats_and_ends_with_its_locks() {
+    let api = Api::new();
+    let anna = api.open(json!({"label": "Anna", "metadata": "m", "ttlMs": 60_000, "maxMs": 120_000})).await;
+    let path = format!("owners/{}", anna.id);
+    api.lock(&anna, "1", "write").await;
+    let shown = api.as_owner(Method::GET, &anna, &path).await.body;
+    assert_eq!(
+        (&shown["label"], &shown["metadata"], &shown["ttlMs"]),
+        (&json!("Anna"), &json!("m"), &json!(60_000))
+    );
+    assert_eq!(shown["locks"][0]["name"], "customer/1");
+    assert!(shown["endsAt"].is_string() && shown["ownerSecret"].is_null());
+    assert_eq!(api.as_owner(Method::POST, &anna, &format!("{path}/heartbeat")).await.status, 200);
+    assert_eq!(api.as_owner(Method::DELETE, &anna, &path).await.status, 204);
+    assert_eq!(api.locked().await, [""; 0]);
+    assert_eq!(api.as_owner(Method::DELETE, &anna, &path).await.outcome(), (404, "unknown_owner"));
+    assert_eq!(api.lock(&anna, "1", "write").await.outcome(), (404, "unknown_owner"));
+}
+
+#[tokio::test]
+async fn the_locks_of_an_owner_of_whom_nothing_is_heard_become_free_ol_035() {
+    let api = Api::new();
+    let (anna, bob) = (api.open(json!({"label": "Anna", "ttlMs": 300})).await, api.owner("Bob").await);
+    assert_eq!(api.lock(&anna, "1", "write").await.status, 201);
+    let begin = std::time::Instant::now();
+    while api.lock(&bob, "1", "write").await.status != 201 {
+        assert!(begin.elapsed() < PATIENCE, "never free");
+    }
+    assert_eq!(api.lock(&anna, "2", "write").await.outcome(), (404, "unknown_owner"));
+}
+
+#[tokio::test]
+async fn the_lock_type_belongs_to_the_kind_of_record_ol_004_ol_006_ol_007() {
+    let options = ["--lock-type", "customer=exclusive-write", "--lock-type", "account=exclusive-read"];
+    let api = Api::over(ServerProcess::with_options("10s", &options));
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    assert_eq!(api.lock(&anna, "1", "write").await.status, 201);
+    let read = api.lock(&bob, "1", "read").await;
+    let lock = &read.body["locks"][0];
+    assert_eq!((read.status, &lock["how"], &lock["mode"]), (201, &json!("notNeeded"), &json!(null)));
+    let account = |owner: Owner| {
+        let body = json!({"owner": owner.id, "locks": [{"kind": "account", "id": "1", "intent": "read"}]});
+        let api = &api;
+        async move { api.post_as(&owner, "locks", body).await.status }
+    };
+    assert_eq!(account(anna).await, 201);
+    assert_eq!(account(bob).await, 423);
+}
+
+#[tokio::test]
+async fn equal_ids_of_two_kinds_and_odd_ids_are_different_records_ol_042() {
+    let api = Api::new();
+    let anna = api.owner("Anna").await;
+    let locks = [("a", "b/c"), ("a/b", "c"), ("b", "1"), ("a", "1"), ("-", "é \u{0}")]
+        .map(|(kind, id)| json!({"kind": kind, "id": id, "intent": "write"}));
+    let granted = api.post_as(&anna, "locks", json!({"owner": anna.id, "locks": locks})).await;
+    assert_eq!(granted.status, 201, "{granted:?}");
+    let list = api.get("locks").await.body["locks"].as_array().unwrap().clone();
+    assert_eq!(list.len(), locks.len());
+    for lock in locks {
+        let is_it = |held: &&serde_json::Value| held["kind"] == lock["kind"] && held["id"] == lock["id"];
+        assert_eq!(list.iter().filter(is_it).count(), 1, "{lock}");
+    }
+    assert_eq!(api.get("locks?kind=a").await.body["locks"].as_array().unwrap().len(), 2);
+    assert_eq!(api.get(&format!("locks?owner={}", anna.id)).await.body["locks"].as_array().unwrap().len(), 5);
+    assert_eq!(api.get("locks?owner=999").await.body["locks"], json!([]));
+}

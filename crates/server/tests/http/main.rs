@@ -1,0 +1,12 @@
+//! The HTTP API over real sockets of real processes.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+mod calls;
+mod claims;
+mod commands;
+mod docs;
+mod edges;
+mod locks;
+#[path = "../process/mod.rs"]
+mod process;
