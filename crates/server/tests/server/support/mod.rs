@@ -211,12 +211,18 @@ impl Client {
     /// What is held and pending: names, in lists.
     pub(crate) async fn query(&mut self, id: u64) -> (Vec<String>, Vec<String>) {
         self.send(json!({"type": "query", "id": id})).await;
-        let frame = self.next().await;
-        assert_eq!((&frame["type"], &frame["id"]), (&json!("snapshot"), &json!(id)), "{frame}");
-        let names = |list: &Value| -> Vec<String> {
-            list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
-        };
-        (names(&frame["held"]), names(&frame["pending"]))
+        let (mut held, mut pending) = (Vec::new(), Vec::new());
+        loop {
+            let frame = self.next().await;
+            assert_eq!((&frame["type"], &frame["id"]), (&json!("snapshot"), &json!(id)));
+            for (key, names) in [("held", &mut held), ("pending", &mut pending)] {
+                let entries = frame[key].as_array().unwrap();
+                names.extend(entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()));
+            }
+            if frame["more"] != json!(true) {
+                return (held, pending);
+            }
+        }
     }
 
     pub(crate) async fn close(&mut self, code: u16) {
