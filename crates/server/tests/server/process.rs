@@ -147,7 +147,7 @@ async fn memory_returns_after_a_hundred_thousand_wrong_frames_and_two_thousand_s
     short_sessions(address, 2_000).await;
     until_all_have_ended(address).await;
     let growth = resident(&server).saturating_sub(before);
-   
+
     assert!(growth <= GROWTH, "{growth} bytes more than before");
 }
 
