@@ -1,8 +1,9 @@
 //! Kinds of record, and what it takes to lock one of them: the lock type belongs to the kind, not to the call.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 use lockhouse_core::{Mode, Name, NameBuf};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// How the records of a kind are locked. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 ///
@@ -76,10 +77,8 @@ impl RecordKind {
 
     /// The record with that id.
     pub fn record(&self, id: impl Display) -> Record {
-        let mut text = String::new();
-        escape(&self.name, &mut text);
-        text.push('/');
-        escape(&id.to_string(), &mut text);
+        let escape = |text| utf8_percent_encode(text, &RESERVED);
+        let mut text = format!("{}/{}", escape(&self.name), escape(&id.to_string()));
         if text.starts_with('-') {
             // Such names are reserved.
             text.replace_range(..1, "%2D");
@@ -142,16 +141,8 @@ impl Wanted {
     }
 }
 
-/// Percent-encodes all but letters, digits and `-._~` (RFC 3986, unreserved).
-fn escape(text: &str, into: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            into.push(char::from(byte));
-        } else {
-            write!(into, "%{byte:02X}").expect("a string takes everything");
-        }
-    }
-}
+/// What is escaped: all but the characters that RFC 3986 calls unreserved.
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]
 mod tests {

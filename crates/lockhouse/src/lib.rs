@@ -31,6 +31,7 @@ pub mod fence;
 mod guard;
 mod house;
 mod kept;
+mod keyed;
 mod kinds;
 mod local;
 mod locks;

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hmac::{Hmac, KeyInit, Mac};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
 use lockhouse_store::{Scope, SecretKey};
-use sha2::Sha256;
 use subtle::ConstantTimeEq;
+
+use crate::keyed::KeyedHash;
 
 /// How many bytes of the hash are shown: 160 bits.
 const BYTES: usize = 20;
@@ -29,11 +30,7 @@ pub struct MalformedSecret;
 impl Secret {
     /// As text, to be sent to its holder: hexadecimal digits.
     pub fn reveal(&self) -> String {
-        self.0
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|digit| DIGITS[usize::from(digit)])
-            .collect()
+        HEXLOWER.encode(&self.0)
     }
 
     /// Of an owner.
@@ -53,8 +50,6 @@ impl Secret {
     }
 }
 
-const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-
 /// The seal of a claim that is asked for with this idempotency key: the same whenever one asks.
 pub(crate) fn seal_of(
     key: &SecretKey,
@@ -69,17 +64,10 @@ pub(crate) fn seal_of(
     Seal(u64::from_be_bytes(*number))
 }
 
-/// A keyed hash of all that; each part goes with its length, so that no two lists of parts are alike.
+/// A keyed hash of all that.
 fn derive(key: &SecretKey, what: &str, scope: &Scope, parts: &[&[u8]]) -> Secret {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of any length will do");
-    let all = [what.as_bytes(), scope.tenant.as_bytes(), scope.bucket.as_bytes()];
-    for part in all.iter().chain(parts) {
-        mac.update(&(part.len() as u64).to_be_bytes());
-        mac.update(part);
-    }
-    let hash = mac.finalize().into_bytes();
-    let (first, _) = hash.split_first_chunk().expect("32 bytes have 20 in front");
-    Secret(*first)
+    let purpose = [what.as_bytes(), scope.tenant.as_bytes(), scope.bucket.as_bytes()];
+    Secret(KeyedHash::new(key.as_bytes()).of(purpose.into_iter().chain(parts.iter().copied())))
 }
 
 impl PartialEq for Secret {
@@ -94,21 +82,9 @@ impl FromStr for Secret {
     type Err = MalformedSecret;
 
     fn from_str(text: &str) -> Result<Self, MalformedSecret> {
-        let digits = text.as_bytes();
-        if digits.len() != 2 * BYTES {
-            return Err(MalformedSecret);
-        }
-        let mut bytes = [0; BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Ok(Self(bytes))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| MalformedSecret)?;
+        bytes.try_into().map(Self).map_err(|_| MalformedSecret)
     }
-}
-
-fn digit(text: u8) -> Result<u8, MalformedSecret> {
-    let digit = char::from(text).to_digit(16).ok_or(MalformedSecret)?;
-    Ok(digit as u8)
 }
 
 impl fmt::Debug for Secret {
@@ -120,6 +96,8 @@ impl fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECRET: &str = "3b3beb300bea6813d6d2dd9ace8b12dbc16aedfc";
 
     fn key() -> SecretKey {
         SecretKey::new([7; 32])
@@ -154,7 +132,7 @@ mod tests {
     fn a_secret_survives_its_text_and_nothing_else_shows_it() {
         let secret = claim("b", "n", 1, 1);
         let text = secret.reveal();
-        assert_eq!(text.len(), 40);
+        assert_eq!(text, SECRET, "secrets outlive upgrades, so that they must never change");
         assert_eq!(text.parse(), Ok(secret.clone()));
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         for wrong in ["", "0", &text[1..], &format!("{text}0"), &text.replace(|_| true, "g"), &"é".repeat(20)]

@@ -5,11 +5,12 @@
 
 use std::fmt;
 
-use hmac::{Hmac, KeyInit, Mac};
+use data_encoding::HEXLOWER;
 use lockhouse_core::{FencingToken, Mode, Name};
-use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
 use crate::house::BucketKey;
+use crate::keyed::KeyedHash;
 
 /// How much of the hash a ticket has.
 const MAC_BYTES: usize = 16;
@@ -20,7 +21,7 @@ const PURPOSE: &[u8] = b"lockhouse ticket 1";
 /// Issues the tickets of one life of the server and checks those of earlier ones.
 #[derive(Clone)]
 pub(crate) struct Tickets {
-    keyed: Hmac<Sha256>,
+    keyed: KeyedHash,
     epoch: u64,
     since: u64,
 }
@@ -43,42 +44,32 @@ pub(crate) struct Ticketed<'a> {
 impl Tickets {
     /// Those of this epoch. Tickets from before epoch `since`, in which the last recovery was completed, are void.
     pub(crate) fn new(key: &[u8; 32], epoch: u64, since: u64) -> Self {
-        let keyed = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
-        Self { keyed, epoch, since }
+        Self { keyed: KeyedHash::new(key), epoch, since }
     }
 
     /// The ticket of a lock that is granted now: the epoch, a dot, and the hash in hexadecimal digits.
     pub(crate) fn issue(&self, lock: &Ticketed<'_>) -> String {
-        let mac = self.hash(lock, self.epoch).finalize().into_bytes();
-        let mut text = format!("{}.", self.epoch);
-        mac[..MAC_BYTES].iter().for_each(|byte| push_hex(&mut text, *byte));
-        text
+        format!("{}.{}", self.epoch, HEXLOWER.encode(&self.hash(lock, self.epoch)))
     }
 
     /// Whether it is the ticket of that lock, from an earlier epoch whose locks may still be brought back. How long it takes says
     /// nothing of how much of the hash is right.
     pub(crate) fn verify(&self, lock: &Ticketed<'_>, ticket: &str) -> bool {
         let Some((epoch, mac)) = parse(ticket) else { return false };
-        (self.since..self.epoch).contains(&epoch)
-            && self.hash(lock, epoch).verify_truncated_left(&mac).is_ok()
+        (self.since..self.epoch).contains(&epoch) && self.hash(lock, epoch).ct_eq(&mac).into()
     }
 
-    /// Each part stands behind its length, so that no two locks are written alike.
-    fn hash(&self, lock: &Ticketed<'_>, epoch: u64) -> Hmac<Sha256> {
-        let mut hash = self.keyed.clone();
-        let mut part = |bytes: &[u8]| {
-            hash.update(&(bytes.len() as u64).to_be_bytes());
-            hash.update(bytes);
-        };
-        part(PURPOSE);
-        part(lock.bucket.partition.as_bytes());
-        part(lock.bucket.bucket.as_bytes());
-        part(lock.client_id.as_bytes());
-        part(lock.name.as_wtf8());
-        part(&[u8::from(lock.mode == Mode::Shared)]);
-        part(&lock.token.get().to_be_bytes());
-        part(&epoch.to_be_bytes());
-        hash
+    fn hash(&self, lock: &Ticketed<'_>, epoch: u64) -> [u8; MAC_BYTES] {
+        self.keyed.of([
+            PURPOSE,
+            lock.bucket.partition.as_bytes(),
+            lock.bucket.bucket.as_bytes(),
+            lock.client_id.as_bytes(),
+            lock.name.as_wtf8(),
+            &[u8::from(lock.mode == Mode::Shared)],
+            &lock.token.get().to_be_bytes(),
+            &epoch.to_be_bytes(),
+        ])
     }
 }
 
@@ -88,24 +79,12 @@ impl fmt::Debug for Tickets {
     }
 }
 
-fn push_hex(text: &mut String, byte: u8) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-    text.push(char::from(DIGITS[usize::from(byte & 0xF)]));
-}
-
 /// Takes only what [`Tickets::issue`] writes.
 fn parse(ticket: &str) -> Option<(u64, [u8; MAC_BYTES])> {
     let (epoch, hex) = ticket.split_once('.')?;
     let epoch = epoch.parse().ok().filter(|number: &u64| number.to_string() == epoch)?;
-    if hex.len() != 2 * MAC_BYTES || !hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut mac = [0; MAC_BYTES];
-    for (index, byte) in mac.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some((epoch, mac))
+    let mac = HEXLOWER.decode(hex.as_bytes()).ok()?;
+    Some((epoch, mac.try_into().ok()?))
 }
 
 #[cfg(test)]

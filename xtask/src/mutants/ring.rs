@@ -102,7 +102,7 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "store" => tests_of("lockhouse-store", filter),
         "library" => tests_of("lockhouse", filter),
         "server" => server(filter),
-        "oracle" => proof("oracle", if filter.is_empty() { "--commands 100000 --seed 7" } else { filter }),
+        "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(

@@ -1,6 +1,5 @@
 //! The database file: telling it from others, making it, opening it for oneself alone.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -8,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -92,18 +92,13 @@ pub(crate) fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
     file.pragma_query_value(None, name, |row| row.get(0))
 }
 
+/// What is escaped in a URI that names a file.
+const ALL_BUT_PATHS: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'_').remove(b'-');
+
 /// Opens the file as if nobody could change it: no locks, no log, no traces. The header is read, and nothing else.
 pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
-    let mut uri = OsString::from("file:");
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
-                uri.push(char::from(*byte).to_string());
-            }
-            _ => uri.push(format!("%{byte:02X}")),
-        }
-    }
-    uri.push("?immutable=1");
+    let path = percent_encode(path.as_os_str().as_bytes(), &ALL_BUT_PATHS);
+    let uri = format!("file:{path}?immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let file = Connection::open_with_flags(uri, flags)?;
     pragma(&file, "application_id")?;
