@@ -166,3 +166,42 @@ async fn agents_that_end_while_others_wait_never_leave_a_lock_behind() {
     }
     assert!(bucket.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_woken_when_its_agent_ends() {
+    let bucket = House::new().bucket("default");
+    let (holder, mortal) = (bucket.agent("holder").unwrap(), bucket.agent("mortal").unwrap());
+    let held = holder.locks().request("n").await.unwrap();
+    let locks = mortal.locks().clone();
+    let waiter = tokio::spawn(async move { locks.request("n").await.map(drop) });
+    while holder.locks().query().await.unwrap().pending.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(mortal);
+    // Time stands still as long as anything else can go on.
+    let end = tokio::time::timeout(Duration::from_secs(1), waiter).await.expect("woken").unwrap();
+    assert!(matches!(end, Err(RequestError::AgentEnded)), "{end:?}");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_outlives_its_agent_takes_nothing_from_who_came_after() {
+    let bucket = House::new().bucket("default");
+    let (holder, mortal) = (bucket.agent("holder").unwrap(), bucket.agent("mortal").unwrap());
+    let held = holder.locks().request("n").await.unwrap();
+    let locks = mortal.locks().clone();
+    let mut forgotten = Box::pin(async move { locks.request("n").await.map(drop) });
+    let polled = std::future::poll_fn(|context| Poll::Ready(forgotten.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    drop(mortal);
+
+    // Takes the place of the request that ended with its agent.
+    let locks = holder.locks().clone();
+    let next = tokio::spawn(async move { locks.request("n").await.map(drop) });
+    while holder.locks().query().await.unwrap().pending.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(forgotten);
+    drop(held);
+    tokio::time::timeout(Duration::from_secs(1), next).await.expect("woken").unwrap().unwrap();
+}
