@@ -1,11 +1,15 @@
 //! Commands whose outcome is kept, and why it sometimes cannot be.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager, Outcome, Refusal};
 use lockhouse_store::SecretKey;
+use tokio::sync::oneshot;
 
 use crate::bucket::{Asked, Shared};
 use crate::error::Quota;
@@ -116,7 +120,8 @@ impl Shared {
         }
     }
 
-    /// As [`keep`](Self::keep), for what is never written: it goes on while nothing can be kept.
+    /// As [`keep`](Self::keep), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
+    /// not be kept.
     pub(crate) async fn keep_nothing(self: &Arc<Self>, command: Command<'_>) -> Result<Outcome, StoreError> {
         if self.house.store_is_over() {
             return Err(self.house.why_unanswered());
@@ -124,7 +129,7 @@ impl Shared {
         self.house.remember_runtime();
         match self.ask(command, |_| {}) {
             Asked::Answered(outcome) => Ok(outcome),
-            Asked::Waits(answer) => answer.await.map_err(|_| self.house.why_unanswered()),
+            Asked::Waits(answer) => self.while_kept(answer).await,
         }
     }
 
@@ -140,9 +145,23 @@ impl Shared {
     ) -> Result<T, StoreError> {
         let (value, settled) = self.with(|state| (read(state.manager()), state.settled()));
         if let Some(settled) = settled {
-            settled.await.map_err(|_| self.house.why_unanswered())?;
+            self.while_kept(settled).await?;
         }
         Ok(value)
+    }
+
+    /// The answer to a question, or why there is none for the time being: whoever asks is not left waiting for a store that is away.
+    async fn while_kept<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
+        let mut answer = pin!(answer);
+        let Some(pipeline) = self.house.pipeline() else {
+            return answer.await.map_err(|_| self.house.why_unanswered());
+        };
+        let mut away = pin!(pipeline.not_serving());
+        poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(answer.map_err(|_| self.house.why_unanswered())),
+            Poll::Pending => away.as_mut().poll(context).map(|state| Err(StoreError::from(&state))),
+        })
+        .await
     }
 
     /// Bounded, as a store may take long to answer.

@@ -207,6 +207,18 @@ impl House {
         over.unwrap_or(StoreState::Closed { clean: false })
     }
 
+    /// Waits until the house can keep nothing, for the moment or for good; the state says why. Never returns without a store.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn unavailable(&self) -> StoreState {
+        match self.inner.pipeline() {
+            Some(pipeline) => pipeline.not_serving().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The store, for what only it can do, such as a backup.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())

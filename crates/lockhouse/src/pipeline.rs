@@ -159,6 +159,15 @@ impl Pipeline {
         self.state.subscribe()
     }
 
+    /// Waits until nothing can be kept, for the moment or for good.
+    pub(crate) async fn not_serving(&self) -> StoreState {
+        let mut state = self.state();
+        match state.wait_for(|state| *state != StoreState::Serving).await {
+            Ok(state) => state.clone(),
+            Err(_) => unreachable!("the sender is ours"),
+        }
+    }
+
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

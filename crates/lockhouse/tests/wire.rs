@@ -476,6 +476,7 @@ fn event() -> impl Strategy<Value = Event<'static>> {
         Just(ErrorCode::QuotaExceeded),
         Just(ErrorCode::UnknownAgent),
         Just(ErrorCode::Closing),
+        Just(ErrorCode::Unavailable),
         Just(ErrorCode::Internal)
     ];
     prop_oneof![

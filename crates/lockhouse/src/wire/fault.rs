@@ -21,6 +21,8 @@ pub enum ErrorCode {
     UnknownAgent,
     /// The server stops granting.
     Closing,
+    /// The store keeps nothing at the moment, so that there is no answer that would last.
+    Unavailable,
     /// The server failed, or a code that this version does not know.
     Internal,
 }
@@ -52,6 +54,7 @@ impl ErrorCode {
             Self::QuotaExceeded => "quota_exceeded",
             Self::UnknownAgent => "unknown_agent",
             Self::Closing => "closing",
+            Self::Unavailable => "unavailable",
             Self::Internal => "internal",
         }
     }
@@ -64,6 +67,7 @@ impl ErrorCode {
             "quota_exceeded" => Self::QuotaExceeded,
             "unknown_agent" => Self::UnknownAgent,
             "closing" => Self::Closing,
+            "unavailable" => Self::Unavailable,
             _ => Self::Internal,
         }
     }

@@ -126,6 +126,28 @@ async fn while_the_store_refuses_new_durable_commands_are_unavailable_and_the_re
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_asks_is_not_left_waiting_for_a_store_that_is_away() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let (mut early, claims) = (Box::pin(bucket.snapshot()), bucket.claims());
+    assert!(poll(&mut early).await.is_ready(), "nothing is under way");
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let (mut snapshot, mut assignments) = (Box::pin(bucket.snapshot()), Box::pin(claims.assignments()));
+    assert!(poll(&mut snapshot).await.is_pending(), "the store may answer soon");
+    assert!(poll(&mut assignments).await.is_pending());
+
+    gate.then((0..5).map(|_| away()));
+    gate.let_through(1);
+    assert!(matches!(snapshot.await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(assignments.await, Err(ClaimError::Store(StoreError::Unavailable { .. }))));
+    assert!(matches!(bucket.snapshot().await, Err(StoreError::Unavailable { .. })));
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(bucket.snapshot().await.unwrap().held.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_answers_nothing_for_long_is_unavailable() {
     let gate = Gate::new();
     let (house, _bucket, owner) = gate.shut_house().await;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use lockhouse::remote::{Connection, ConnectionState, Watch};
-use lockhouse::{LockInfo, NameBuf, Snapshot, State};
+use lockhouse::{LockInfo, NameBuf, RequestError, Snapshot, State};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -28,6 +28,8 @@ struct Terminal<'a> {
     state: watch::Receiver<ConnectionState>,
     watch: Option<Watch>,
     latest: Option<Snapshot>,
+    /// Why the server cannot say who holds it.
+    trouble: Option<RequestError>,
 }
 
 impl<'a> QueueLine<'a> {
@@ -40,6 +42,7 @@ impl<'a> QueueLine<'a> {
             state: connection.state(),
             watch: None,
             latest: None,
+            trouble: None,
         });
         Self { terminal }
     }
@@ -67,9 +70,10 @@ impl Terminal<'_> {
             }
         };
         tokio::select! {
-            Ok(snapshot) = watch.next() => self.latest = Some(snapshot),
+            Ok(snapshot) = watch.next() => (self.latest, self.trouble) = (Some(snapshot), None),
             Ok(()) = self.state.changed() => {}
-            () = sleep(REFRESH) => {}
+            // A watch is silent while the server cannot answer; a question is not.
+            answer = ask_later(self.connection, self.name) => self.trouble = answer.err(),
         }
         self.write();
     }
@@ -78,11 +82,17 @@ impl Terminal<'_> {
         let name = self.name.as_name().display();
         let situation = match (&self.latest, *self.state.borrow()) {
             (_, ConnectionState::Lost) => "the connection is lost, and made anew".to_owned(),
+            _ if let Some(trouble) = &self.trouble => trouble.to_string(),
             (Some(snapshot), _) => situation(snapshot, self.label, SystemTime::now()),
             (None, _) => return,
         };
         rewrite(&format!("lockhouse: waiting for {name:?}: {situation}"));
     }
+}
+
+async fn ask_later(connection: &Connection, name: &NameBuf) -> Result<Snapshot, RequestError> {
+    sleep(REFRESH).await;
+    connection.query(Some(name)).await
 }
 
 impl Drop for QueueLine<'_> {

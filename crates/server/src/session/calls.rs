@@ -1,5 +1,6 @@
 //! From the client's frames to the bucket's commands.
 
+use lockhouse::StoreState;
 use lockhouse::core::{Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
@@ -225,6 +226,25 @@ impl Session {
 
     fn query(&mut self, look: Look) -> Verdict {
         self.new_id(look.id).unwrap_or_else(|| self.ask(Asked::Query(look), Command::Snapshot))
+    }
+
+    pub(super) fn has_questions(&self) -> bool {
+        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(_)))
+    }
+
+    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
+    pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
+        let StoreState::Unavailable { why, .. } = state else { return Verdict::Stop };
+        let message = format!("nothing can be told as kept at the moment: {why}");
+        for (tag, asked) in std::mem::take(&mut self.asked) {
+            match asked {
+                Asked::Query(look) => {
+                    self.error(Some(look.id), ErrorCode::Unavailable, Problem::with_message(message.clone()));
+                }
+                asked => self.asked.push_back((tag, asked)),
+            }
+        }
+        Verdict::GoOn
     }
 
     fn watch(&mut self, look: Look) -> Verdict {

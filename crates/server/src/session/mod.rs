@@ -200,6 +200,7 @@ impl Session {
                 () = self.watches.due() => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
                 () = self.port.ready() => Verdict::GoOn,
+                state = self.server.house.unavailable(), if self.has_questions() => self.answer_questions(&state),
             };
             if let Some(parting) = self.judge(verdict) {
                 return parting;
