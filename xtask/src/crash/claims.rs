@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -20,6 +21,8 @@ pub(super) struct ClaimsClient<'a> {
     pub(super) http: Http,
     pub(super) recorder: Recorder,
     pub(super) random: Random,
+    /// What was told that no judge sees.
+    pub(super) fault: Option<String>,
 }
 
 /// A claim, as its claimant knows it.
@@ -34,20 +37,24 @@ struct Claim {
 }
 
 impl ClaimsClient<'_> {
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self) -> Result<()> {
         while !self.ground.is_over() {
             let bucket = bucket(&mut self.random);
             let name = self.ground.name(&mut self.random);
             if let Some(claim) = self.claim(bucket, &name).await {
                 self.use_up(&claim).await;
             }
+            if let Some(fault) = self.fault.take() {
+                bail!(fault);
+            }
         }
         self.recorder.ended();
+        Ok(())
     }
 
     /// Claims, with the same key until it is known what became of that.
     async fn claim(&mut self, bucket: &'static str, name: &str) -> Option<Claim> {
-        let ttl_ms = 300 + self.random.below(2500) as u64;
+        let ttl_ms = 200 + self.random.below(1500) as u64;
         let key = format!("{}-{:016x}", self.recorder.client(), self.random.next());
         let claim = Claim {
             bucket,
@@ -88,11 +95,20 @@ impl ClaimsClient<'_> {
         let op = self.recorder.invoke(claim.bucket, call);
         let with = With { key: Some(&claim.key), body: Some(body), ..With::default() };
         let reply = self.http.post(claim.bucket, "claims", with).await;
-        if let Reply::Done(claimed) = &reply
+        if let Reply::Done(claimed) | Reply::Replayed(claimed) = &reply
             && let (Some(secret), token @ Some(_)) =
                 (claimed["token"].as_str(), claimed["fencingToken"].as_u64())
         {
             let id = id_of(secret);
+            if !claim.id.is_empty() && matches!(reply, Reply::Replayed(_)) {
+                // This says what was, and nothing of now.
+                if id != claim.id {
+                    self.fault =
+                        Some(format!("key {:?} stands for two claims: {} and {id}", claim.key, claim.id));
+                }
+                self.recorder.refused(op, Reason::Other);
+                return Err(reply);
+            }
             let gain = Gain { token, claim: Some(id.clone()), again, ..Gain::default() };
             self.recorder.answer(op, durable(gain));
             let Claim { bucket, name, ttl, key, .. } = claim;
@@ -105,7 +121,7 @@ impl ClaimsClient<'_> {
     }
 
     async fn use_up(&mut self, claim: &Claim) {
-        if self.random.percent(15) {
+        if self.random.percent(8) {
             let part = self.random.below(130) as u32;
             // Up to a third too late.
             tokio::time::sleep(claim.ttl * part / 100).await;
@@ -120,7 +136,7 @@ impl ClaimsClient<'_> {
         }
         match self.random.below(100) {
             0..50 => self.finalize(claim).await,
-            50..90 => {
+            50..98 => {
                 let call = Call::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
                 self.present(claim, "claims/release", call).await;
             }

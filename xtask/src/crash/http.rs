@@ -25,6 +25,8 @@ pub(super) struct Http {
 pub(super) enum Reply {
     /// As asked; the body.
     Done(Value),
+    /// It had been done before, and this was the answer then.
+    Replayed(Value),
     /// Not, and never will be.
     Refused(Reason),
     /// Nobody knows.
@@ -76,9 +78,9 @@ impl Http {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
         match answer(request).await {
-            Ok((status, _)) if status == StatusCode::NO_CONTENT => Reply::Done(Value::Null),
-            Ok((status, body)) if status.is_success() => Reply::Done(body),
-            Ok((_, problem)) => Reply::Refused(reason(&problem)),
+            Ok((status, true, body)) if status.is_success() => Reply::Replayed(body),
+            Ok((status, false, body)) if status.is_success() => Reply::Done(body),
+            Ok((_, _, problem)) => Reply::Refused(reason(&problem)),
             // It was not even sent.
             Err(error) if error.is_connect() => Reply::Refused(Reason::Other),
             Err(_) => Reply::Unknown,
@@ -86,11 +88,13 @@ impl Http {
     }
 }
 
-async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, Value)> {
+/// Status, whether it was told before, body.
+async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, Value)> {
     let response = request.send().await?;
-    let status = response.status();
+    let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
     let body = response.bytes().await?;
-    Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    // What has no body, says nothing more.
+    Ok((status, replayed, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
 impl Reply {
@@ -98,7 +102,7 @@ impl Reply {
     pub(super) fn failure(&self) -> Answer {
         match self {
             Self::Refused(reason) => refusal(*reason),
-            Self::Done(_) | Self::Unknown => Answer::Unknown,
+            Self::Done(_) | Self::Replayed(_) | Self::Unknown => Answer::Unknown,
         }
     }
 
@@ -109,7 +113,7 @@ impl Reply {
     pub(super) fn reason(&self) -> Option<Reason> {
         match self {
             Self::Refused(reason) => Some(*reason),
-            Self::Done(_) | Self::Unknown => None,
+            Self::Done(_) | Self::Replayed(_) | Self::Unknown => None,
         }
     }
 }

@@ -46,7 +46,7 @@ impl OfflineClient<'_> {
 
     async fn open(&mut self) -> Option<Owner> {
         let bucket = bucket(&mut self.random);
-        let ttl_ms = 1000 + self.random.below(3000) as u64;
+        let ttl_ms = 600 + self.random.below(2000) as u64;
         let op = self.recorder.invoke(bucket, Call::OpenOwner { ttl_ms, max_ms: None });
         let body = json!({"label": self.recorder.client(), "ttlMs": ttl_ms});
         let reply = self.http.post(bucket, "owners", With { body: Some(body), ..With::default() }).await;
@@ -64,21 +64,23 @@ impl OfflineClient<'_> {
 
     /// Does one thing as the owner; false once it is given up.
     async fn act(&mut self, owner: &mut Owner) -> bool {
+        if self.random.below(1000) == 0 {
+            // It is left to its TTL.
+            return false;
+        }
         let reply = match self.random.below(100) {
-            0..50 if owner.held.len() < 3 => self.lock(owner).await,
-            0..78 => self.unlock(owner).await,
-            78..84 => self.unlock_all(owner).await,
-            84..88 => self.touch(owner).await,
-            88..94 => {
+            0..45 if owner.held.len() < 2 => self.lock(owner).await,
+            0..80 => self.unlock(owner).await,
+            80..88 => self.unlock_all(owner).await,
+            88..91 => self.touch(owner).await,
+            91..94 => {
                 let name = self.ground.name(&mut self.random);
                 self.ground.look(&self.http, &mut self.recorder, owner.bucket, name).await
             }
-            94..98 => {
+            _ => {
                 self.end(owner).await;
                 return false;
             }
-            // It is left to its TTL.
-            _ => return false,
         };
         self.ground.pause_after(&reply).await;
         reply.reason() != Some(Reason::OwnerGone)

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::LEASE;
+use crate::shell;
 
 pub(super) struct Server {
     binary: PathBuf,
@@ -38,6 +40,7 @@ impl Server {
         command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
+        shell::end_group_with_us(child.id());
         let stdout = child.stdout.take();
         self.child = Some(child);
         let mut line = String::new();
@@ -57,6 +60,7 @@ impl Server {
         ensure!(ended.is_none(), "the server ended by itself: {ended:?}, see server.log");
         child.kill()?;
         child.wait()?;
+        shell::end_group_with_us(0);
         Ok(())
     }
 }

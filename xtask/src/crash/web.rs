@@ -12,8 +12,8 @@ use super::MEETING;
 use super::recorder::{Recorder, now};
 use super::worker::Ground;
 
-/// After so long a request that waits is given up.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// After so long at most a request that waits is given up.
+const PATIENCE_MS: usize = 600;
 
 pub(super) struct WebClient<'a> {
     pub(super) ground: &'a Ground,
@@ -29,6 +29,7 @@ struct Wish {
     if_available: bool,
     steal: bool,
     max_hold: Option<Duration>,
+    patience: Duration,
 }
 
 impl WebClient<'_> {
@@ -63,7 +64,8 @@ impl WebClient<'_> {
         let mode = if steal || random.percent(65) { Mode::Exclusive } else { Mode::Shared };
         let if_available = !steal && random.percent(40);
         let max_hold = random.percent(3).then(|| Duration::from_millis(50 + random.below(300) as u64));
-        Wish { name, mode, if_available, steal, max_hold }
+        let patience = Duration::from_millis(random.below(PATIENCE_MS) as u64);
+        Wish { name, mode, if_available, steal, max_hold, patience }
     }
 
     async fn ask(&self, agent: &Agent, wish: &Wish) -> Result<LockGuard, RequestError> {
@@ -79,15 +81,15 @@ impl WebClient<'_> {
         } else if wish.if_available {
             request.if_available().await
         } else {
-            request.timeout(PATIENCE).await
+            request.timeout(wish.patience).await
         }
     }
 
     /// Holds the lock for a while, unless it is lost, and lets it go: by a release, by dropping it, or with its agent.
     async fn hold(&mut self, op: u64, guard: LockGuard, leaving: Option<&mut Agent>) -> anyhow::Result<()> {
         let length = match self.random.below(100) {
-            0..5 => 100_000 + self.random.below(1_200_000),
-            5..20 => self.random.below(20_000),
+            0..8 => 50_000 + self.random.below(900_000),
+            8..20 => self.random.below(20_000),
             _ => self.random.below(1_000),
         };
         tokio::select! {

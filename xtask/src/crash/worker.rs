@@ -81,10 +81,11 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
         http: Http::new(&args.url)?,
         recorder: Recorder::new(claims),
         random: random(4),
+        fault: None,
     };
-    let (one, two, (), ()) =
+    let (one, two, (), three) =
         tokio::join!(web(web_1, 1).run(), web(web_2, 2).run(), offline.run(), claims.run());
-    one.and(two)?;
+    one.and(two).and(three)?;
     connection.close().await;
     Ok(())
 }
