@@ -39,7 +39,10 @@ impl Server {
         command.arg("--store").arg(format!("sqlite:{}", self.folder.join("lockhouse.db").display()));
         command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
+        let mut child = command
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.binary.display()))?;
         shell::end_group_with_us(child.id());
         let stdout = child.stdout.take();
         self.child = Some(child);
