@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::history::record::{Call, Gain, Reason};
+use crate::history::record::{Answer, Call, Gain, Reason};
 use crate::random::Random;
 
 use super::http::{Http, Reply, With};
 use super::recorder::{Recorder, durable};
-use super::worker::{Ground, bucket};
+use super::worker::{Ground, bucket, fail};
 
 /// How often a call is made again whose outcome is unknown, or for which the server is not ready.
 const ATTEMPTS: usize = 100;
@@ -21,8 +20,6 @@ pub(super) struct ClaimsClient<'a> {
     pub(super) http: Http,
     pub(super) recorder: Recorder,
     pub(super) random: Random,
-    /// What was told that no judge sees.
-    pub(super) fault: Option<String>,
 }
 
 /// A claim, as its claimant knows it.
@@ -37,19 +34,15 @@ struct Claim {
 }
 
 impl ClaimsClient<'_> {
-    pub(super) async fn run(mut self) -> Result<()> {
+    pub(super) async fn run(mut self) {
         while !self.ground.is_over() {
             let bucket = bucket(&mut self.random);
             let name = self.ground.name(&mut self.random);
             if let Some(claim) = self.claim(bucket, &name).await {
                 self.use_up(&claim).await;
             }
-            if let Some(fault) = self.fault.take() {
-                bail!(fault);
-            }
         }
         self.recorder.ended();
-        Ok(())
     }
 
     /// Claims, with the same key until it is known what became of that.
@@ -103,8 +96,7 @@ impl ClaimsClient<'_> {
             if !claim.id.is_empty() && matches!(reply, Reply::Replayed(_)) {
                 // This says what was, and nothing of now.
                 if id != claim.id {
-                    self.fault =
-                        Some(format!("key {:?} stands for two claims: {} and {id}", claim.key, claim.id));
+                    fail(format_args!("a key stands for two claims: {} and {id}", claim.id));
                 }
                 self.recorder.refused(op, Reason::Other);
                 return Err(reply);
@@ -176,9 +168,7 @@ impl ClaimsClient<'_> {
         let reply = self.http.post(claim.bucket, path, With { body: Some(body), ..With::default() }).await;
         let answer = match &reply {
             // Renewals are never written, so that none is promised to survive.
-            Reply::Done(_) if path == "claims/renew" => {
-                crate::history::record::Answer::Ok { durable: false, gain: Gain::default() }
-            }
+            Reply::Done(_) if path == "claims/renew" => Answer::Ok { durable: false, gain: Gain::default() },
             Reply::Done(body) => durable(Gain {
                 token: body["fencingToken"].as_u64(),
                 claimant: body["claimant"].as_str().map(str::to_owned),

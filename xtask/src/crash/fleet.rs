@@ -127,13 +127,15 @@ impl Worker {
             .with_context(|| format!("cannot signal worker {}", self.name))
     }
 
-    /// Until no thread of it runs.
-    fn wait_until_stopped(&self) -> Result<()> {
+    /// Until no thread of it runs, be it that it has died meanwhile.
+    fn wait_until_stopped(&mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "worker {} ended by itself: {ended:?}", self.name);
         let folder = format!("/proc/{}/task", self.child.id());
         let is_stopped = || -> Result<bool> {
             for thread in std::fs::read_dir(&folder)? {
                 let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
-                if !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+                if !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 'Z'])) {
                     return Ok(false);
                 }
             }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::history::record::{Answer, Found, Mode, Reason, Thing};
 
 use super::recorder::refusal;
+use super::worker::fail;
 
 /// Longer than any answer takes, a server that is started anew included.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,7 +81,10 @@ impl Http {
         match answer(request).await {
             Ok((status, true, body)) if status.is_success() => Reply::Replayed(body),
             Ok((status, false, body)) if status.is_success() => Reply::Done(body),
-            Ok((_, _, problem)) => Reply::Refused(reason(&problem)),
+            Ok((_, _, problem)) => match reason(&problem) {
+                Some(reason) => Reply::Refused(reason),
+                None => fail(format_args!("{path} in bucket {bucket:?} was answered with {problem}")),
+            },
             // It was not even sent.
             Err(error) if error.is_connect() => Reply::Refused(Reason::Other),
             Err(_) => Reply::Unknown,
@@ -118,8 +122,9 @@ impl Reply {
     }
 }
 
-fn reason(problem: &Value) -> Reason {
-    match problem["code"].as_str().unwrap_or_default() {
+/// None if these clients cannot have deserved it, such as `unauthorized` or `internal`.
+fn reason(problem: &Value) -> Option<Reason> {
+    Some(match problem["code"].as_str()? {
         "locked" | "busy" => Reason::Busy,
         "claimed" => Reason::Claimed,
         "already_assigned" => Reason::AlreadyAssigned,
@@ -128,8 +133,9 @@ fn reason(problem: &Value) -> Reason {
         "unknown_owner" => Reason::OwnerGone,
         "recovering" => Reason::Recovering,
         "unavailable" => Reason::Unavailable,
-        _ => Reason::Other,
-    }
+        "conflict_in_flight" => Reason::Other,
+        _ => return None,
+    })
 }
 
 fn found(page: &Value) -> Vec<Found> {
