@@ -18,6 +18,7 @@ pub(crate) struct Args {
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),
+    ("crash", &["crash", "--kills", "200"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

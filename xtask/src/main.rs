@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
+mod crash;
 mod dist;
 mod fix;
 mod history;
@@ -58,6 +59,10 @@ enum Command {
     Oracle(oracle::Args),
     /// Judge a history that clients wrote while their server was killed and started again
     CheckHistory(history::Args),
+    Crash(crash::Args),
+    /// A process of clients of `crash`
+    #[command(hide = true)]
+    CrashWorker(crash::worker::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -78,6 +83,8 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Oracle(args) => oracle::run(&args),
         Command::CheckHistory(args) => history::run(&args),
+        Command::Crash(args) => crash::run(&args),
+        Command::CrashWorker(args) => crash::worker::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

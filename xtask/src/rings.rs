@@ -41,6 +41,7 @@ pub(crate) const RINGS: &[Ring] = &[
         work: oracle,
     },
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
+    Ring { name: "crash", shows: "20 kills of a server that real clients use", limit_s: 300, work: crash },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
@@ -221,6 +222,12 @@ fn oracle(run: &Run<'_>) -> Result<Vec<TestRun>> {
 
 fn model(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "model", "no_state_breaches_an_invariant", &[])
+}
+
+fn crash(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = build(run)?;
+    let binary = binary.to_str().context("the path of the server is no text")?;
+    proof(run, "crash", "no_kill_loses_or_doubles_anything", &["--kills", "20", "--server", binary])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {

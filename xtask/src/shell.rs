@@ -48,6 +48,11 @@ pub(crate) fn end_children_with_us() -> Result<()> {
     ctrlc::set_handler(handler).context("cannot handle signals")
 }
 
+/// The group of a process that somebody else runs must not outlive us either.
+pub(crate) fn end_group_with_us(group: u32) {
+    RUNNING.store(group, Ordering::SeqCst);
+}
+
 /// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit` has passed.
 pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
     let file = File::options().create(true).append(true).open(log)?;

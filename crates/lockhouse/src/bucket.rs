@@ -184,7 +184,7 @@ impl Shared {
     /// Carries out a command. The answer waits, if it rests on something that is not kept yet; `look` sees it before.
     pub(crate) fn ask(self: &Arc<Self>, command: Command<'_>, look: impl FnOnce(&Outcome)) -> Asked {
         let asked = self.with(|state| {
-            let outcome = state.handle(self.house.clock.now(), command);
+            let outcome = state.handle(self.now_for(&command), command);
             look(&outcome);
             if state.outbox.is_idle() {
                 return Asked::Answered(outcome);
@@ -275,7 +275,7 @@ impl Shared {
             if let Some(ms) = lease_ms {
                 state.keep(Item::LongestLease { ms });
             }
-            let outcome = state.handle(self.house.clock.now(), command);
+            let outcome = state.handle(self.now_for(&command), command);
             match outcome {
                 Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
                 Outcome::Ended { alive: true } => {
@@ -288,6 +288,14 @@ impl Shared {
             }
             state.answer(inbox, tag, &command, outcome);
         });
+    }
+
+    /// A claim is over at the first tick that has reached its end, so that a TTL must not begin at the tick before.
+    fn now_for(&self, command: &Command<'_>) -> Instant {
+        match command {
+            Command::Claim(_) | Command::RenewClaim { .. } => self.house.clock.exactly_now(),
+            _ => self.house.clock.now(),
+        }
     }
 
     /// The length of a lease that the command gives and that the store has to know of before.

@@ -135,6 +135,15 @@ impl Clock {
         }
     }
 
+    /// The same, and between two ticks not that of the last one: what gets its time by this gets all of it. The next tick comes later.
+    pub(crate) fn exactly_now(&self) -> Instant {
+        let since_tick = self.system().saturating_sub(self.system_ms.load(Ordering::Acquire));
+        match self.ticking.load(Ordering::Acquire) {
+            true => self.now().plus_millis(since_tick.min(LONGEST_STEP_MS)),
+            false => self.now(),
+        }
+    }
+
     /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
     /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`].
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {

@@ -424,7 +424,7 @@ impl Drop for TickerTask {
 mod tests {
     use std::collections::VecDeque;
 
-    use lockhouse_core::{AgentId, Command, NewAgent, Outcome};
+    use lockhouse_core::{AgentId, Command, NameBuf, NewAgent, NewClaim, Outcome, Seal};
 
     use super::*;
     use crate::clock::ManualClock;
@@ -500,6 +500,50 @@ mod tests {
         world.tick_after(60_000);
         world.port.submit(1, Command::Renew { agent });
         assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    }
+
+    #[tokio::test]
+    async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
+        let world = World::new();
+        world.join(1000);
+        world.house.inner.clock.advance(80);
+        let seat = NameBuf::new("seat").unwrap();
+        let claim = |tag| {
+            let new = NewClaim {
+                name: seat.as_name(),
+                claimant: "ada",
+                ttl_ms: 100,
+                seal: Seal(tag),
+                metadata: None,
+            };
+            world.port.submit(tag, Command::Claim(new));
+            match world.told().pop() {
+                Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => {
+                    Some(claim.expires.as_millis())
+                }
+                _ => None,
+            }
+        };
+        assert_eq!(claim(1), Some(180));
+        world.tick_after(20);
+        assert_eq!(claim(2), None, "20 ms later");
+        world.tick_after(80);
+        assert_eq!(claim(3), Some(280), "100 ms later");
+    }
+
+    #[tokio::test]
+    async fn a_claim_made_right_after_a_stall_ends_no_lease() {
+        let world = World::new();
+        let agent = world.join(500);
+        world.house.inner.clock.advance(60_000);
+        let seat = NameBuf::new("seat").unwrap();
+        let new =
+            NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(1), metadata: None };
+        world.port.submit(1, Command::Claim(new));
+        world.house.inner.tick();
+        world.told();
+        world.port.submit(2, Command::Renew { agent });
+        assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
     }
 
     #[tokio::test]

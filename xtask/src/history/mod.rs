@@ -43,12 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let judgement = judge_file(&args.history)?;
-    for breach in judgement.breaches.iter().take(SHOWN) {
-        println!("{}\n", breach.account);
-    }
-    if judgement.breaches.len() > SHOWN {
-        println!("and {} breaches more\n", judgement.breaches.len() - SHOWN);
-    }
+    judgement.show();
     if let Some(path) = &args.json {
         std::fs::write(path, serde_json::to_vec_pretty(&judgement.json())?)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -124,11 +119,25 @@ impl Judgement {
         self.breaches.iter().filter(|breach| breach.kind == kind).count()
     }
 
+    /// Tells the breaches in full.
+    pub(crate) fn show(&self) {
+        for breach in self.breaches.iter().take(SHOWN) {
+            println!("{}\n", breach.account);
+        }
+        if self.breaches.len() > SHOWN {
+            println!("and {} breaches more\n", self.breaches.len() - SHOWN);
+        }
+    }
+
     /// All in one line.
     pub(crate) fn total(&self) -> String {
+        format!("{} events, {}", self.events, self.verdict())
+    }
+
+    /// What was acknowledged, and what became of it.
+    pub(crate) fn verdict(&self) -> String {
         format!(
-            "{} events, {} acknowledged, {} lost, {} overlaps, {} token regressions, {} double assignments",
-            self.events,
+            "{} acknowledged, {} lost, {} overlaps, {} token regressions, {} double assignments",
             self.acknowledged,
             self.count(Kind::Lost),
             self.count(Kind::Overlap),
@@ -137,7 +146,8 @@ impl Judgement {
         )
     }
 
-    fn json(&self) -> serde_json::Value {
+    /// The same for programs.
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "events": self.events,
             "acknowledged": self.acknowledged,

@@ -209,7 +209,7 @@ impl Reader {
         }
         if let Answer::Ok { gain, durable } = &answer {
             check_gain(at.line, &op.call, gain)?;
-            self.history.acknowledged += usize::from(*durable);
+            self.history.acknowledged += usize::from(*durable && !matches!(op.call, Call::Look { .. }));
             if let (Call::OpenOwner { .. }, Some(owner)) = (&op.call, &gain.owner)
                 && self.owners.insert((op.bucket.clone(), owner.clone()), index).is_some()
             {

@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Only the patch of this name
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Only those that this ring must catch, such as `crash`
+    #[arg(long, value_name = "RING")]
+    ring: Option<String>,
     /// Only so many of them, chosen by the seed
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
@@ -130,6 +133,9 @@ fn chosen(mut patches: Vec<Patch>, args: &Args) -> Result<Vec<Patch>> {
     if let Some(only) = &args.only {
         patches.retain(|patch| patch.name == *only);
     }
+    if let Some(ring) = &args.ring {
+        patches.retain(|patch| patch.ring.split(' ').next() == Some(ring));
+    }
     if let Some(sample) = args.sample {
         patches.sort_by_key(|patch| rank(&args.seed, &patch.name));
         patches.truncate(sample);
@@ -172,7 +178,7 @@ mod tests {
     }
 
     fn names(seed: &str) -> Vec<String> {
-        let args = Args { only: None, sample: Some(2), seed: seed.into(), json: None };
+        let args = Args { only: None, ring: None, sample: Some(2), seed: seed.into(), json: None };
         chosen(patches(25), &args).unwrap().into_iter().map(|patch| patch.name).collect()
     }
 
@@ -185,7 +191,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_an_error() {
-        let args = Args { only: Some("p99".into()), sample: None, seed: String::new(), json: None };
+        let args =
+            Args { only: Some("p99".into()), ring: None, sample: None, seed: String::new(), json: None };
         assert!(chosen(patches(3), &args).is_err());
     }
 }

@@ -104,9 +104,10 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "server" => server(filter),
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
+        "crash" => crash(copy, if filter.is_empty() { "--kills 8" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, server (each with a filter if need be), oracle, model, js FILE"
+            "`ring: {ring}` is none of core, store, library, server (each with a filter if need be), oracle, model, crash, js FILE"
         ),
     };
     Ok(plan)
@@ -147,6 +148,16 @@ fn proof(command: &str, args: &str) -> Plan {
     let build = cargo(&["build", "--release", "--package", "xtask"]);
     let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
     run.arg(command).args(args.split_whitespace());
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
+}
+
+/// Server and harness are built as the whole project is, so that their many dependencies need not be built for them alone.
+fn crash(copy: &Copy, args: &str) -> Plan {
+    let mut build = cargo(&["build", "--bin", "lockhouse", "--bin", "xtask"]);
+    build.args(BUILD);
+    let place = copy.target.join("release");
+    let mut run = Command::new(place.join("xtask"));
+    run.arg("crash").arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
 }
 
@@ -191,7 +202,9 @@ fn in_copy<'a>(command: &'a mut Command, copy: &Copy) -> &'a mut Command {
 /// The first line that tells of a failure, for the report.
 fn first_complaint(log: &str) -> String {
     let complains = |line: &&str| {
-        ["FAIL", "TIMEOUT", "panicked at", "✖", "differ", "breach"].iter().any(|word| line.contains(word))
+        ["FAIL", "TIMEOUT", "panicked at", "✖", "differ", "breach", " in bucket \"", "error: "]
+            .iter()
+            .any(|word| line.contains(word))
     };
     let line =
         log.lines().map(str::trim).find(complains).or(log.lines().next_back()).unwrap_or("its ring failed");

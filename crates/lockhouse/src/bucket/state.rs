@@ -116,9 +116,8 @@ impl State {
         held
     }
 
-    /// Ends what is due.
+    /// Ends what is due. Commands may have seen a later instant, of this very moment, by which nothing ends yet.
     pub(super) fn time_has_passed(&mut self, now: Instant) {
-        let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > now) {
             return;
         }

@@ -1,0 +1,165 @@
+//! The worker processes: started, stopped for a while, killed and replaced, and told to end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::history::record::What;
+
+use super::book::Book;
+use super::recorder::now;
+use super::worker::clients_of;
+
+/// All workers, and what they are started with.
+pub(super) struct Fleet {
+    url: String,
+    seed: u64,
+    book: Arc<Book>,
+    workers: Vec<Worker>,
+    started: u64,
+}
+
+/// A process of clients.
+struct Worker {
+    name: String,
+    child: Child,
+    /// Reads what it writes, until its end.
+    reader: Option<JoinHandle<()>>,
+}
+
+/// A worker that is told to end has as long.
+const END_LIMIT: Duration = Duration::from_secs(15);
+
+impl Fleet {
+    pub(super) fn start(url: String, seed: u64, count: usize, book: Arc<Book>) -> Result<Self> {
+        let mut fleet = Self { url, seed, book, workers: Vec::new(), started: 0 };
+        for _ in 0..count {
+            let worker = fleet.worker()?;
+            fleet.workers.push(worker);
+        }
+        Ok(fleet)
+    }
+
+    fn worker(&mut self) -> Result<Worker> {
+        self.started += 1;
+        let name = format!("w{}", self.started);
+        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(self.started * 101);
+        // The program itself, also if another one has taken its place on the disk meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["crash-worker", "--name", &name, "--url", &self.url, "--seed", &seed.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a worker")?;
+        let lines = child.stdout.take().context("a worker has no output")?;
+        let book = self.book.clone();
+        let reader = std::thread::spawn(move || read(lines, &book));
+        Ok(Worker { name, child, reader: Some(reader) })
+    }
+
+    /// SIGSTOP.
+    pub(super) fn stop(&self, index: usize) -> Result<()> {
+        self.at(index).signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    pub(super) fn go_on(&self, index: usize) -> Result<()> {
+        self.at(index).signal(Signal::CONT)
+    }
+
+    /// SIGKILL; another worker takes its place.
+    pub(super) fn kill(&mut self, index: usize) -> Result<()> {
+        let index = index % self.workers.len();
+        let fresh = self.worker()?;
+        let mut worker = std::mem::replace(&mut self.workers[index], fresh);
+        // Stopped first, so that there is an instant up to which it certainly lived and after which it does nothing.
+        worker.signal(Signal::STOP)?;
+        worker.wait_until_stopped()?;
+        let at = now();
+        worker.child.kill()?;
+        worker.child.wait()?;
+        worker.drain();
+        for client in clients_of(&worker.name) {
+            self.book.write(at, What::ClientKilled { client });
+        }
+        Ok(())
+    }
+
+    /// Tells all workers to end, and waits for their last words.
+    pub(super) fn end(&mut self) -> Result<()> {
+        for worker in &mut self.workers {
+            drop(worker.child.stdin.take());
+        }
+        let deadline = Instant::now() + END_LIMIT;
+        for worker in &mut self.workers {
+            let status = loop {
+                if let Some(status) = worker.child.try_wait()? {
+                    break status;
+                }
+                ensure!(Instant::now() < deadline, "worker {} does not end", worker.name);
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            ensure!(status.success(), "worker {} failed: {status}", worker.name);
+            worker.drain();
+        }
+        Ok(())
+    }
+
+    fn at(&self, index: usize) -> &Worker {
+        &self.workers[index % self.workers.len()]
+    }
+}
+
+fn read(lines: ChildStdout, book: &Book) {
+    for line in BufReader::new(lines).split(b'\n') {
+        // A pipe whose other end is dead just ends.
+        let Ok(line) = line else { return };
+        book.take(&line);
+    }
+}
+
+impl Worker {
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot signal worker {}", self.name))
+    }
+
+    /// Until no thread of it runs, be it that it has died meanwhile.
+    fn wait_until_stopped(&mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "worker {} ended by itself: {ended:?}", self.name);
+        let folder = format!("/proc/{}/task", self.child.id());
+        let is_stopped = || -> Result<bool> {
+            for thread in std::fs::read_dir(&folder)? {
+                let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
+                if !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 'Z'])) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        while !is_stopped().with_context(|| format!("worker {} is gone", self.name))? {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Waits until all that it wrote has been read; it has ended.
+    fn drain(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            // Were there a panic, lines would be missing, and the run would have done too little.
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

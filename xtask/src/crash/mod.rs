@@ -1,0 +1,171 @@
+//! `cargo xtask crash`: real clients at full speed against the real server, which is killed again and again.
+//!
+//! ```text
+//!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers (processes of 4 clients each)
+//!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │
+//!     └──────────────────────────────── one line per call, answer, loss ◀───────────────┘
+//!              history ──▶ judge
+//! ```
+
+mod book;
+mod claims;
+mod fleet;
+mod http;
+mod offline;
+mod recorder;
+mod server;
+mod storm;
+mod tally;
+mod web;
+pub(crate) mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::history::{self, Judgement};
+use crate::rings::BUILD;
+use crate::{Verdict, tree};
+use storm::Storm;
+use tally::Counts;
+
+/// Kill the server again and again while clients work, and judge what they wrote down
+///
+/// Worker processes of four clients each (two of Web Locks, one of offline locks, one of claims) work over a few names. The server is
+/// killed at random moments and started anew; a kill counts only if something durable was acknowledged in the 100 ms before it and another
+/// durable call was under way. Workers are killed or stopped for longer than the lease, too. Every client writes down what it asks and what
+/// it is told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may have two holders.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask crash --kills 20
+  cargo xtask crash --kills 3 --seed 7 --history crash.jsonl
+  cargo xtask check-history crash.jsonl
+
+The last line is the verdict; exit 1 if any of its counts but the first two is not 0, or if the run did too little to prove anything.
+A history that has breaches is kept, and its place is told. The seed repeats what is asked and when kills are tried, not what the machine
+makes of it.")]
+pub(crate) struct Args {
+    /// So many kills that count
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
+    kills: u32,
+    /// Worker processes, of four clients each
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(2..=64))]
+    workers: u32,
+    /// What is asked, and when kills are tried
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Keep the history in this file, breaches or not
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// The server's binary, instead of the one of this tree, which is built
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_BIN")]
+    server: Option<PathBuf>,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The shortest that the server allows, as each recovery takes that long.
+pub(crate) const LEASE: Duration = Duration::from_millis(500);
+/// Names in each bucket, few enough that everybody is in the way of everybody.
+const NAMES: usize = 16;
+/// The kind of the records; `n/0` is the name of the first.
+const KIND: &str = "n";
+/// The bucket where Web Locks, offline locks and claims meet on the same names.
+const MEETING: &str = "meeting";
+/// The bucket that has no Web Locks.
+const APART: &str = "apart";
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    let started = Instant::now();
+    let root = tree::root()?;
+    let binary = match &args.server {
+        Some(binary) => binary.clone(),
+        None => build(&root)?,
+    };
+    let folder = tempfile::Builder::new().prefix("lockhouse-crash-").tempdir()?;
+    let path = folder.path().join("history.jsonl");
+    let outcome = Storm::new(args, &binary, folder.path()).and_then(Storm::run);
+    let judged = outcome.and_then(|counts| Ok((history::judge_file(&path)?, counts)));
+    if let Some(file) = &args.history {
+        std::fs::copy(&path, file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let clean = matches!(&judged, Ok((judgement, _)) if judgement.breaches.is_empty());
+    if !clean {
+        println!("the history, the database and the server's log are kept in {}", folder.keep().display());
+    }
+    let (judgement, counts) = judged?;
+    let seconds = started.elapsed().as_secs_f64();
+    report(args, &judgement, &counts, seconds)
+}
+
+fn report(args: &Args, judgement: &Judgement, counts: &Counts, seconds: f64) -> Verdict {
+    judgement.show();
+    if let Some(path) = &args.json {
+        let mut json = judgement.json();
+        json["kills"] = args.kills.into();
+        json["seed"] = args.seed.into();
+        json["clients"] = counts.done_by.len().into();
+        json["seconds"] = seconds.round().into();
+        json["counts"] = serde_json::to_value(counts)?;
+        std::fs::write(path, serde_json::to_vec_pretty(&json)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("{} events in {seconds:.0} s; {}", judgement.events, summary(counts));
+    if judgement.breaches.is_empty() {
+        enough(args.kills as usize, counts)?;
+    }
+    println!("{} kills, {}", args.kills, judgement.verdict());
+    Ok(judgement.breaches.is_empty())
+}
+
+fn summary(counts: &Counts) -> String {
+    format!(
+        "{} web locks ({} reclaimed, {} lost), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown",
+        counts.sum(&["request"]),
+        counts.reclaimed,
+        counts.lost,
+        counts.sum(&["lock"]),
+        counts.sum(&["claim"]),
+        counts.sum(&["finalize"]),
+        counts.refusals("busy") + counts.refusals("claimed"),
+        counts.refusals("recovering"),
+        counts.unknown
+    )
+}
+
+/// Did the run do enough to prove something?
+fn enough(kills: usize, counts: &Counts) -> Result<()> {
+    let at_work = counts.done_by.values().filter(|count| **count >= 10).count();
+    let least = [
+        ("clients that got something done", at_work, 8),
+        ("web locks granted", counts.sum(&["request"]), 8 * kills),
+        ("offline locks granted", counts.sum(&["lock"]), 40 * kills),
+        ("claims granted", counts.sum(&["claim"]), 10 * kills),
+        ("claims made final", counts.sum(&["finalize"]), 2 * kills),
+        ("refusals by what others hold", counts.refusals("busy") + counts.refusals("claimed"), 20 * kills),
+        ("refusals while the server recovered", counts.refusals("recovering"), kills),
+        ("outcomes that a kill left unknown", counts.unknown, kills),
+        ("web locks reclaimed after a restart", counts.reclaimed, kills.div_ceil(8)),
+    ];
+    for (what, there, needed) in least {
+        ensure!(
+            there >= needed,
+            "this run did too little to prove anything: {there} {what}, but at least {needed} are needed"
+        );
+    }
+    Ok(())
+}
+
+/// The server as CI builds it.
+fn build(root: &Path) -> Result<PathBuf> {
+    println!("building the server");
+    let mut cargo = Command::new("cargo");
+    let status =
+        cargo.arg("build").args(BUILD).args(["--bin", "lockhouse", "--quiet"]).current_dir(root).status()?;
+    ensure!(status.success(), "the server does not build");
+    Ok(tree::target(root).join("release/lockhouse"))
+}

@@ -1,0 +1,136 @@
+//! What a client writes down: each call before it is sent, each answer as it arrives, each loss as it is known.
+//!
+//! A line goes to stdout in one write, so that a process that is killed leaves whole lines. The parent gathers them.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::history::record::{Answer, Call, Event, Gain, Reason, What};
+
+use super::LEASE;
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub(super) fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // It counts from the start of the machine.
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// The pen of one client.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    client: String,
+    last_op: u64,
+}
+
+impl Recorder {
+    pub(super) fn new(client: String) -> Self {
+        Self { client, last_op: 0 }
+    }
+
+    pub(super) fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Writes a call down that is about to be sent; its number.
+    pub(super) fn invoke(&mut self, bucket: &str, call: Call) -> u64 {
+        self.invoke_at(now(), bucket, call)
+    }
+
+    /// The same, with an instant that was taken before.
+    pub(super) fn invoke_at(&mut self, at: u64, bucket: &str, call: Call) -> u64 {
+        self.last_op += 1;
+        let (client, bucket) = (self.client.clone(), bucket.to_owned());
+        write(&Event { at, what: What::Invoke { client, op: self.last_op, bucket, call } });
+        self.last_op
+    }
+
+    pub(super) fn answer(&self, op: u64, answer: Answer) {
+        self.answer_at(now(), op, answer);
+    }
+
+    pub(super) fn answer_at(&self, at: u64, op: u64, answer: Answer) {
+        write(&Event { at, what: What::Answer { client: self.client.clone(), op, answer } });
+    }
+
+    pub(super) fn refused(&self, op: u64, reason: Reason) {
+        self.answer(op, refusal(reason));
+    }
+
+    pub(super) fn lost(&self, op: u64, deadline: Option<u64>) {
+        write(&Event { at: now(), what: What::Lost { client: self.client.clone(), op, deadline } });
+    }
+
+    pub(super) fn ended(self) {
+        write(&Event { at: now(), what: What::ClientEnded { client: self.client } });
+    }
+}
+
+pub(super) fn refusal(reason: Reason) -> Answer {
+    Answer::Refused { reason, token: None, claimant: None }
+}
+
+pub(super) fn durable(gain: Gain) -> Answer {
+    Answer::Ok { durable: true, gain }
+}
+
+/// One line, as its readers want it.
+pub(super) fn line(event: &Event) -> Vec<u8> {
+    let mut line = serde_json::to_vec(event).expect("an event is made of strings and numbers");
+    line.push(b'\n');
+    line
+}
+
+fn write(event: &Event) {
+    // Without a parent there is nobody to write for; stdin tells of that, too.
+    let _ = std::io::stdout().lock().write_all(&line(event));
+}
+
+/// Knows when this process did not run: whoever is stopped cannot know of a loss, and the fence is there for him. What he held counts
+/// until then.
+#[derive(Clone, Debug)]
+pub(super) struct Pulse(Arc<Mutex<Pauses>>);
+
+#[derive(Debug)]
+struct Pauses {
+    last_beat: u64,
+    /// From one beat to the next, where that took too long.
+    pauses: Vec<(u64, u64)>,
+}
+
+const BEAT: Duration = Duration::from_millis(2);
+/// A process that runs beats more often than this; a tenth of the lease is what its clock and the server's may differ by.
+const PAUSE_NS: u64 = 20_000_000;
+
+impl Pulse {
+    /// Starts to beat on the runtime of the clients, so that what delays them delays it.
+    pub(super) fn start() -> Self {
+        let pulse = Self(Arc::new(Mutex::new(Pauses { last_beat: now(), pauses: Vec::new() })));
+        let beating = pulse.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(BEAT).await;
+                beating.beat();
+            }
+        });
+        pulse
+    }
+
+    /// When the deadline of a lock that is lost now may have passed unnoticed: at the beginning of the first pause within a lease.
+    pub(super) fn stopped_at(&self) -> Option<u64> {
+        let recent = self.beat().saturating_sub(LEASE.as_nanos() as u64);
+        let pauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pauses.pauses.iter().find(|(_, to)| *to >= recent).map(|(from, _)| *from)
+    }
+
+    fn beat(&self) -> u64 {
+        let mut pauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now();
+        let last = std::mem::replace(&mut pauses.last_beat, now);
+        if now - last > PAUSE_NS {
+            pauses.pauses.push((last, now));
+        }
+        now
+    }
+}

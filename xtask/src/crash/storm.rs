@@ -1,0 +1,151 @@
+//! Server, clients, and what befalls them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::history::record::{Found, What};
+use crate::random::Random;
+
+use super::book::Book;
+use super::fleet::Fleet;
+use super::http::Http;
+use super::recorder::now;
+use super::server::Server;
+use super::tally::{Counts, Tally};
+use super::{APART, Args, LEASE, MEETING};
+
+pub(super) struct Storm {
+    server: Server,
+    fleet: Fleet,
+    book: Arc<Book>,
+    random: Random,
+    kills: u32,
+    lives: u32,
+}
+
+/// A server is killed at some moment from here, when the lines about the last kill have come,
+const SHORTEST_LIFE: Duration = Duration::from_millis(150);
+/// to here: within its recovery, or well after it.
+const LONGEST_LIFE: Duration = Duration::from_millis(1500);
+/// After the last kill everybody works on for so long.
+const AFTERMATH: Duration = Duration::from_millis(1500);
+/// The longest that a worker is stopped; the shortest is a lease.
+const LONGEST_STOP: Duration = Duration::from_millis(1000);
+
+impl Storm {
+    pub(super) fn new(args: &Args, binary: &Path, folder: &Path) -> Result<Self> {
+        let book = Arc::new(Book::create(&folder.join("history.jsonl"))?);
+        let server = Server::start(binary, folder)?;
+        let fleet = Fleet::start(server.url(), args.seed, args.workers as usize, book.clone())?;
+        let mut storm =
+            Self { server, fleet, book, random: Random::new(args.seed), kills: args.kills, lives: 0 };
+        storm.note_start();
+        Ok(storm)
+    }
+
+    pub(super) fn run(mut self) -> Result<Counts> {
+        let (mut counted, mut tried) = (0, 0);
+        // Everybody has to have connected for the first to count.
+        thread::sleep(AFTERMATH);
+        while counted < self.kills {
+            ensure!(
+                tried < 2 * self.kills + 10,
+                "this run did too little to prove anything: only {counted} of {tried} kills count"
+            );
+            tried += 1;
+            let life = self.between(SHORTEST_LIFE, LONGEST_LIFE);
+            let befell = self.let_live(life, tried)?;
+            self.kill()?;
+            thread::sleep(SHORTEST_LIFE);
+            let met = self.book.tally(Tally::met).context("the kill was not noted")?;
+            counted += u32::from(met.counts());
+            println!(
+                "kill {counted:>3} of {}: after {:>4} ms, {:>3} acknowledged in the last 100 ms, {:>2} under way{}{befell}",
+                self.kills,
+                (SHORTEST_LIFE + life).as_millis(),
+                met.acknowledged,
+                met.in_flight,
+                if met.counts() { "" } else { ", does not count" },
+            );
+        }
+        thread::sleep(AFTERMATH);
+        self.finish()
+    }
+
+    /// Lets everybody work for so long, unless something befalls a worker.
+    fn let_live(&mut self, life: Duration, nth: u32) -> Result<&'static str> {
+        let worker = self.random.below(1 << 16);
+        match nth % 3 {
+            1 => {
+                // Into the recovery, where it comes too late to bring its locks back.
+                let stop = self.between(LEASE, LONGEST_STOP);
+                self.fleet.stop(worker)?;
+                thread::sleep(life.min(stop));
+                self.fleet.go_on(worker)?;
+                thread::sleep(life.saturating_sub(stop));
+                Ok("; a worker was stopped")
+            }
+            2 => {
+                let before = self.between(Duration::ZERO, life);
+                thread::sleep(before);
+                self.fleet.kill(worker)?;
+                thread::sleep(life - before);
+                Ok("; a worker was killed")
+            }
+            _ => {
+                thread::sleep(life);
+                Ok("")
+            }
+        }
+    }
+
+    /// SIGKILL, and another life over the same file.
+    fn kill(&mut self) -> Result<()> {
+        let at = now();
+        self.book.tally(|tally| tally.killed(at));
+        self.server.kill()?;
+        self.book.write_now(What::ServerKilled);
+        let pause = self.between(Duration::ZERO, Duration::from_millis(60));
+        thread::sleep(pause);
+        self.server.start_again()?;
+        self.note_start();
+        Ok(())
+    }
+
+    fn note_start(&mut self) {
+        self.lives += 1;
+        let at = now();
+        self.book.write(at, What::ServerStarted { epoch: self.lives.to_string() });
+        self.book.tally(|tally| tally.started(at));
+    }
+
+    /// Ends the clients, kills the server once more and reads what it still knows.
+    fn finish(mut self) -> Result<Counts> {
+        self.fleet.end()?;
+        self.server.kill()?;
+        self.book.write_now(What::ServerKilled);
+        self.server.start_again()?;
+        self.lives += 1;
+        self.book.write_now(What::ServerStarted { epoch: self.lives.to_string() });
+        let http = Http::new(&self.server.url())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        for bucket in [MEETING, APART] {
+            let began = now();
+            let found: Vec<Found> = runtime
+                .block_on(http.look(bucket, ""))
+                .map_err(|reply| anyhow!("the last read-out failed: {reply:?}"))?;
+            self.book.write_now(What::Readout { bucket: bucket.to_owned(), began, found });
+        }
+        self.book.close()?;
+        Ok(self.book.tally(|tally| tally.counts.clone()))
+    }
+
+    fn between(&mut self, from: Duration, to: Duration) -> Duration {
+        let span = to.saturating_sub(from).as_micros() as usize;
+        from + Duration::from_micros(self.random.below(span + 1) as u64)
+    }
+}

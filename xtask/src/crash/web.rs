@@ -1,0 +1,126 @@
+//! A client of Web Locks: requests of every kind, holds short and long, and each way to let go.
+
+use std::time::Duration;
+
+use lockhouse::remote::Connection;
+use lockhouse::{Agent, LockGuard, RequestError};
+
+use crate::history::record::{Answer, Call, Gain, Mode, Reason};
+use crate::random::Random;
+
+use super::MEETING;
+use super::recorder::{Recorder, now};
+use super::worker::Ground;
+
+/// After so long at most a request that waits is given up.
+const PATIENCE_MS: usize = 600;
+
+pub(super) struct WebClient<'a> {
+    pub(super) ground: &'a Ground,
+    pub(super) connection: &'a Connection,
+    pub(super) recorder: Recorder,
+    pub(super) random: Random,
+}
+
+/// One request, as it is made.
+struct Wish {
+    name: String,
+    mode: Mode,
+    if_available: bool,
+    steal: bool,
+    max_hold: Option<Duration>,
+    patience: Duration,
+}
+
+impl WebClient<'_> {
+    pub(super) async fn run(mut self) -> anyhow::Result<()> {
+        let mut agent = self.connection.agent(self.recorder.client())?;
+        while !self.ground.is_over() {
+            let wish = self.wish();
+            let op = self.recorder.invoke(MEETING, wish.call());
+            match self.ask(&agent, &wish).await {
+                Ok(guard) => {
+                    let token = Some(guard.fencing_token().get());
+                    let gain = Gain { token, ..Gain::default() };
+                    self.recorder.answer(op, Answer::Ok { durable: false, gain });
+                    let leaves = self.random.percent(3);
+                    self.hold(op, guard, leaves.then_some(&mut agent)).await?;
+                }
+                Err(RequestError::OutcomeUnknown) => self.recorder.answer(op, Answer::Unknown),
+                Err(RequestError::Unavailable(_)) => self.recorder.refused(op, Reason::Busy),
+                Err(_) => self.recorder.refused(op, Reason::Other),
+            }
+            let pause = self.random.below(2000);
+            tokio::time::sleep(Duration::from_micros(pause as u64)).await;
+        }
+        self.recorder.ended();
+        Ok(())
+    }
+
+    fn wish(&mut self) -> Wish {
+        let random = &mut self.random;
+        let name = self.ground.name(random);
+        let steal = random.percent(1);
+        let mode = if steal || random.percent(65) { Mode::Exclusive } else { Mode::Shared };
+        let if_available = !steal && random.percent(40);
+        let max_hold = random.percent(3).then(|| Duration::from_millis(50 + random.below(300) as u64));
+        let patience = Duration::from_millis(random.below(PATIENCE_MS) as u64);
+        Wish { name, mode, if_available, steal, max_hold, patience }
+    }
+
+    async fn ask(&self, agent: &Agent, wish: &Wish) -> Result<LockGuard, RequestError> {
+        let mut request = agent.locks().request(&wish.name);
+        if wish.mode == Mode::Shared {
+            request = request.shared();
+        }
+        if let Some(max_hold) = wish.max_hold {
+            request = request.max_hold(max_hold);
+        }
+        if wish.steal {
+            request.steal().await
+        } else if wish.if_available {
+            request.if_available().await
+        } else {
+            request.timeout(wish.patience).await
+        }
+    }
+
+    /// Holds the lock for a while, unless it is lost, and lets it go: by a release, by dropping it, or with its agent.
+    async fn hold(&mut self, op: u64, guard: LockGuard, leaving: Option<&mut Agent>) -> anyhow::Result<()> {
+        let length = match self.random.below(100) {
+            0..8 => 50_000 + self.random.below(900_000),
+            8..20 => self.random.below(20_000),
+            _ => self.random.below(1_000),
+        };
+        tokio::select! {
+            _ = guard.lost() => {}
+            () = tokio::time::sleep(Duration::from_micros(length as u64)) => {}
+        }
+        // Taken before it is looked at, so that the lock was held then if it is held now.
+        let at = now();
+        if guard.loss().is_some() {
+            self.recorder.lost(op, self.ground.pulse.stopped_at());
+            return Ok(());
+        }
+        let release = self.recorder.invoke_at(at, MEETING, Call::Release { of: op });
+        if let Some(agent) = leaving {
+            *agent = self.connection.agent(self.recorder.client())?;
+            self.recorder.answer(release, Answer::Unknown);
+        } else if self.random.percent(20) {
+            drop(guard);
+            self.recorder.answer(release, Answer::Unknown);
+        } else if guard.release().await.is_ok() {
+            self.recorder.answer(release, Answer::Ok { durable: false, gain: Gain::default() });
+        } else {
+            self.recorder.refused(release, Reason::Other);
+        }
+        Ok(())
+    }
+}
+
+impl Wish {
+    fn call(&self) -> Call {
+        let max_hold_ms = self.max_hold.map(|length| length.as_millis() as u64);
+        Call::Request { name: self.name.clone(), mode: self.mode, steal: self.steal, max_hold_ms }
+    }
+}
