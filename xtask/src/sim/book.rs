@@ -98,18 +98,17 @@ impl Book {
         op
     }
 
-    /// Only the first answer counts.
-    pub(crate) fn answer(&self, op: u64, answer: Answer) {
+    /// Only the first answer counts; whether this is it.
+    pub(crate) fn answer(&self, op: u64, answer: Answer) -> bool {
         let mut page = self.0.lock();
-        if let Some(Open { client, .. }) = page.open.remove(&op) {
-            page.push(What::Answer { client: client.to_string(), op, answer });
-        }
+        let Some(Open { client, .. }) = page.open.remove(&op) else { return false };
+        page.push(What::Answer { client: client.to_string(), op, answer });
+        true
     }
 
-    pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) {
-        if let Some(op) = op {
-            self.answer(op, Answer::Ok { durable, gain });
-        }
+    /// Whether it stands in the book.
+    pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
+        op.is_some_and(|op| self.answer(op, Answer::Ok { durable, gain }))
     }
 
     pub(crate) fn refused(&self, op: Op, reason: Reason) {
@@ -174,7 +173,7 @@ impl Book {
     fn close(&self, which: impl Fn(&Open) -> bool) {
         let ops: Vec<u64> =
             self.0.lock().open.iter().filter(|(_, open)| which(open)).map(|(op, _)| *op).collect();
-        ops.into_iter().for_each(|op| self.answer(op, Answer::Unknown));
+        ops.into_iter().for_each(|op| _ = self.answer(op, Answer::Unknown));
     }
 }
 

@@ -19,10 +19,18 @@ pub(crate) struct Buyer {
     place: Place,
     /// The claims that it was ever given, the latest last.
     claims: Vec<Known>,
-    /// Claims that it asked for with a key, and how often.
+    /// How many claims it has asked for with a key, and the last of them.
     keys: u64,
-    last_key: Option<(usize, String)>,
+    last_key: Option<Keyed>,
     asked: Option<Started<Option<Known>>>,
+}
+
+/// A claim that may be asked for again.
+#[derive(Clone, Debug)]
+struct Keyed {
+    name: usize,
+    ttl_ms: u64,
+    key: Option<String>,
 }
 
 /// What a client keeps of a claim.
@@ -56,8 +64,8 @@ impl Buyer {
         let known = self.some_claim(random);
         self.asked = Some(match (random.below(100), known) {
             (0..30, _) | (_, None) => {
-                let (name, key, again) = self.new_claim(random);
-                life.start(claim(desk, name, 150 + random.below(1200) as u64, key, again))
+                let (wanted, again) = self.new_claim(random);
+                life.start(claim(desk, wanted, again))
             }
             (30..42, Some(known)) => life.start(renew(desk, known)),
             (42..54, Some(known)) => life.start(release(desk, known)),
@@ -126,19 +134,20 @@ impl Buyer {
         if random.percent(70) { self.claims.last().cloned() } else { random.pick(&self.claims).cloned() }
     }
 
-    /// A name, perhaps with a key, and whether that key was used before.
-    fn new_claim(&mut self, random: &mut Random) -> (usize, Option<String>, bool) {
-        if let Some((name, key)) = self.last_key.clone().filter(|_| random.percent(25)) {
-            return (name, Some(key), true);
+    /// Something to claim, and whether it was asked for before.
+    fn new_claim(&mut self, random: &mut Random) -> (Keyed, bool) {
+        if let Some(last) = self.last_key.clone().filter(|_| random.percent(25)) {
+            return (last, true);
         }
-        let name = random.below(NAMES.len());
+        let (name, ttl_ms) = (random.below(NAMES.len()), 150 + random.below(1200) as u64);
         if !random.percent(30) {
-            return (name, None, false);
+            return (Keyed { name, ttl_ms, key: None }, false);
         }
         self.keys += 1;
-        let key = format!("key {} of {}", self.keys, self.name);
-        self.last_key = Some((name, key.clone()));
-        (name, Some(key), false)
+        let key = Some(format!("key {} of {}", self.keys, self.name));
+        let keyed = Keyed { name, ttl_ms, key };
+        self.last_key = Some(keyed.clone());
+        (keyed, false)
     }
 }
 
@@ -177,7 +186,8 @@ impl Desk {
     }
 }
 
-async fn claim(desk: Desk, name: usize, ttl_ms: u64, key: Option<String>, again: bool) -> Option<Known> {
+async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
+    let Keyed { name, ttl_ms, key } = wanted;
     let claimant = desk.client.to_string();
     let op = desk.ask(Call::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
     let mut new = desk.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
@@ -194,8 +204,9 @@ async fn claim(desk: Desk, name: usize, ttl_ms: u64, key: Option<String>, again:
             }
             desk.server.book.count(if is_new { "claim: claimed" } else { "claim: told again" });
             let (token, claim) = (token.get(), Some(id.clone()));
-            desk.server.book.ok(op, true, Gain { token: Some(token), again, claim, ..Gain::default() });
-            Some(Known { id, name, secret, token })
+            let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
+            // Whoever has given up does not hear of it.
+            desk.server.book.ok(op, true, gain).then_some(Known { id, name, secret, token })
         }
         Err(error) => {
             desk.not_claimed(op, &error);

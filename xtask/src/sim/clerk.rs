@@ -113,7 +113,7 @@ impl Clerk {
         let op = desk.ask(Call::Touch { owner: known.id.to_string() });
         let found = life.block_on(desk.owner(&known, op));
         match found {
-            Ok(_) => desk.server.book.ok(op, false, Gain::default()),
+            Ok(_) => _ = desk.server.book.ok(op, false, Gain::default()),
             Err(Learned::Gone) => self.owner = None,
             Err(_) => {}
         }
@@ -301,8 +301,13 @@ async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
             let (id, secret) = (owner.id(), owner.secret().clone());
             desk.server.told(&desk.place, Sort::Owner, id.get());
             desk.server.book.count("owner: opened");
-            desk.server.book.ok(op, true, Gain { owner: Some(id.to_string()), ..Gain::default() });
-            Learned::Opened(Known { id, secret })
+            let gain = Gain { owner: Some(id.to_string()), ..Gain::default() };
+            // Whoever has given up does not hear of it.
+            if desk.server.book.ok(op, true, gain) {
+                Learned::Opened(Known { id, secret })
+            } else {
+                Learned::Nothing
+            }
         }
         Err(OwnerError::Store(error)) => {
             desk.server.failed(op, &error);
@@ -498,9 +503,15 @@ async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
         match step.commit().await {
             Ok(()) => {
                 desk.server.book.count("step: committed");
-                for (name, op) in names.into_iter().zip(ops) {
-                    desk.unlocked(&known, name);
-                    desk.server.book.ok(op, true, Gain::default());
+                names.into_iter().for_each(|name| desk.unlocked(&known, name));
+                // The steps of an owner that has ended succeed as well, as nothing is left to give back.
+                let lives = owner.touch().await == Ok(true);
+                for op in ops {
+                    if lives {
+                        desk.server.book.ok(op, true, Gain::default());
+                    } else {
+                        desk.server.book.unknown(op);
+                    }
                 }
             }
             Err(error) => {

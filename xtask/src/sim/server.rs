@@ -213,6 +213,8 @@ impl Life {
     pub(crate) fn learns_of_its_end(&self, place: &Place) -> Result<(), StoreState> {
         let bucket = self.server.bucket(place);
         self.block_on(async {
+            // Longer than the longest pause before a section is sent again.
+            tokio::time::sleep(Duration::from_secs(2)).await;
             let opening = bucket.owners().open("late", Duration::from_secs(1));
             match tokio::time::timeout(PATIENCE, opening.into_future()).await {
                 Ok(Err(lockhouse::OwnerError::Store(StoreError::Fenced))) => {}

@@ -459,6 +459,8 @@ impl Tab {
                 // A grant that crosses the abort is given back.
                 self.requests.remove(at);
             }
+            // It was never sent, or its session is gone.
+            _ if request.tag == 0 => _ = self.requests.remove(at),
             _ => request.state = Standing::GivenUp,
         }
     }

@@ -148,7 +148,7 @@ impl Worker {
         let (server, place, request) = (server.clone(), self.place.clone(), request.mode(wish));
         let asked = life.start(async move {
             let result = request.await;
-            told(&server, &place, op, &result);
+            told(&server, &place, op, steals, &result);
             result
         });
         self.pending.push(Pending { op, steals, signal, asked });
@@ -211,14 +211,15 @@ impl Worker {
 }
 
 /// Writes down how a request ended, at once.
-fn told(server: &Server, place: &Place, op: Op, result: &Result<LockGuard, RequestError>) {
+fn told(server: &Server, place: &Place, op: Op, steals: bool, result: &Result<LockGuard, RequestError>) {
     let book = &server.book;
     let error = match result {
         Ok(guard) => {
             server.told_token(place, guard.fencing_token());
             book.count("web: granted");
             let token = Some(guard.fencing_token().get());
-            return book.ok(op, false, Gain { token, ..Gain::default() });
+            book.ok(op, false, Gain { token, ..Gain::default() });
+            return;
         }
         Err(error) => error,
     };
@@ -235,5 +236,9 @@ fn told(server: &Server, place: &Place, op: Op, result: &Result<LockGuard, Reque
         error => return server.strange(error),
     };
     book.count(class);
+    if steals {
+        // It may have taken the lock from somebody before that.
+        return book.unknown(op);
+    }
     book.refused(op, if class == "web: unavailable" { Reason::Busy } else { Reason::Other });
 }
