@@ -18,6 +18,7 @@ pub(crate) struct Args {
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),
+    ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

@@ -41,6 +41,7 @@ pub(crate) const RINGS: &[Ring] = &[
         work: oracle,
     },
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
+    Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
@@ -221,6 +222,10 @@ fn oracle(run: &Run<'_>) -> Result<Vec<TestRun>> {
 
 fn model(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "model", "no_state_breaches_an_invariant", &[])
+}
+
+fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "sim", "clients_are_told_the_truth_whatever_fails", &["--schedules", "10000", "--seed", "1"])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {

@@ -56,7 +56,8 @@ impl Stage {
         let ended = life.close();
         life.run(1);
         self.everybody_hears();
-        let counts_on = self.tabs.iter().filter(|tab| tab.holds()).count();
+        let now = self.book.now_ms();
+        let counts_on = self.tabs.iter().filter(|tab| tab.holds(now)).count();
         match ended {
             Ok(true) if counts_on > 0 => {
                 self.book.breach(format!("a stop was called clean, though {counts_on} far away hold locks"));

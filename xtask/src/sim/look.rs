@@ -38,17 +38,12 @@ pub(crate) fn read_out(life: &Life, places: &[Place]) {
     let server = &life.server;
     for place in places {
         let began = server.book.stamp();
-        match life
-            .block_on(async { tokio::time::timeout(super::server::PATIENCE, found(server, place)).await })
-        {
-            Ok(Ok(found)) => {
+        match life.block_on(found(server, place)) {
+            Ok(found) => {
                 server.book.write(What::Readout { bucket: place.label.to_owned(), began, found });
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 server.book.breach(format!("bucket {:?} cannot be read out: {error}", place.label));
-            }
-            Err(_) => {
-                server.book.breach(format!("bucket {:?} is not read out in ten minutes", place.label));
             }
         }
     }

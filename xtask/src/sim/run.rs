@@ -22,7 +22,7 @@ use crate::random::Random;
 const SHOWN: usize = 10;
 
 /// Each class has to come up once in so many schedules.
-const SCHEDULES_PER_SIGHTING: u64 = 50;
+const SCHEDULES_PER_SIGHTING: u64 = 100;
 
 /// What became of many schedules.
 #[derive(Debug, Default)]
@@ -36,10 +36,11 @@ struct Sum {
 }
 
 pub(super) fn all(args: &Args) -> Verdict {
+    hear_panics();
     let started = Stopwatch::now();
     let sum = play_all(args);
     print!("{}", sum.tally);
-    let floor = sum.schedules / SCHEDULES_PER_SIGHTING;
+    let floor = (sum.schedules / SCHEDULES_PER_SIGHTING).max(1);
     let rare = sum.tally.below(floor);
     if let Some(path) = &args.json {
         let result = serde_json::json!({
@@ -98,7 +99,6 @@ pub(super) fn only(args: &Args, number: u64) -> Verdict {
 }
 
 fn play_all(args: &Args) -> Sum {
-    hear_panics();
     let threads = args
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
@@ -181,4 +181,47 @@ fn hear_panics() {
     std::panic::set_hook(Box::new(|info| {
         PANICS.with_borrow_mut(|panics| panics.push(format!("panic: {info}")));
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_plays_the_same_schedules() {
+        for number in 1..=20 {
+            let (one, two) = (play(7, number, false), play(7, number, false));
+            assert_eq!(one.breaches, two.breaches);
+            assert_eq!(one.events, two.events, "schedule {number}");
+        }
+        assert_ne!(play(7, 1, false).events, play(8, 1, false).events);
+    }
+
+    #[test]
+    fn a_schedule_that_does_too_little_is_a_breach() {
+        let mut idle = play(7, 1, false);
+        assert_eq!(idle.breaches, [""; 0]);
+        idle.tally = Tally::new();
+        judge(&mut idle);
+        assert_eq!(idle.breaches, ["proves too little: 0 commands, 0 faults"]);
+    }
+
+    #[test]
+    fn the_sum_does_not_depend_on_the_number_of_threads() {
+        let sum = |threads| {
+            let args = Args {
+                schedules: 20,
+                seed: 7,
+                only: None,
+                threads: Some(threads),
+                history: None,
+                json: None,
+            };
+            play_all(&args)
+        };
+        let (one, four) = (sum(1), sum(4));
+        assert_eq!((one.commands, one.faults), (four.commands, four.faults));
+        assert_eq!(one.tally.as_map(), four.tally.as_map());
+        assert!(one.breaches.is_empty() && four.breaches.is_empty());
+    }
 }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockhouse::{Bucket, BucketKey, FencingToken, House, ManualClock, Options, StoreError, StoreState};
-use lockhouse_store::{Scope, Store};
+use lockhouse::{
+    Bucket, BucketKey, FencingToken, House, ManualClock, OpenError, Options, OwnerError, StoreError,
+    StoreState,
+};
+use lockhouse_store::{Scope, Store, TakeError};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
@@ -147,7 +150,9 @@ impl Life {
         clock.set_calendar(calendar_ms);
         let line = disk.line();
         let options = Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock);
-        let house = runtime.block_on(open(line.clone(), options))?;
+        let opening =
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, open(line.clone(), options)).await });
+        let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let (book, disk) = (book.clone(), disk.clone());
         let epoch = disk.ledger(|ledger| ledger.epoch());
         let server = Server { house, number, epoch, book, disk, is_displaced: Arc::default() };
@@ -174,8 +179,12 @@ impl Life {
         });
     }
 
+    /// # Panics
+    ///
+    /// It takes ten minutes of the time that is simulated.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime().block_on(future)
+        let answer = self.runtime().block_on(async { tokio::time::timeout(PATIENCE, future).await });
+        answer.unwrap_or_else(|_| panic!("nothing comes of it in ten minutes"))
     }
 
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
@@ -216,8 +225,8 @@ impl Life {
             // Longer than the longest pause before a section is sent again.
             tokio::time::sleep(Duration::from_secs(2)).await;
             let opening = bucket.owners().open("late", Duration::from_secs(1));
-            match tokio::time::timeout(PATIENCE, opening.into_future()).await {
-                Ok(Err(lockhouse::OwnerError::Store(StoreError::Fenced))) => {}
+            match opening.await {
+                Err(OwnerError::Store(StoreError::Fenced)) => {}
                 answer => self.server.strange(format!("a displaced house says {answer:?}")),
             }
         });
@@ -229,10 +238,9 @@ impl Life {
 
     /// The process is told to stop; whether it could prove that nobody holds anything.
     pub(crate) fn close(&self) -> Result<bool, StoreState> {
-        match self.block_on(async { tokio::time::timeout(PATIENCE, self.server.house.close()).await }) {
-            Ok(StoreState::Closed { clean }) => Ok(clean),
-            Ok(state) => Err(state),
-            Err(_) => Err(StoreState::Serving),
+        match self.block_on(self.server.house.close()) {
+            StoreState::Closed { clean } => Ok(clean),
+            state => Err(state),
         }
     }
 
@@ -243,17 +251,16 @@ impl Life {
 }
 
 /// Longer than anything takes whose way is free.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A slot that cannot be taken is tried again, as whoever starts the server would.
 async fn open(line: Arc<dyn Store>, options: Options) -> Result<House, String> {
     for _ in 0..100 {
         let opening = House::open(line.clone(), options.clone());
-        match tokio::time::timeout(PATIENCE, opening).await {
-            Ok(Ok(house)) => return Ok(house),
-            Ok(Err(lockhouse::OpenError::Store(lockhouse_store::TakeError::Unavailable(_)))) => {}
-            Ok(Err(error)) => return Err(format!("the house does not open: {error}")),
-            Err(_) => return Err("the house does not open in ten minutes".to_owned()),
+        match opening.await {
+            Ok(house) => return Ok(house),
+            Err(OpenError::Store(TakeError::Unavailable(_))) => {}
+            Err(error) => return Err(format!("the house does not open: {error}")),
         }
     }
     Err("the house does not open in a hundred attempts".to_owned())

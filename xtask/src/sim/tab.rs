@@ -192,9 +192,13 @@ impl Tab {
         self.leave_at_once(life);
     }
 
-    /// Whether it counts on a lock at that life of the server.
-    pub(crate) fn holds(&self) -> bool {
-        self.requests.iter().any(|request| matches!(request.state, Standing::Held(_)))
+    /// Whether it counts on a lock, and may.
+    pub(crate) fn holds(&self, now_ms: u64) -> bool {
+        let of_session = self.session.as_ref().map_or(0, Session::deadline_ms);
+        self.requests.iter().any(|request| match &request.state {
+            Standing::Held(held) => held.until.unwrap_or(of_session) > now_ms,
+            _ => false,
+        })
     }
 
     /// What it still waits for.
