@@ -19,6 +19,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),
     ("crash", &["crash", "--kills", "200"]),
+    ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

@@ -18,6 +18,7 @@ mod rings;
 mod schemathesis;
 mod setup;
 mod shell;
+mod sim;
 mod test;
 mod tree;
 mod verify;
@@ -57,6 +58,8 @@ enum Command {
     Model(model::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
     Oracle(oracle::Args),
+    /// Play seeded schedules of faults over the library and its store, and judge what its clients were told
+    Sim(sim::Args),
     /// Judge a history that clients wrote while their server was killed and started again
     CheckHistory(history::Args),
     Crash(crash::Args),
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Oracle(args) => oracle::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::CheckHistory(args) => history::run(&args),
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),

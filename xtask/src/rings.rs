@@ -42,6 +42,7 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
     Ring { name: "crash", shows: "20 kills of a server that real clients use", limit_s: 300, work: crash },
+    Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
@@ -228,6 +229,10 @@ fn crash(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = build(run)?;
     let binary = binary.to_str().context("the path of the server is no text")?;
     proof(run, "crash", "no_kill_loses_or_doubles_anything", &["--kills", "20", "--server", binary])
+}
+
+fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "sim", "clients_are_told_the_truth_whatever_fails", &["--schedules", "10000", "--seed", "1"])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {

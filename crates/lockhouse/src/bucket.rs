@@ -32,7 +32,7 @@ use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
 use crate::kept::StoreError;
 use crate::owner::Owners;
-use crate::port::{Inbox, Port};
+use crate::port::{Inbox, Notice, Port};
 use crate::snapshot::Snapshot;
 use crate::ticket::Tickets;
 use crate::waiters::{Loss, Wait};
@@ -286,7 +286,11 @@ impl Shared {
                 }
                 _ => {}
             }
+            let has_joined = matches!(outcome, Outcome::Joined(_));
             state.answer(inbox, tag, &command, outcome);
+            if let Some(why) = state.over().filter(|_| has_joined) {
+                state.wakers.extend(inbox.push(Notice::Over(why)));
+            }
         });
     }
 

@@ -68,6 +68,8 @@ pub struct ManualClock(Arc<Manual>);
 #[derive(Debug, Default)]
 struct Manual {
     ms: AtomicU64,
+    /// How far the calendar is ahead.
+    calendar_ms: AtomicI64,
     houses: Mutex<Vec<Weak<Inner>>>,
 }
 
@@ -90,6 +92,17 @@ impl ManualClock {
         }
         // What ends is judged by the tick before.
         self.tick();
+    }
+
+    /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time lasts the longer for it.
+    pub fn stand_still(&self, by: Duration) {
+        self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
+        self.tick();
+    }
+
+    /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they are the same.
+    pub fn set_calendar(&self, ahead_ms: i64) {
+        self.0.calendar_ms.store(ahead_ms, Ordering::Release);
     }
 
     fn tick(&self) {
@@ -211,7 +224,9 @@ impl Clock {
     fn calendar(&self) -> u64 {
         match &self.system {
             System::Since { .. } => calendar_ms(),
-            System::Manual(_) => self.system(),
+            System::Manual(clock) => {
+                self.system().saturating_add_signed(clock.0.calendar_ms.load(Ordering::Acquire))
+            }
         }
     }
 

@@ -245,6 +245,10 @@ impl Inner {
     fn begin(&self, bucket: &Arc<Shared>) {
         if self.is_closing.load(Ordering::Acquire) {
             bucket.handle(Command::Close);
+            // Whoever waits in a bucket that came too late to be told of the loss would wait for ever.
+            if let Some(why) = self.why_over() {
+                bucket.is_over(Some(why));
+            }
         }
         if self.recovery.of_new_until.is_some() {
             // Tells the ticker of the end of its recovery, during which it must not be forgotten.

@@ -304,12 +304,17 @@ impl<'a> Restoring<'a> {
 impl Inner {
     /// Tells everybody that the pipeline has ended.
     fn is_over(&self) {
-        let why = match self.pipeline().map(|pipeline| pipeline.state().borrow().clone()) {
-            Some(StoreState::Fenced) => Some(Loss::Fenced),
-            Some(StoreState::Failed(_)) => Some(Loss::StoreFailed),
-            _ => None,
-        };
+        let why = self.why_over();
         self.begin_to_close();
         self.buckets().iter().for_each(|bucket| bucket.is_over(why));
+    }
+
+    /// Why every lock is lost, if the store is.
+    pub(crate) fn why_over(&self) -> Option<Loss> {
+        match &*self.pipeline()?.state().borrow() {
+            StoreState::Fenced => Some(Loss::Fenced),
+            StoreState::Failed(_) => Some(Loss::StoreFailed),
+            _ => None,
+        }
     }
 }

@@ -80,14 +80,26 @@ pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Judgement> {
 ///
 /// As for [`judge_file`].
 pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Judgement> {
-    let history = History::read(lines)?;
-    refuse_too_little(&history)?;
-    let teller = Teller::of(&history);
-    let owners = Owners::of(&history);
+    judge_history(&History::read(lines)?)
+}
+
+/// Judges the events of a history that was never written down; the number of an event stands for that of its line.
+///
+/// # Errors
+///
+/// As for [`judge_file`].
+pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Judgement> {
+    judge_history(&History::of(events)?)
+}
+
+fn judge_history(history: &History) -> anyhow::Result<Judgement> {
+    refuse_too_little(history)?;
+    let teller = Teller::of(history);
+    let owners = Owners::of(history);
     let mut breaches = Vec::new();
-    tokens::judge(&history, &teller, &mut breaches);
-    keeping::judge_owners(&history, &owners, &teller, &mut breaches);
-    for story in story::stories(&history, &owners) {
+    tokens::judge(history, &teller, &mut breaches);
+    keeping::judge_owners(history, &owners, &teller, &mut breaches);
+    for story in story::stories(history, &owners) {
         overlaps::judge(&story, &teller, &mut breaches);
         keeping::judge(&story, &teller, &mut breaches);
         assignments::judge(&story, &teller, &mut breaches);

@@ -101,6 +101,19 @@ impl History {
         Ok(reader.finish()?)
     }
 
+    /// Takes events in the order in which a file would have them.
+    ///
+    /// # Errors
+    ///
+    /// An event that contradicts an earlier one.
+    pub(crate) fn of(events: impl IntoIterator<Item = Event>) -> anyhow::Result<Self> {
+        let mut reader = Reader::default();
+        for (index, event) in events.into_iter().enumerate() {
+            reader.take(index + 1, event)?;
+        }
+        Ok(reader.finish()?)
+    }
+
     /// The first kill of the server after `ns`, or never.
     pub(crate) fn kill_after(&self, ns: u64) -> u64 {
         let next = self.kills.partition_point(|kill| *kill <= ns);

@@ -280,6 +280,9 @@ impl State {
 
     /// The house has lost its store, and with it every lock. What is given back is to be dropped once the mutex is free.
     pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Parcel> {
+        if self.over.is_some() {
+            return Vec::new();
+        }
         self.handle(now, Command::Close);
         self.over = Some(why);
         self.wakers.extend(self.waiters.wake_all());

@@ -46,9 +46,28 @@ async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
     let late = agent.locks().request("other").await;
     assert!(matches!(late, Err(RequestError::NoStore(Loss::Fenced))), "{late:?}");
     let new = house.bucket("new").agent("web").unwrap();
-    assert!(matches!(new.locks().request("n").if_available().await, Err(RequestError::Closed)));
+    let late = new.locks().request("n").if_available().await;
+    assert!(matches!(late, Err(RequestError::NoStore(Loss::Fenced))), "{late:?}");
     assert_eq!(held.release().await, Err(Loss::Fenced));
     assert_eq!(house.close().await, StoreState::Fenced);
+}
+
+#[tokio::test]
+async fn nobody_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
+    let gate = Gate::new();
+    let (house, _, owner) = gate.shut_house().await;
+    gate.inner.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.unwrap();
+    gate.open();
+    assert_eq!(owner.lock([record(1)]).await, Err(LockError::Store(StoreError::Fenced)));
+    let late = house.bucket("late");
+    let agent = late.agent("web").unwrap();
+    let mut waiting = agent.locks().request("n").into_future();
+    let answer = poll(&mut waiting).await;
+    assert!(matches!(answer, std::task::Poll::Ready(Err(RequestError::NoStore(Loss::Fenced)))), "{answer:?}");
+    let port = late.port(10);
+    port.submit(1, Command::Join(NewAgent::new("far")));
+    let told = drained(&port);
+    assert!(matches!(told[..], [Notice::Answer { .. }, Notice::Over(Loss::Fenced)]), "{told:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,222 @@
+//! The disk that survives crashes, the way to it, and what certainly stands on it.
+//!
+//! ```text
+//!   house ─▶ Line: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses ─▶ Ledger: notes what is kept ─▶ MemoryStore
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockhouse_store::{
+    Answer, BackupError, Fatal, Fate, FaultCount, FaultStore, Faults, Kept, MemoryStore, Opened, SecretKey,
+    Section, Slot, Store, TakeError, WriterId,
+};
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use crate::random::Random;
+
+/// One for all lives of the server.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    noted: Arc<Noted>,
+    way: FaultStore,
+    /// What was on its way when its sender died.
+    strays: Mutex<Vec<Arc<Section>>>,
+    random: Mutex<Random>,
+    /// How long a commit takes at most, in milliseconds.
+    slowest_ms: AtomicU64,
+}
+
+impl Disk {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let memory = MemoryStore::with_key(SecretKey::new([7; 32]));
+        let noted = Arc::new(Noted { memory: Mutex::new(Arc::new(memory)), ledger: Mutex::default() });
+        Arc::new(Self {
+            way: FaultStore::new(noted.clone(), seed, Faults::NONE),
+            noted,
+            strays: Mutex::default(),
+            random: Mutex::new(Random::new(!seed)),
+            slowest_ms: AtomicU64::new(0),
+        })
+    }
+
+    /// A way to the disk for a new life of the server.
+    pub(crate) fn line(self: &Arc<Self>) -> Arc<Line> {
+        self.noted.reopen();
+        Arc::new(Line { disk: self.clone(), is_cut: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.way.set_faults(faults);
+    }
+
+    pub(crate) fn set_slowest(&self, ms: u64) {
+        self.slowest_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn faults(&self) -> FaultCount {
+        self.way.count()
+    }
+
+    /// Looks at what certainly stands on the disk.
+    pub(crate) fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.noted.ledger.lock())
+    }
+
+    /// Some of what was on its way arrives. True if something came too late and was kept all the same.
+    pub(crate) fn strays_arrive(&self, only_some: bool) -> bool {
+        let strays: Vec<_> = {
+            let mut random = self.random.lock();
+            self.strays.lock().extract_if(.., |_| !only_some || random.percent(50)).collect()
+        };
+        let epoch = self.ledger(|ledger| ledger.epoch());
+        strays.into_iter().any(|section| {
+            let is_late = section.epoch != epoch;
+            self.noted.commit_now(&section) == Some(Fate::Committed) && is_late
+        })
+    }
+
+    fn draw(&self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.random.lock().next() % (bound + 1) }
+    }
+}
+
+/// The way of one life of the server.
+#[derive(Debug)]
+pub(crate) struct Line {
+    disk: Arc<Disk>,
+    is_cut: AtomicBool,
+}
+
+impl Line {
+    /// The process dies: nothing leaves it any more.
+    pub(crate) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    async fn pause(&self) {
+        let ms = self.disk.draw(self.disk.slowest_ms.load(Ordering::Relaxed));
+        if ms > 0 {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+        if self.is_cut() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Store for Line {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(Kept) + Send),
+    ) -> Answer<'a, Result<Opened, TakeError>> {
+        self.disk.way.take_slot(slot, writer, visit)
+    }
+
+    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+        Box::pin(async move {
+            let mut flight = Flight { line: self, sections };
+            self.pause().await;
+            let sections = std::mem::take(&mut flight.sections);
+            let fates = self.disk.way.commit(sections).await?;
+            self.pause().await;
+            Ok(fates)
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+        self.disk.way.backup(to)
+    }
+
+    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+        self.disk.way.close()
+    }
+}
+
+/// What is on its way; if its sender dies, it may still arrive.
+struct Flight<'a> {
+    line: &'a Line,
+    sections: Vec<Arc<Section>>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if self.line.is_cut() {
+            self.line.disk.strays.lock().append(&mut self.sections);
+        }
+    }
+}
+
+/// The memory, with a note of everything that it has kept.
+#[derive(Debug)]
+struct Noted {
+    memory: Mutex<Arc<MemoryStore>>,
+    ledger: Mutex<Ledger>,
+}
+
+impl Noted {
+    fn reopen(&self) {
+        let mut memory = self.memory.lock();
+        *memory = Arc::new(memory.reopen());
+    }
+
+    fn memory(&self) -> Arc<MemoryStore> {
+        self.memory.lock().clone()
+    }
+
+    fn note(&self, sections: &[Arc<Section>], fates: &[Fate]) {
+        let mut ledger = self.ledger.lock();
+        let kept = sections.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Committed);
+        kept.for_each(|(section, _)| ledger.note(section));
+    }
+
+    /// The memory answers at once; none if it does not.
+    fn commit_now(&self, section: &Arc<Section>) -> Option<Fate> {
+        let mut answer = self.commit(vec![section.clone()]);
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(fates)) => fates.into_iter().next(),
+            _ => None,
+        }
+    }
+}
+
+impl Store for Noted {
+    fn take_slot<'a>(
+        &'a self,
+        slot: Slot,
+        writer: WriterId,
+        visit: &'a mut (dyn FnMut(Kept) + Send),
+    ) -> Answer<'a, Result<Opened, TakeError>> {
+        Box::pin(async move {
+            let opened = self.memory().take_slot(slot, writer, visit).await?;
+            self.ledger.lock().taken(opened.epoch);
+            Ok(opened)
+        })
+    }
+
+    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+        Box::pin(async move {
+            let fates = self.memory().commit(sections.clone()).await?;
+            self.note(&sections, &fates);
+            Ok(fates)
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+        Box::pin(async move { self.memory().backup(to).await })
+    }
+
+    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+        Box::pin(async move { self.memory().close().await })
+    }
+}

@@ -1,0 +1,130 @@
+//! What the disk has kept, noted as it is kept, so that one sees at once whether somebody was told too soon.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lockhouse_core::{Change, NameBuf};
+use lockhouse_store::{Scope, Section, Write};
+
+/// The sorts of things that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Sort {
+    Owner,
+    OwnerEnded,
+    Lock,
+    Claim,
+    Unclaimed,
+    Assignment,
+    Unassigned,
+}
+
+/// Everything that was ever kept.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    epoch: u64,
+    /// Up to which sequence number of the present epoch everything is noted.
+    last_seq: u64,
+    ever: HashSet<(Arc<Scope>, Sort, u64)>,
+    held: HashMap<(Arc<Scope>, NameBuf, u64), u64>,
+    marks: HashMap<Arc<Scope>, u64>,
+    /// The marks when the present epoch began.
+    floors: HashMap<Arc<Scope>, u64>,
+    told_in: HashMap<Arc<Scope>, u64>,
+    longest_lease_ms: u64,
+    /// The last epoch that has recovered, or stopped clean.
+    recovered: u64,
+    stopped_clean: u64,
+}
+
+impl Ledger {
+    /// Somebody writes from now on in this epoch.
+    pub(crate) fn taken(&mut self, epoch: u64) {
+        (self.epoch, self.last_seq, self.longest_lease_ms) = (epoch, 0, 0);
+        self.floors = self.marks.clone();
+    }
+
+    /// The section is kept; perhaps it is sent again.
+    pub(crate) fn note(&mut self, section: &Section) {
+        if section.last_seq() <= self.last_seq {
+            return;
+        }
+        self.last_seq = section.last_seq();
+        section.writes.iter().for_each(|write| self.write(write));
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether that was ever kept.
+    pub(crate) fn has(&self, scope: &Arc<Scope>, sort: Sort, number: u64) -> bool {
+        self.ever.contains(&(scope.clone(), sort, number))
+    }
+
+    /// The token under which that owner holds the name now.
+    pub(crate) fn holds(&self, scope: &Arc<Scope>, name: &NameBuf, owner: u64) -> Option<u64> {
+        self.held.get(&(scope.clone(), name.clone(), owner)).copied()
+    }
+
+    /// Tokens of the bucket may be told up to this one.
+    pub(crate) fn mark(&self, scope: &Arc<Scope>) -> u64 {
+        self.marks.get(scope).copied().unwrap_or(0)
+    }
+
+    /// No new token of the present epoch is at or below this one.
+    pub(crate) fn floor(&self, scope: &Arc<Scope>) -> u64 {
+        self.floors.get(scope).copied().unwrap_or(0)
+    }
+
+    /// Whether the store knows that web locks of this bucket are told in this epoch.
+    pub(crate) fn is_told(&self, scope: &Arc<Scope>) -> bool {
+        self.told_in.get(scope).is_some_and(|epoch| *epoch == self.epoch)
+    }
+
+    pub(crate) fn longest_lease_ms(&self) -> u64 {
+        self.longest_lease_ms
+    }
+
+    /// Tickets of epochs before this one are void.
+    pub(crate) fn tickets_since(&self) -> u64 {
+        self.recovered.max(self.stopped_clean + 1)
+    }
+
+    fn write(&mut self, write: &Write) {
+        match write {
+            Write::Change { scope, change } => self.change(scope, change),
+            Write::ToldVolatile { scope } => _ = self.told_in.insert(scope.clone(), self.epoch),
+            Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
+            Write::RecoveryCompleted => self.recovered = self.epoch,
+            Write::StoppedClean => self.stopped_clean = self.epoch,
+            Write::BucketDropped { .. } | Write::MarkErased => {}
+        }
+    }
+
+    fn change(&mut self, scope: &Arc<Scope>, change: &Change) {
+        let mut ever = |sort, number| _ = self.ever.insert((scope.clone(), sort, number));
+        match change {
+            Change::TokensReserved { up_to } => {
+                let mark = self.marks.entry(scope.clone()).or_default();
+                *mark = (*mark).max(*up_to);
+            }
+            Change::OwnerOpened(record) => ever(Sort::Owner, record.owner.get()),
+            Change::OwnerEnded { owner, .. } => {
+                ever(Sort::OwnerEnded, owner.get());
+                self.held.retain(|(of, _, by), _| of != scope || *by != owner.get());
+            }
+            Change::Locked(record) => {
+                ever(Sort::Lock, record.token.get());
+                let key = (scope.clone(), record.name.clone(), record.owner.get());
+                self.held.insert(key, record.token.get());
+            }
+            Change::Unlocked { name, owner, .. } => {
+                self.held.remove(&(scope.clone(), name.clone(), owner.get()));
+            }
+            Change::Claimed(record) => ever(Sort::Claim, record.token.get()),
+            Change::Unclaimed { token, .. } => ever(Sort::Unclaimed, token.get()),
+            Change::Assigned(record) => ever(Sort::Assignment, record.token.get()),
+            Change::Unassigned { token, .. } => ever(Sort::Unassigned, token.get()),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `cargo xtask sim`: lives of the server one after the other, over one disk, with clients that mix everything, while everything fails
+//! by a seed. Whatever the clients were told is judged like any history.
+//!
+//! ```text
+//!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ Line ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
+//!            │                        (the real ones, on stopped time)                             │
+//!            └──▶ Book: asked, answered, lost ──▶ the judge of histories                           └─▶ told before it was kept?
+//! ```
+
+mod book;
+mod buyer;
+mod clerk;
+mod disk;
+mod ending;
+mod faults;
+mod ledger;
+mod look;
+mod run;
+mod schedule;
+mod server;
+mod session;
+mod tab;
+mod tally;
+mod weather;
+mod worker;
+
+use std::path::PathBuf;
+
+use crate::Verdict;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many schedules to play
+    #[arg(long, default_value_t = 10_000)]
+    schedules: u64,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Play only the schedule with this number, and tell everything that happens in it
+    #[arg(long, value_name = "NUMBER")]
+    only: Option<u64>,
+    /// How many threads play; the result is the same
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// With --only: write what the clients were told to this file, for `cargo xtask check-history`
+    #[arg(long, value_name = "FILE", requires = "only")]
+    history: Option<PathBuf>,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    match args.only {
+        Some(number) => run::only(args, number),
+        None => run::all(args),
+    }
+}

@@ -1,0 +1,293 @@
+//! Lives of the server: each is a house on a runtime of its own, with a clock of its own, over the one disk.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockhouse::{
+    Bucket, BucketKey, FencingToken, House, ManualClock, OpenError, Options, OwnerError, StoreError,
+    StoreState,
+};
+use lockhouse_store::{Scope, Store, TakeError};
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
+
+use super::book::{Book, Op};
+use super::disk::{Disk, Line};
+use super::ledger::Sort;
+use crate::history::record::{Call, Reason};
+
+/// The names that everybody wants.
+pub(crate) const NAMES: [&str; 3] = ["k/0", "k/1", "k/2"];
+
+/// A bucket, as everybody calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// In the history.
+    pub(crate) label: &'static str,
+    pub(crate) key: BucketKey,
+    pub(crate) scope: Arc<Scope>,
+}
+
+/// The buckets that there are.
+pub(crate) fn places() -> Vec<Place> {
+    let place = |label, partition: &str, bucket: &str| Place {
+        label,
+        key: BucketKey { bucket: bucket.to_owned(), partition: partition.to_owned() },
+        scope: Arc::new(Scope::new(partition, bucket)),
+    };
+    vec![place("crm", "", "crm"), place("p/crm", "p", "crm"), place("seats", "", "seats")]
+}
+
+/// A server as its clients have it.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) house: House,
+    pub(crate) number: u64,
+    pub(crate) epoch: u64,
+    pub(crate) book: Arc<Book>,
+    pub(crate) disk: Arc<Disk>,
+    /// Another one has taken the disk, which this one may not know yet.
+    is_displaced: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub(crate) fn bucket(&self, place: &Place) -> Bucket {
+        self.house.bucket(place.key.clone())
+    }
+
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.is_displaced.load(Ordering::Relaxed)
+    }
+
+    /// Writes down a question. Those to a displaced server do not stand in the book: whatever it says without the disk, it says of the past.
+    pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Call) -> Op {
+        self.book.count("commands");
+        (!self.is_displaced()).then(|| self.book.invoke(client, self.number, place.label, call))
+    }
+
+    /// A grant was told just now: the disk must have it.
+    pub(crate) fn told(&self, place: &Place, sort: Sort, number: u64) {
+        if !self.disk.ledger(|ledger| ledger.has(&place.scope, sort, number)) {
+            self.book.breach(format!(
+                "bucket {:?}: {sort:?} {number} was told before it was durable",
+                place.label
+            ));
+        }
+    }
+
+    /// A token was told just now that was given in this life.
+    pub(crate) fn told_token(&self, place: &Place, token: FencingToken) {
+        let token = token.get();
+        let (mark, floor) =
+            self.disk.ledger(|ledger| (ledger.mark(&place.scope), ledger.floor(&place.scope)));
+        if token > mark {
+            self.book.breach(format!(
+                "bucket {:?}: token {token} was told, but the durable mark is {mark}",
+                place.label
+            ));
+        }
+        let is_old = token <= floor;
+        if is_old != self.is_displaced() {
+            let whose = if is_old { "the earlier life" } else { "its successor" };
+            self.book.breach(format!(
+                "bucket {:?}: token {token} was given, which is one of {whose}",
+                place.label
+            ));
+        }
+    }
+
+    /// The question could not be answered.
+    pub(crate) fn failed(&self, op: Op, error: &StoreError) {
+        match error {
+            StoreError::Unavailable { .. } => {
+                self.book.count("refused: unavailable");
+                self.book.refused(op, Reason::Unavailable);
+            }
+            StoreError::Fenced => {
+                self.book.count("unknown: fenced");
+                self.book.unknown(op);
+            }
+            error => {
+                if matches!(error, StoreError::Failed(_)) {
+                    self.book.breach(format!("the store failed: {error}"));
+                }
+                self.book.unknown(op);
+            }
+        }
+    }
+
+    /// Something was answered that nobody can have caused.
+    pub(crate) fn strange(&self, what: impl Display) {
+        self.book.breach(format!("a strange answer: {what}"));
+    }
+}
+
+/// One life.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) server: Server,
+    pub(crate) clock: ManualClock,
+    runtime: Option<Runtime>,
+    line: Arc<Line>,
+}
+
+impl Life {
+    /// Begins; fails if the house does not open.
+    pub(crate) fn begin(
+        book: &Arc<Book>,
+        disk: &Arc<Disk>,
+        number: u64,
+        lease_ms: u64,
+        calendar_ms: i64,
+    ) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+        let clock = ManualClock::new();
+        clock.stand_still(Duration::from_millis(book.now_ms()));
+        clock.set_calendar(calendar_ms);
+        let line = disk.line();
+        let options = Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock);
+        let opening =
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, open(line.clone(), options)).await });
+        let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
+        let (book, disk) = (book.clone(), disk.clone());
+        let epoch = disk.ledger(|ledger| ledger.epoch());
+        let server = Server { house, number, epoch, book, disk, is_displaced: Arc::default() };
+        Ok(Self { server, clock, runtime: Some(runtime), line })
+    }
+
+    /// Everything runs until it waits, and so long beyond it.
+    pub(crate) fn run(&self, ms: u64) {
+        self.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+        self.clock.advance(Duration::from_millis(ms));
+    }
+
+    /// As [`run`](Self::run), but the process stands still, and then goes on.
+    pub(crate) fn stand_still(&self, ms: u64) {
+        self.clock.stand_still(Duration::from_millis(ms));
+    }
+
+    /// Everything runs, but only a little.
+    pub(crate) fn nudge(&self, turns: usize) {
+        self.block_on(async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    /// # Panics
+    ///
+    /// It takes ten minutes of the time that is simulated.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let answer = self.runtime().block_on(async { tokio::time::timeout(PATIENCE, future).await });
+        answer.unwrap_or_else(|_| panic!("nothing comes of it in ten minutes"))
+    }
+
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime().enter()
+    }
+
+    /// Asks something; the answer is there later.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        question: impl Future<Output = T> + Send + 'static,
+    ) -> Started<T> {
+        let answer = Arc::new(Mutex::new(None));
+        let slot = answer.clone();
+        let task = self.runtime().spawn(async move {
+            let value = question.await;
+            *slot.lock() = Some(value);
+        });
+        Started { answer, task: task.abort_handle(), life: self.server.number }
+    }
+
+    /// Somebody else has taken the disk.
+    pub(crate) fn is_displaced_now(&self) {
+        self.server.is_displaced.store(true, Ordering::Relaxed);
+    }
+
+    /// The process is killed, whatever it was at.
+    pub(crate) fn crash(&mut self) {
+        self.line.cut();
+        if let Some(runtime) = self.runtime.take() {
+            drop(runtime);
+        }
+    }
+
+    /// Something is to be kept by a house that is displaced: it must end of it.
+    pub(crate) fn learns_of_its_end(&self, place: &Place) -> Result<(), StoreState> {
+        let bucket = self.server.bucket(place);
+        self.block_on(async {
+            // Longer than the longest pause before a section is sent again.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let opening = bucket.owners().open("late", Duration::from_secs(1));
+            match opening.await {
+                Err(OwnerError::Store(StoreError::Fenced)) => {}
+                answer => self.server.strange(format!("a displaced house says {answer:?}")),
+            }
+        });
+        match self.server.house.store_state() {
+            StoreState::Fenced => Ok(()),
+            state => Err(state),
+        }
+    }
+
+    /// The process is told to stop; whether it could prove that nobody holds anything.
+    pub(crate) fn close(&self) -> Result<bool, StoreState> {
+        match self.block_on(self.server.house.close()) {
+            StoreState::Closed { clean } => Ok(clean),
+            state => Err(state),
+        }
+    }
+
+    #[expect(clippy::expect_used, reason = "it goes only with the life itself")]
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("the runtime of a life lives as long")
+    }
+}
+
+/// Longer than anything takes whose way is free.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A slot that cannot be taken is tried again, as whoever starts the server would.
+async fn open(line: Arc<dyn Store>, options: Options) -> Result<House, String> {
+    for _ in 0..100 {
+        let opening = House::open(line.clone(), options.clone());
+        match opening.await {
+            Ok(house) => return Ok(house),
+            Err(OpenError::Store(TakeError::Unavailable(_))) => {}
+            Err(error) => return Err(format!("the house does not open: {error}")),
+        }
+    }
+    Err("the house does not open in a hundred attempts".to_owned())
+}
+
+/// A question under way.
+#[derive(Debug)]
+pub(crate) struct Started<T> {
+    answer: Arc<Mutex<Option<T>>>,
+    task: AbortHandle,
+    /// Whom it was put to.
+    pub(crate) life: u64,
+}
+
+impl<T> Started<T> {
+    /// The answer, once.
+    pub(crate) fn take(&self) -> Option<T> {
+        self.answer.lock().take()
+    }
+
+    /// Whether it has ended, with an answer or without.
+    pub(crate) fn is_over(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Drops the future, wherever it stands.
+    pub(crate) fn drop_future(&self) {
+        self.task.abort();
+    }
+}

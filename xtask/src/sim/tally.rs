@@ -1,0 +1,115 @@
+//! How often everything came up: a run in which something hardly did proves nothing of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Counts by class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn add(&mut self, class: &'static str, by: u64) {
+        *self.0.entry(class).or_default() += by;
+    }
+
+    pub(crate) fn of(&self, class: &'static str) -> u64 {
+        self.0.get(class).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn join(&mut self, other: &Self) {
+        other.0.iter().for_each(|(class, count)| self.add(class, *count));
+    }
+
+    /// All that came up less often.
+    pub(crate) fn below(&self, floor: u64) -> Vec<&'static str> {
+        EXPECTED.iter().copied().filter(|class| self.of(class) < floor).collect()
+    }
+
+    pub(crate) fn as_map(&self) -> &BTreeMap<&'static str, u64> {
+        &self.0
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (class, count) in &self.0 {
+            writeln!(f, "{count:>12}  {class}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What has to come up in a run.
+const EXPECTED: &[&str] = &[
+    "calendar is set",
+    "claim: already assigned",
+    "claim: busy",
+    "claim: claimed",
+    "claim: claimed by another",
+    "claim: expired",
+    "claim: finalized",
+    "claim: lost",
+    "claim: nothing to unassign",
+    "claim: released",
+    "claim: renewed",
+    "claim: told again",
+    "claim: unassigned",
+    "clean stop",
+    "client stands still",
+    "commands",
+    "crash",
+    "disk is slow",
+    "faults",
+    "futures dropped",
+    "link is cut",
+    "offline: conflict",
+    "offline: held already",
+    "offline: locked",
+    "offline: nothing to unlock",
+    "offline: unlocked",
+    "offline: upgraded",
+    "owner: ended",
+    "owner: opened",
+    "owner: touched",
+    "process stands still",
+    "refused: owner gone",
+    "refused: recovering",
+    "refused: unavailable",
+    "step: committed",
+    "step: undone",
+    "store does not answer",
+    "store is unreliable",
+    "store refuses everything",
+    "store: answers lost",
+    "store: calls stalled",
+    "store: sections late",
+    "store: sections lost",
+    "store: sections refused",
+    "store: takes failed",
+    "takeover",
+    "unclean stop",
+    "unknown: fenced",
+    "web: aborted",
+    "web: agent ended",
+    "web: agents ended",
+    "web: clients killed",
+    "web: fenced",
+    "web: granted",
+    "web: granted far away",
+    "web: held too long",
+    "web: no store",
+    "web: reclaimed",
+    "web: reclaims",
+    "web: sessions past their deadline",
+    "web: signals",
+    "web: stolen",
+    "web: superseded",
+    "web: timed out",
+    "web: unavailable",
+    "web: void tickets",
+    "web: void tickets refused",
+];

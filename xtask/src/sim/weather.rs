@@ -1,0 +1,38 @@
+//! How well the store does, from time to time.
+
+use lockhouse_store::{FaultCount, Faults};
+
+use crate::random::Random;
+
+/// Nothing goes wrong.
+pub(super) const CALM: Faults = Faults::NONE;
+
+/// A spell of bad weather.
+pub(super) fn some(random: &mut Random) -> (&'static str, Faults) {
+    let wild = Faults { answer_lost: 80, section_lost: 80, late: 80, refused: 80, stalled: 150, ..CALM };
+    let full = Faults { refused: 1000, ..CALM };
+    let silent = Faults { answer_lost: 500, section_lost: 250, late: 250, ..CALM };
+    match random.below(10) {
+        0..5 => ("store is unreliable", wild),
+        5..7 => ("store refuses everything", full),
+        7..8 => ("store does not answer", silent),
+        _ => ("disk is slow", Faults { stalled: 300, ..CALM }),
+    }
+}
+
+/// Slots are hard to take sometimes.
+pub(super) fn while_it_begins(random: &mut Random) -> Faults {
+    if random.percent(50) { CALM } else { Faults { take_failed: 300, answer_lost: 200, late: 200, ..CALM } }
+}
+
+/// What was counted, with a name for each.
+pub(super) fn by_class(count: &FaultCount) -> [(&'static str, u64); 6] {
+    [
+        ("store: answers lost", count.answers_lost),
+        ("store: sections lost", count.sections_lost),
+        ("store: sections late", count.late),
+        ("store: sections refused", count.refused),
+        ("store: calls stalled", count.stalled),
+        ("store: takes failed", count.takes_failed),
+    ]
+}
