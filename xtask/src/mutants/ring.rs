@@ -105,7 +105,7 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "crash" => crash(copy, if filter.is_empty() { "--kills 8" } else { filter }),
-        "sim" => proof("sim", if filter.is_empty() { "--schedules 1000" } else { filter }),
+        "sim" => proof("sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
             "`ring: {ring}` is none of core, store, library, server (each with a filter if need be), oracle, model, crash, sim, js FILE"

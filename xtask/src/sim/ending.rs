@@ -20,9 +20,9 @@ impl Stage {
         self.stop_is_clean()
     }
 
-    /// Whoever was interrupted goes on; recoveries end.
+    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most; recoveries end.
     fn settle(&mut self) {
-        for _ in 0..30 {
+        for _ in 0..50 {
             let Self { tabs, life, random, .. } = self;
             tabs.iter_mut().filter(|tab| tab.has_no_session()).for_each(|tab| tab.act(life, random));
             self.pass(25);
