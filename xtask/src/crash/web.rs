@@ -59,7 +59,11 @@ impl WebClient<'_> {
 
     fn wish(&mut self) -> Wish {
         let random = &mut self.random;
-        let name = self.ground.name(random);
+        // Some names have web locks only, as one that others hold for long would keep these clients from most of their work.
+        let name = match random.percent(40) {
+            true => format!("web/{}", random.below(4)),
+            false => self.ground.name(random),
+        };
         let steal = random.percent(1);
         let mode = if steal || random.percent(65) { Mode::Exclusive } else { Mode::Shared };
         let if_available = !steal && random.percent(40);

@@ -5,8 +5,11 @@
 mod calls;
 mod claims;
 mod commands;
+mod disk;
 mod docs;
 mod edges;
 mod locks;
+mod places;
 #[path = "../process/mod.rs"]
 mod process;
+mod refusals;

@@ -1,7 +1,7 @@
 //! Servers as processes of their own, which can be killed.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +22,8 @@ enum Keeps {
     /// Nothing, and somebody may hold locks of before.
     NothingKnown,
     InFile(Folder),
+    /// The state, in a file of the test's own.
+    InFileOf(PathBuf),
 }
 
 /// A folder for one test, which goes with it.
@@ -40,6 +42,12 @@ impl ServerProcess {
         Self::listen("0", lease, Keeps::InFile(Folder::new()), &[])
     }
 
+    /// One that keeps its state in a file of the test's own.
+    #[allow(dead_code, reason = "not every test that has a server cares where its file is")]
+    pub(crate) fn over_file(lease: &'static str, file: PathBuf) -> Self {
+        Self::listen("0", lease, Keeps::InFileOf(file), &[])
+    }
+
     /// One that keeps nothing, and cannot know whether there was one before it.
     #[allow(dead_code, reason = "not every test that has a server restarts it")]
     pub(crate) fn forgetful(lease: &'static str) -> Self {
@@ -56,10 +64,8 @@ impl ServerProcess {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
         command.args(["serve", "--lease", lease, "--listen", &format!("127.0.0.1:{port}")]).args(options);
         match &keeps {
-            Keeps::InFile(folder) => command
-                .arg("--store")
-                .arg(format!("sqlite:{}", folder.file().display()))
-                .args(["--drain", "200ms"]),
+            Keeps::InFile(folder) => over(&mut command, &folder.file()),
+            Keeps::InFileOf(file) => over(&mut command, file),
             Keeps::Nothing => command.args(["--store", "memory:", "--fresh"]),
             Keeps::NothingKnown => command.args(["--store", "memory:"]),
         };
@@ -73,8 +79,11 @@ impl ServerProcess {
     /// The database file.
     #[allow(dead_code, reason = "not every test that has a server looks into its file")]
     pub(crate) fn file(&self) -> PathBuf {
-        let Keeps::InFile(folder) = &self.keeps else { panic!("it has no file") };
-        folder.file()
+        match &self.keeps {
+            Keeps::InFile(folder) => folder.file(),
+            Keeps::InFileOf(file) => file.clone(),
+            Keeps::Nothing | Keeps::NothingKnown => panic!("it has no file"),
+        }
     }
 
     #[allow(dead_code, reason = "not every test that has a server needs its URL")]
@@ -127,6 +136,10 @@ impl ServerProcess {
         let keeps = std::mem::replace(&mut self.keeps, Keeps::Nothing);
         *self = Self::listen(&self.port, self.lease, keeps, &self.options);
     }
+}
+
+fn over<'a>(command: &'a mut Command, file: &Path) -> &'a mut Command {
+    command.arg("--store").arg(format!("sqlite:{}", file.display())).args(["--drain", "200ms"])
 }
 
 impl Folder {
