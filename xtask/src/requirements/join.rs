@@ -175,6 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn a_doctest_is_named_by_its_file_wherever_that_is_included() {
+        let tests = [
+            ran("doc", "crates/lockhouse/src/kinds.rs - kinds::RecordKind (line 50)", true),
+            ran("doc", "crates/lockhouse/src/../../../docs/fence.md - Fence (line 31)", true),
+        ];
+        let state = |file: &str| join(line(&[("doc", file)], None), &tests).state;
+        assert_eq!(state("crates/lockhouse/src/kinds.rs"), State::Tested);
+        assert_eq!(state("docs/fence.md"), State::Tested);
+        assert_eq!((state("kinds.rs"), state("fence.md")), (State::Open, State::Open));
+    }
+
+    #[test]
     fn an_id_means_every_title_that_bears_it() {
         let mut tests = vec![
             ran("js", "realm: window > window: WL-057 x", true),
