@@ -39,6 +39,14 @@ use crate::snapshot::Holder;
 /// assert_eq!(assignment.claimant, "ada");
 /// # Ok(()) }
 /// ```
+///
+/// Resource and claimant alone make nothing final:
+///
+/// ```compile_fail
+/// # async fn make_final(seats: lockhouse::Claims) {
+/// seats.finalize("row 7, seat 12", "ada").await;
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Claims {
     bucket: Arc<Shared>,

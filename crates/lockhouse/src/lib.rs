@@ -83,3 +83,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "fence-sqlite"))]
 #[doc = include_str!("../../../docs/fence.md")]
 struct Fence;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/offline-locks.md")]
+struct OfflineLocks;

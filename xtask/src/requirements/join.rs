@@ -104,8 +104,10 @@ fn is_meant(named: &Named, test: &TestRun) -> bool {
     let ends_with =
         test.name.strip_suffix(&named.name).is_some_and(|rest| rest.is_empty() || rest.ends_with(separator));
     let bears_id = named.suite == "js" && is_id(&named.name) && ids_in(&test.name).any(|id| id == named.name);
-    // A doctest is named by its file; the line it stands on moves.
-    let in_file = named.suite == "doc" && test.name.starts_with(&format!("{} - ", named.name));
+    // A doctest is named by its file; the line it stands on moves. Pages are included from a crate: `crates/lockhouse/src/../../../docs/fence.md`.
+    let file = test.name.split_once(" - ").map_or("", |(file, _)| file);
+    let included = file.strip_suffix(&named.name).is_some_and(|way| way.ends_with("/../"));
+    let in_file = named.suite == "doc" && (file == named.name || included);
     ends_with || bears_id || in_file
 }
 
@@ -170,6 +172,18 @@ mod tests {
             join(line(&[("core", "first_come_first_served")], Some("reason")), &tests).state,
             State::Argued
         );
+    }
+
+    #[test]
+    fn a_doctest_is_named_by_its_file_wherever_that_is_included() {
+        let tests = [
+            ran("doc", "crates/lockhouse/src/kinds.rs - kinds::RecordKind (line 50)", true),
+            ran("doc", "crates/lockhouse/src/../../../docs/fence.md - Fence (line 31)", true),
+        ];
+        let state = |file: &str| join(line(&[("doc", file)], None), &tests).state;
+        assert_eq!(state("crates/lockhouse/src/kinds.rs"), State::Tested);
+        assert_eq!(state("docs/fence.md"), State::Tested);
+        assert_eq!((state("kinds.rs"), state("fence.md")), (State::Open, State::Open));
     }
 
     #[test]

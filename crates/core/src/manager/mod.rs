@@ -30,6 +30,13 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, NameBuf, Out
 ///
 /// `S` hashes resource names; where names come from strangers, seed it randomly. Outcomes and effects do not depend on it.
 ///
+/// It is the only door: its table can be asked and changed by commands alone.
+///
+/// ```compile_fail
+/// let manager = lockhouse_core::LockManager::new(foldhash::fast::FixedState::default());
+/// let table = &manager.table;
+/// ```
+///
 /// # Invariants
 ///
 /// 1. The held set of a name is empty, or one exclusive lock, or shared locks only (`algorithms::is_grantable` is the only way in).

@@ -2,12 +2,15 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse::core::Acquired;
+use lockhouse::store::SqliteStore;
 use lockhouse::{
-    HolderKind, LockError, LockType, Mode, Name, Owner, OwnerError, Owners, RecordKind, RequestError, Secret,
+    HolderKind, House, LockError, LockType, Mode, Name, Options, Owner, OwnerError, Owners, RecordKind,
+    RequestError, Secret,
 };
 
 use crate::ground::{Ground, kill};
@@ -221,6 +224,33 @@ pub(crate) async fn of_many_who_ask_at_once_exactly_one_wins_each_round(ground: 
         futures(attempts).await;
         assert_eq!(wins.into_inner(), 1, "round {round}");
     }
+}
+
+#[test]
+fn of_many_threads_exactly_one_gets_the_record_each_round() {
+    const THREADS: usize = 8;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (house, bucket) = runtime.block_on(async {
+        let store = SqliteStore::open(folder.path().join("lockhouse.db")).unwrap();
+        let house = House::open(Arc::new(store), Options::new()).await.unwrap();
+        let bucket = house.bucket("default");
+        (house, bucket)
+    });
+    let (owners, start) = (bucket.owners(), Barrier::new(THREADS));
+    for round in 0..20 {
+        let ask = || {
+            let owner = runtime.block_on(owners.open("thread", MINUTE).into_future()).unwrap();
+            start.wait();
+            runtime.block_on(owner.lock([customers().for_write(round)])).is_ok()
+        };
+        let wins = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).filter(|won| *won).count()
+        });
+        assert_eq!(wins, 1, "round {round}");
+    }
+    runtime.block_on(house.close());
 }
 
 /// Polls all of them until each is done.

@@ -6,7 +6,9 @@
 mod claims;
 mod ground;
 mod locks;
+mod prices;
 mod transactions;
+mod versions;
 
 macro_rules! on_every_ground {
     ($($module:ident: $($behaviour:ident)*;)*) => {
@@ -62,6 +64,13 @@ on_every_ground! {
         going_on_keeps_the_locks_and_a_save_releases_at_its_success
         a_failed_save_keeps_the_lock
         two_sessions_never_work_on_one_record_at_a_time
+    ;
+    versions:
+        with_versions_alone_a_conflict_shows_at_the_save_and_with_a_lock_at_the_beginning
+        what_is_loaded_under_the_lock_is_the_newest_until_it_is_released
+        a_copy_from_before_the_lock_is_found_stale_by_its_version
+        members_of_a_group_are_loaded_anew_under_the_lock_of_their_root
+        after_an_early_release_there_is_no_lock_to_work_under
     ;
     claims:
         a_claim_has_a_resource_a_claimant_a_token_and_an_end

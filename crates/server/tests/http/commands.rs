@@ -87,6 +87,26 @@ fn owners_lock_and_unlock_records_and_others_are_told_who_has_them() {
 }
 
 #[test]
+fn of_two_processes_that_lock_one_record_over_one_database_one_is_refused() {
+    let server = ServerProcess::with_file("500ms");
+    let (mut anna, mut bob) = (Shell::new(&server), Shell::new(&server));
+    anna.export_owner("Anna");
+    bob.export_owner("Bob");
+    for round in 0..8 {
+        let record = format!("customer/{round}");
+        let codes = std::thread::scope(|scope| {
+            let others = scope.spawn(|| bob.code(&["lock", &record]));
+            let mut codes = [anna.code(&["lock", &record]), others.join().unwrap()];
+            codes.sort();
+            codes
+        });
+        assert_eq!(codes, [0, 75], "round {round}");
+    }
+    let list = anna.json(&["ls", "--json"]);
+    assert_eq!(list.as_array().unwrap().len(), 8, "one holder each: {list}");
+}
+
+#[test]
 fn a_claim_is_made_renewed_finalized_and_its_assignment_listed_and_deleted() {
     let server = ServerProcess::start("10s");
     let shell = Shell::new(&server);

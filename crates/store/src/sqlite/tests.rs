@@ -113,6 +113,58 @@ fn every_commit_waits_for_the_disk_and_the_file_belongs_to_one() {
     assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
 }
 
+#[test]
+fn transactions_are_serialisable_and_nobody_else_has_one() {
+    let file = File::new("isolation");
+    let opened = file::open(&file.0, schema::STEPS).unwrap();
+    let pragma =
+        |name: &str| -> Value { opened.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap() };
+    // The only level of SQLite but for this pragma, and then there is nobody beside it either.
+    assert_eq!(pragma("read_uncommitted"), Value::Integer(0));
+    assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
+    for sql in ["SELECT count(*) FROM locks", "BEGIN IMMEDIATE"] {
+        let raw = file.raw();
+        raw.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let refused = raw.execute_batch(sql).unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy), "{sql}");
+    }
+}
+
+#[test]
+fn the_table_of_locks_has_names_and_owners_and_nothing_of_the_business() {
+    let file = File::new("columns");
+    drop(file::open(&file.0, schema::STEPS).unwrap());
+    let raw = file.raw();
+    let columns = |table: &str| -> Vec<String> {
+        let mut query = raw.prepare("SELECT name FROM pragma_table_xinfo(?1)").unwrap();
+        query.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    // `metadata` is what an owner says of itself to those whom it keeps out.
+    let expected = ["bucket", "name", "owner", "mode", "token", "since", "metadata", "name_text"];
+    assert_eq!(columns("locks"), expected);
+    let expected = ["bucket", "owner", "label", "metadata", "ttl_ms", "since", "ends", "seal"];
+    assert_eq!(columns("owners"), expected);
+    let mut query = raw.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
+    let tables: Vec<String> = query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let expected =
+        ["assignments", "buckets", "claims", "history", "locks", "owners", "secret", "slots", "tenants"];
+    assert_eq!(tables, expected);
+}
+
+#[tokio::test]
+async fn the_key_of_the_table_refuses_the_same_lock_twice() {
+    let file = File::new("key");
+    let scope = Arc::new(Scope::new("t", "b"));
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, vec![owner(), Change::Locked(lock("a", 8))])
+        .await;
+    let raw = file.raw();
+    let again = "INSERT INTO locks SELECT bucket, name, owner, mode, token + 1, since, metadata FROM locks";
+    let refused = raw.execute(again, []).unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::ConstraintViolation), "{refused}");
+    raw.execute("DELETE FROM locks", []).unwrap();
+    assert_eq!(raw.execute(again, []), Ok(0));
+}
+
 #[tokio::test]
 async fn the_history_says_who_did_what_when_and_why() {
     let file = File::new("history");
