@@ -44,6 +44,18 @@ impl Address {
         &self.uri
     }
 
+    /// Where the HTTP API is: below what stands before [`wire::PATH`].
+    pub(super) fn http_base(&self) -> Result<String, ConnectError> {
+        let authority = self.uri.authority().map_or("", |authority| authority.as_str());
+        match self.uri.path().strip_suffix(wire::PATH) {
+            Some(prefix) => Ok(format!("http://{authority}{prefix}")),
+            None => Err(ConnectError::Url {
+                url: self.uri.to_string().chars().take(SHOWN_CHARS).collect(),
+                rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
+            }),
+        }
+    }
+
     /// Without the brackets of an IPv6 address.
     pub(super) fn host(&self) -> &str {
         self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
@@ -101,6 +113,17 @@ mod tests {
         let address = Address::parse("http://[::1]:7420?bucket=a%20b", &[]).unwrap();
         assert_eq!((address.host(), address.port(), address.bucket().as_str()), ("::1", 7420, "a b"));
         assert_eq!(address.to_string(), "http://[::1]:7420");
+    }
+
+    #[test]
+    fn the_http_api_is_beside_the_endpoint() {
+        let base = |url: &str| Address::parse(url, &[]).unwrap().http_base();
+        assert_eq!(base("ws://[::1]:7420?bucket=a").unwrap(), "http://[::1]:7420");
+        assert_eq!(base("http://h/behind/proxy/v1/ws").unwrap(), "http://h/behind/proxy");
+        assert_eq!(
+            base("http://h/elsewhere").unwrap_err().to_string(),
+            "url: \"ws://h/elsewhere\", but it must be a URL whose path is / or ends in /v1/ws, for offline locks and claims"
+        );
     }
 
     #[test]
