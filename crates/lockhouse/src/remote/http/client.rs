@@ -1,6 +1,7 @@
 //! One call, one answer.
 
 use std::fmt;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -13,6 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::call::{Call, encode};
 use crate::remote::address::Address;
 use crate::remote::connect::ConnectError;
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// No answer is longer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -64,6 +68,7 @@ impl Http {
         let base = address.http_base()?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
