@@ -25,7 +25,7 @@ impl Address {
         match uri.scheme_str() {
             Some("http" | "ws") => {}
             Some("https" | "wss") => return Err(wrong("http:// or ws://, as TLS is not supported yet")),
-            _ => return Err(wrong("a URL that begins with http:// or ws://")),
+            _ => return Err(wrong("a URL that begins with http:// or ws://, such as http://127.0.0.1:7420")),
         }
         let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return Err(wrong("a URL with a host"));
@@ -133,7 +133,11 @@ mod tests {
             refused("https://example.com"),
             "url: \"https://example.com\", but it must be http:// or ws://, as TLS is not supported yet"
         );
-        assert!(refused("localhost:7420").ends_with("it must be a URL that begins with http:// or ws://"));
+        assert!(
+            refused("localhost:7420").ends_with(
+                "it must be a URL that begins with http:// or ws://, such as http://127.0.0.1:7420"
+            )
+        );
         assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
         assert!(refused("http://").ends_with("it must be a URL like http://127.0.0.1:7420"));
         let long = "b".repeat(257);
