@@ -35,7 +35,7 @@ pub enum StoreError {
     /// The store can no longer be trusted. What was under way may have happened or not.
     #[error("the store has failed: {0}")]
     Failed(String),
-    /// The house is closed; far away, the [connection](crate::remote::Connection::close) is, or the server stops.
+    /// The house is closed; far away, the connection is, or the server stops.
     #[error("the house is closed")]
     Closed,
     /// A server far away was asked and gave no answer that can be relied on. What was under way may have happened or not; asking again is right.

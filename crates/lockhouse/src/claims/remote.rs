@@ -151,7 +151,7 @@ fn of_resource(call: fn(&[&str]) -> Call, path: &str, name: &NameBuf) -> Call {
     call(&[path]).with("resource", name.as_name().as_wtf8())
 }
 
-fn found<T>(answer: Result<T, Problem>) -> Result<Option<T>, ClaimError> {
+fn found<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, ClaimError> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(problem) if problem.is("not_found") => Ok(None),

@@ -197,7 +197,7 @@ fn of_owner(call: fn(&[&str]) -> Call, id: OwnerId, secret: &Secret) -> Call {
 }
 
 /// What was answered; `None` if the server knows no such owner. A secret that was right once is that of an owner whom it does not know.
-fn known<T>(answer: Result<T, Problem>) -> Result<Option<T>, StoreError> {
+fn known<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(problem) if problem.is("unknown_owner") || problem.is("unauthorized") => Ok(None),

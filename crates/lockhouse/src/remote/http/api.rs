@@ -47,7 +47,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// What a success says.
-    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
         if !self.answer.is_success() {
             return Err(Problem::of(&self.answer));
         }
@@ -55,7 +55,7 @@ impl Reply {
     }
 
     /// As [`read`](Self::read), of an answer that has nothing to say.
-    pub(crate) fn check(&self) -> Result<(), Problem> {
+    pub(crate) fn check(&self) -> Result<(), Box<Problem>> {
         if self.answer.is_success() { Ok(()) } else { Err(Problem::of(&self.answer)) }
     }
 }

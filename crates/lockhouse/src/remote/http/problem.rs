@@ -29,13 +29,13 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn of(answer: &Answer) -> Self {
+    pub(super) fn of(answer: &Answer) -> Box<Self> {
         serde_json::from_slice(&answer.body).unwrap_or_else(|_| Self::not_lockhouse(answer))
     }
 
-    pub(super) fn not_lockhouse(answer: &Answer) -> Self {
+    pub(super) fn not_lockhouse(answer: &Answer) -> Box<Self> {
         let detail = format!("status {}, but not as a lockhouse server answers", answer.status);
-        Self { detail, ..Self::default() }
+        Box::new(Self { detail, ..Self::default() })
     }
 
     pub(crate) fn is(&self, code: &str) -> bool {
@@ -63,8 +63,8 @@ impl fmt::Display for Problem {
     }
 }
 
-impl From<Problem> for StoreError {
-    fn from(problem: Problem) -> Self {
+impl From<Box<Problem>> for StoreError {
+    fn from(problem: Box<Problem>) -> Self {
         match &*problem.code {
             // What exceeds a bound was not carried out either.
             "unavailable" | "quota_exceeded" | "invalid" | "too_large" => {
@@ -76,8 +76,8 @@ impl From<Problem> for StoreError {
     }
 }
 
-impl From<Problem> for OwnerError {
-    fn from(problem: Problem) -> Self {
+impl From<Box<Problem>> for OwnerError {
+    fn from(problem: Box<Problem>) -> Self {
         if let Some(quota) = problem.quota() {
             return Self::Quota(quota);
         }
@@ -90,8 +90,8 @@ impl From<Problem> for OwnerError {
     }
 }
 
-impl From<Problem> for LockError {
-    fn from(problem: Problem) -> Self {
+impl From<Box<Problem>> for LockError {
+    fn from(problem: Box<Problem>) -> Self {
         if let Some(quota) = problem.quota() {
             return Self::Quota(quota);
         }
@@ -106,8 +106,8 @@ impl From<Problem> for LockError {
     }
 }
 
-impl From<Problem> for ClaimError {
-    fn from(mut problem: Problem) -> Self {
+impl From<Box<Problem>> for ClaimError {
+    fn from(mut problem: Box<Problem>) -> Self {
         if let Some(quota) = problem.quota() {
             return Self::Quota(quota);
         }
@@ -136,7 +136,7 @@ impl From<Problem> for ClaimError {
 mod tests {
     use super::*;
 
-    fn problem(body: &str) -> Problem {
+    fn problem(body: &str) -> Box<Problem> {
         Problem::of(&Answer { status: 503, body: body.into() })
     }
 
