@@ -48,8 +48,13 @@ impl Limits {
 }
 
 impl Limits {
+    /// Whether the name is short enough.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that names the bound.
     #[inline]
-    pub(crate) fn check_name(&self, name: Name<'_>) -> Result<(), Refusal> {
+    pub fn check_name(&self, name: Name<'_>) -> Result<(), Refusal> {
         // A unit takes at least one byte, so that short names need not be counted.
         if name.as_wtf8().len() > self.name_units {
             let units = name.unit_count();
@@ -60,8 +65,13 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether the metadata is short enough.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that names the bound.
     #[inline]
-    pub(crate) fn check_metadata(&self, metadata: Option<&str>) -> Result<(), Refusal> {
+    pub fn check_metadata(&self, metadata: Option<&str>) -> Result<(), Refusal> {
         let bytes = metadata.map_or(0, str::len);
         if bytes > self.metadata_bytes {
             return Err(Refusal::MetadataTooLong { bytes, limit: self.metadata_bytes });
@@ -69,7 +79,12 @@ impl Limits {
         Ok(())
     }
 
-    pub(crate) fn check_label(&self, label: &str) -> Result<(), Refusal> {
+    /// Whether the label is short enough.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that names the bound.
+    pub fn check_label(&self, label: &str) -> Result<(), Refusal> {
         let bytes = label.len();
         if bytes > self.label_bytes {
             return Err(Refusal::LabelTooLong { bytes, limit: self.label_bytes });
@@ -77,7 +92,12 @@ impl Limits {
         Ok(())
     }
 
-    pub(crate) fn check_ttl(&self, ttl_ms: u64) -> Result<(), Refusal> {
+    /// Whether the TTL is within its bounds.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that names the bound.
+    pub fn check_ttl(&self, ttl_ms: u64) -> Result<(), Refusal> {
         let (least, most) = self.ttl_ms;
         if (least..=most).contains(&ttl_ms) {
             return Ok(());

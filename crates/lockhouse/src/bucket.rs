@@ -32,6 +32,7 @@ use crate::error::Quota;
 use crate::house::{BucketKey, Inner};
 use crate::kept::StoreError;
 use crate::owner::Owners;
+use crate::place::Place;
 use crate::port::{Inbox, Notice, Port};
 use crate::snapshot::Snapshot;
 use crate::ticket::Tickets;
@@ -82,12 +83,12 @@ impl Bucket {
 
     /// Owners of offline locks: sessions and business transactions.
     pub fn owners(&self) -> Owners {
-        Owners::new(self.0.clone())
+        Owners::new(Place::Here(self.0.clone()))
     }
 
     /// Claims: reservations that end by themselves unless they are made final.
     pub fn claims(&self) -> Claims {
-        Claims::new(self.0.clone())
+        Claims::new(Place::Here(self.0.clone()))
     }
 
     /// A port for a session of the outside, whose inbox holds at most `capacity` notices.

@@ -35,9 +35,12 @@ pub enum StoreError {
     /// The store can no longer be trusted. What was under way may have happened or not.
     #[error("the store has failed: {0}")]
     Failed(String),
-    /// The house is closed.
+    /// The house is closed; far away, the connection is, or the server stops.
     #[error("the house is closed")]
     Closed,
+    /// A server far away was asked and gave no answer that can be relied on. What was under way may have happened or not; asking again is right.
+    #[error("nobody knows whether it happened: {0}")]
+    Unknown(String),
 }
 
 /// Why an owner could not begin, or be found.

@@ -39,6 +39,7 @@ mod open;
 mod outbox;
 mod owner;
 mod pipeline;
+mod place;
 mod port;
 mod recovery;
 #[cfg(feature = "remote")]

@@ -114,6 +114,11 @@ impl Server {
         Self::over(config, House::with_limits(BUCKET_LIMITS), None)
     }
 
+    /// A server over a house of one's own, whose bounds should be those of a server.
+    pub fn of(config: Config, house: House) -> Arc<Self> {
+        Self::over(config, house, None)
+    }
+
     /// A server whose state is kept in a store, and that begins with what is kept there.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ impl Address {
         match uri.scheme_str() {
             Some("http" | "ws") => {}
             Some("https" | "wss") => return Err(wrong("http:// or ws://, as TLS is not supported yet")),
-            _ => return Err(wrong("a URL that begins with http:// or ws://")),
+            _ => return Err(wrong("a URL that begins with http:// or ws://, such as http://127.0.0.1:7420")),
         }
         let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return Err(wrong("a URL with a host"));
@@ -42,6 +42,18 @@ impl Address {
 
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
+    }
+
+    /// Where the HTTP API is: below what stands before [`wire::PATH`].
+    pub(super) fn http_base(&self) -> Result<String, ConnectError> {
+        let authority = self.uri.authority().map_or("", |authority| authority.as_str());
+        match self.uri.path().strip_suffix(wire::PATH) {
+            Some(prefix) => Ok(format!("http://{authority}{prefix}")),
+            None => Err(ConnectError::Url {
+                url: self.uri.to_string().chars().take(SHOWN_CHARS).collect(),
+                rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
+            }),
+        }
     }
 
     /// Without the brackets of an IPv6 address.
@@ -104,13 +116,28 @@ mod tests {
     }
 
     #[test]
+    fn the_http_api_is_beside_the_endpoint() {
+        let base = |url: &str| Address::parse(url, &[]).unwrap().http_base();
+        assert_eq!(base("ws://[::1]:7420?bucket=a").unwrap(), "http://[::1]:7420");
+        assert_eq!(base("http://h/behind/proxy/v1/ws").unwrap(), "http://h/behind/proxy");
+        assert_eq!(
+            base("http://h/elsewhere").unwrap_err().to_string(),
+            "url: \"ws://h/elsewhere\", but it must be a URL whose path is / or ends in /v1/ws, for offline locks and claims"
+        );
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_the_rule() {
         let refused = |url: &str| Address::parse(url, &[]).unwrap_err().to_string();
         assert_eq!(
             refused("https://example.com"),
             "url: \"https://example.com\", but it must be http:// or ws://, as TLS is not supported yet"
         );
-        assert!(refused("localhost:7420").ends_with("it must be a URL that begins with http:// or ws://"));
+        assert!(
+            refused("localhost:7420").ends_with(
+                "it must be a URL that begins with http:// or ws://, such as http://127.0.0.1:7420"
+            )
+        );
         assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
         assert!(refused("http://").ends_with("it must be a URL like http://127.0.0.1:7420"));
         let long = "b".repeat(257);

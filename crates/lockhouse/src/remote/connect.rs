@@ -3,9 +3,11 @@
 use std::future::IntoFuture;
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use super::address::Address;
 use super::connection::Connection;
+use super::http::{Api, Http};
 use super::task;
 use crate::wire;
 
@@ -17,7 +19,11 @@ pub struct Connect {
     bucket: Option<String>,
     partition: Option<String>,
     label: String,
+    timeout: Duration,
 }
+
+/// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a recovery by default.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Begins a connection to the server at this URL: `http://` or `ws://`, the path `/` standing for `/v1/ws`. Its query may name
 /// the scope, as in `http://127.0.0.1:7420/?bucket=jobs`.
@@ -29,7 +35,7 @@ pub struct Connect {
 /// ```
 pub fn connect(url: impl Into<String>) -> Connect {
     let label = concat!("lockhouse-rust/", env!("CARGO_PKG_VERSION")).to_owned();
-    Connect { url: url.into(), bucket: None, partition: None, label }
+    Connect { url: url.into(), bucket: None, partition: None, label, timeout: TIMEOUT }
 }
 
 impl Connect {
@@ -51,14 +57,37 @@ impl Connect {
         self
     }
 
-    async fn open(self) -> Result<Connection, ConnectError> {
+    /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer, repeats included; 30 s unless told
+    /// otherwise. Whatever it had to wait for before it was sent may take as long again. Locks of agents are not meant: their requests have a timeout
+    /// [of their own](crate::Request::timeout).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The bucket as HTTP has it, for calls that no type stands for. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`].
+    pub fn http(self) -> Result<Http, ConnectError> {
+        Http::new(&self.address()?, &self.label)
+    }
+
+    fn address(&self) -> Result<Address, ConnectError> {
         let scope = [("bucket", &self.bucket), ("partition", &self.partition)];
         let scope: Vec<_> = scope.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
         let address = Address::parse(&self.url, &scope)?;
         if self.label.len() > wire::LABEL_BYTES {
             return Err(ConnectError::Label { bytes: self.label.len() });
         }
-        task::start(address, self.label).await
+        Ok(address)
+    }
+
+    async fn open(self) -> Result<Connection, ConnectError> {
+        let address = self.address()?;
+        let http = Http::new(&address, &self.label).map_err(|error| error.to_string());
+        task::start(address, self.label, Api::new(http, self.timeout)).await
     }
 }
 

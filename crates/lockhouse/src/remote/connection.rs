@@ -5,13 +5,19 @@ use std::sync::Arc;
 
 use lockhouse_core::NameBuf;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::agent::{Looking, RemoteAgent};
+use super::http::Api;
+use super::socket::CLOSE_TIMEOUT;
 use super::state::{Shared, State};
 use super::watch::Watch;
 use crate::agent::Agent;
+use crate::claims::Claims;
 use crate::error::{Quota, RequestError};
 use crate::locks::Backend;
+use crate::owner::Owners;
+use crate::place::Place;
 use crate::snapshot::Snapshot;
 
 /// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of agents.
@@ -20,6 +26,7 @@ use crate::snapshot::Snapshot;
 pub struct Connection {
     shared: Arc<Shared>,
     bucket: String,
+    api: Arc<Api>,
 }
 
 /// How a connection is.
@@ -34,8 +41,8 @@ pub enum ConnectionState {
 }
 
 impl Connection {
-    pub(super) fn new(shared: Arc<Shared>, bucket: String) -> Self {
-        Self { shared, bucket }
+    pub(super) fn new(shared: Arc<Shared>, bucket: String, api: Arc<Api>) -> Self {
+        Self { shared, bucket, api }
     }
 
     /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes on in the next,
@@ -48,6 +55,28 @@ impl Connection {
     pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
         let agent = self.shared.with(|state| state.join(client_id))?;
         Ok(Agent::with(Backend::Remote(RemoteAgent { shared: self.shared.clone(), agent })))
+    }
+
+    /// The owners of the bucket, who hold offline locks. They know no partitions: in all of them the bucket is the same.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// use lockhouse::{LockType, RecordKind};
+    ///
+    /// let connection = lockhouse::remote::connect("http://127.0.0.1:7420").bucket("crm").await?;
+    /// let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
+    /// let ada = connection.owners().open("Ada", Duration::from_secs(1200)).await?;
+    /// ada.lock([customers.for_write(4711)]).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn owners(&self) -> Owners {
+        Owners::new(Place::There(self.api.clone()))
+    }
+
+    /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the same.
+    pub fn claims(&self) -> Claims {
+        Claims::new(Place::There(self.api.clone()))
     }
 
     /// The bucket whose locks are meant.
@@ -81,14 +110,16 @@ impl Connection {
     }
 
     /// Ends every agent of the connection, at the server at once if it can be reached, and closes it. Returns when that is done,
-    /// or could not be done within 2 s.
+    /// or could not be done within 2 s. Owners and claims stay as they are, but are spoken for over another connection from now on.
     ///
     /// # Cancel safety
     ///
     /// The connection is closed in any case.
     pub async fn close(self) {
         self.shared.with(State::close);
-        self.shared.finished.cancelled().await;
+        let tidied = timeout(CLOSE_TIMEOUT, self.api.close());
+        // What is not tidied by then ends by its TTL.
+        _ = tokio::join!(self.shared.finished.cancelled(), tidied);
     }
 }
 

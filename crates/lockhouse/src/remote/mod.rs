@@ -28,12 +28,18 @@
 //! deadline of its own, 10 % earlier, and looks at it before every frame, grant, and read of a token. Past it every guard is
 //! [lost](crate::LockGuard::lost) with [`Loss::Expired`](crate::Loss::Expired). A process that was stopped may still run on for an
 //! instant before it looks; against that the [fencing token](crate::LockGuard::fencing_token) protects.
+//!
+//! # Offline locks and claims
+//!
+//! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. They live at the server and not in the session, and
+//! go over HTTP: [`http`] tells what becomes of them when something breaks.
 
 mod address;
 mod agent;
 mod backoff;
 mod connect;
 mod connection;
+pub mod http;
 mod lease;
 mod looks;
 mod outbox;
@@ -48,5 +54,6 @@ mod watch;
 pub(crate) use agent::RemoteAgent;
 pub use connect::{Connect, ConnectError, connect};
 pub use connection::{Connection, ConnectionState};
+pub(crate) use http::Api;
 pub(crate) use request::{RemoteHold, RemoteRequest};
 pub use watch::Watch;

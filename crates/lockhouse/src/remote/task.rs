@@ -12,6 +12,7 @@ use super::address::Address;
 use super::backoff::Backoff;
 use super::connect::ConnectError;
 use super::connection::Connection;
+use super::http::Api;
 use super::lease::Moment;
 use super::socket::{self, Over, Socket};
 use super::state::{HangUp, Shared, State, Unwelcome};
@@ -23,11 +24,15 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const GOOD: Duration = Duration::from_secs(1);
 
 /// Connects once; then the task keeps the connection.
-pub(super) async fn start(address: Address, label: String) -> Result<Connection, ConnectError> {
+pub(super) async fn start(
+    address: Address,
+    label: String,
+    api: Arc<Api>,
+) -> Result<Connection, ConnectError> {
     let shared = Arc::new(Shared::new());
     let bucket = address.bucket();
     let task = SessionTask { shared: shared.clone(), address, label };
-    let connection = Connection::new(shared, bucket);
+    let connection = Connection::new(shared, bucket, api);
     let socket = task.connect().await?;
     tokio::spawn(task.run(socket));
     Ok(connection)

@@ -92,7 +92,7 @@ impl Delete {
     async fn run(self) -> Result<ExitCode, Failure> {
         let mut call = Call::delete(&["assignments"]).with("resource", &self.resource);
         if let Some(token) = self.token {
-            call = call.with("fencingToken", &token);
+            call = call.with("fencingToken", token.to_string());
         }
         Api::new(&self.common.target)?.call(call).await?;
         print(self.common.json, &json!({"resource": self.resource, "deleted": true}), Vec::new)

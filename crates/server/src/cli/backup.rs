@@ -102,7 +102,7 @@ impl Backup {
         let Some(file) = file.to_str() else {
             return Err(Failure::new(USAGE, format_args!("file: {}, but it must be UTF-8", file.display())));
         };
-        let call = Call::post(&["backup"]).of_server().secret(&secret).body(json!({"file": file}));
+        let call = Call::post(&["backup"]).of_server().secret(secret).body(json!({"file": file}).to_string());
         let backup = Api::new(&self.target)?.call(call).await?;
         print(self.json, &backup, || vec![format!("backed up to {}", text(&backup, "file"))])
     }

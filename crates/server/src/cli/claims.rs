@@ -108,7 +108,7 @@ impl Claim {
         let body = json!({
             "resource": self.resource, "claimant": self.claimant, "ttlMs": millis(self.ttl), "metadata": self.metadata,
         });
-        let claimed = Api::new(&self.target)?.call(Call::post(&["claims"]).body(body)).await?;
+        let claimed = Api::new(&self.target)?.call(Call::post(&["claims"]).body(body.to_string())).await?;
         print(self.json, &claimed, || vec![text(&claimed, "token")])
     }
 }
@@ -116,7 +116,7 @@ impl Claim {
 impl Claimed {
     async fn call(&self, what: &str) -> Result<Value, Failure> {
         let body = json!({"resource": self.resource, "token": self.token});
-        Api::new(&self.target)?.call(Call::post(&["claims", what]).body(body)).await
+        Api::new(&self.target)?.call(Call::post(&["claims", what]).body(body.to_string())).await
     }
 }
 

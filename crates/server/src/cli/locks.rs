@@ -113,7 +113,7 @@ impl Lock {
         let wanted = |record: &Record| json!({"kind": record.kind, "id": record.id, "intent": intent});
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
         let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
-        let call = Call::post(&["locks"]).secret(&self.whose.secret).body(body);
+        let call = Call::post(&["locks"]).secret(&*self.whose.secret).body(body.to_string());
         let locked = Api::new(&self.target)?.call(call).await?;
         print(self.json, &locked, || {
             let locks = locked["locks"].as_array().into_iter().flatten();
@@ -132,7 +132,7 @@ impl Unlock {
         let body = json!({
             "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
-        let call = Call::post(&["locks", "release"]).secret(&self.whose.secret).body(body);
+        let call = Call::post(&["locks", "release"]).secret(&*self.whose.secret).body(body.to_string());
         let released = Api::new(&self.target)?.call(call).await?;
         print(self.json, &released, || vec![format!("{} released", released["released"])])
     }

@@ -91,7 +91,7 @@ impl Owner {
                 let body = json!({
                     "label": new.label, "metadata": new.metadata, "ttlMs": millis(new.ttl), "maxMs": millis(new.max),
                 });
-                let opened = api.call(Call::post(&["owners"]).body(body)).await?;
+                let opened = api.call(Call::post(&["owners"]).body(body.to_string())).await?;
                 let variables = || {
                     let [owner, secret] = [text(&opened, "owner"), text(&opened, "ownerSecret")];
                     vec![format!("LOCKHOUSE_OWNER={owner}"), format!("LOCKHOUSE_OWNER_SECRET={secret}")]

@@ -1,7 +1,7 @@
 //! Which server, which bucket.
 
 use clap::Args;
-use lockhouse::remote::{ConnectError, Connection, connect};
+use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::{Failure, UNREACHABLE, USAGE};
 
@@ -18,13 +18,18 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
+    /// A connection to it that is not made yet.
+    pub(super) fn connecting(&self) -> Connect {
+        let connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
         // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
-        if let Some(bucket) = self.bucket.as_ref().filter(|bucket| !bucket.is_empty()) {
-            connect = connect.bucket(bucket);
+        match self.bucket.as_ref().filter(|bucket| !bucket.is_empty()) {
+            Some(bucket) => connect.bucket(bucket),
+            None => connect,
         }
-        connect.await.map_err(|error| match error {
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        self.connecting().await.map_err(|error| match error {
             ConnectError::Url { .. } | ConnectError::Scope { .. } | ConnectError::Label { .. } => {
                 Failure::new(USAGE, error)
             }

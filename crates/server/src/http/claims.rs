@@ -19,7 +19,7 @@ use super::entries::parameter;
 use super::parameters::{InBucket, Parameters};
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
-use super::rules::{self, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET, TOKEN};
+use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET, TOKEN};
 use super::views::{At, JsonName};
 use super::{desk, idempotency};
 use crate::server::Server;
@@ -31,6 +31,8 @@ pub(super) struct NewClaim {
     pub(super) claimant: String,
     pub(super) ttl_ms: u64,
     pub(super) metadata: Option<String>,
+    /// By which the claim is found again.
+    pub(super) key: Option<String>,
 }
 
 /// A claim that its claimant speaks of.
@@ -47,6 +49,7 @@ impl FromMembers for NewClaim {
             claimant: members.text("claimant", &LABEL)?,
             ttl_ms: members.number_if_any("ttlMs", &CLAIM_TTL_MS)?.unwrap_or(CLAIM_TTL_MS.example),
             metadata: members.text_if_any("metadata", &METADATA)?,
+            key: members.secret_if_any("claimKey", &CLAIM_KEY)?,
         })
     }
 }
@@ -73,6 +76,12 @@ impl PartialSchema for NewClaim {
             )
             .may("ttlMs", ttl, "How long the claim lasts unless it is renewed.")
             .may("metadata", METADATA.schema(), "What is said of the claim, shown to others.")
+            .may(
+                "claimKey",
+                CLAIM_KEY.schema(),
+                "Whoever claims the same for the same claimant with the same key gets the same claim while it lives, and a new one \
+                    after that. As good as the token. It goes before the `Idempotency-Key`, whose answer is repeated as it was.",
+            )
             .example(json!({"resource": "seat/12a", "claimant": "Anna", "ttlMs": 60_000}))
             .build()
     }
@@ -128,8 +137,35 @@ pub(super) struct ReleasedClaim {
     pub(super) released: bool,
 }
 
-/// A claim that became final.
+/// A current claim, as everybody may see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClaimState {
+    /// What is claimed.
+    pub(super) resource: JsonName,
+    /// Who claims it.
+    pub(super) claimant: String,
+    /// When it began.
+    pub(super) since: At,
+    /// When it ends unless it is renewed.
+    pub(super) expires_at: At,
+    /// The fencing token.
+    #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
+    pub(super) fencing_token: u64,
+    /// What the claimant said of it.
+    pub(super) metadata: Option<String>,
+}
+
+/// Whether an assignment was taken back.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Unassigned {
+    /// False if there was none.
+    pub(super) unassigned: bool,
+}
+
+/// A claim that became final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Assignment {
     /// What is assigned.
@@ -185,6 +221,26 @@ pub(super) async fn claim(
 ) -> Read<(StatusCode, Json<Claimed>)> {
     let claimed = desk::claim(&server, bucket, &new, idempotency::key(&headers)?).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
+}
+
+/// Show a claim
+///
+/// Who claims a resource, and until when; never the token.
+#[utoipa::path(
+    get, path = "/claims", tag = "claims", operation_id = "getClaim", params(GetParameters),
+    responses(
+        (status = 200, description = "The current claim.", body = ClaimState),
+        (status = 404, description = "`not_found`: the resource is not claimed."),
+    ),
+)]
+pub(super) async fn show(
+    State(server): State<Arc<Server>>,
+    InBucket(bucket): InBucket,
+    uri: Uri,
+) -> Read<Json<ClaimState>> {
+    let resource = Parameters::parse(&uri)?.resource("resource")?;
+    let claim = desk::current_claim(&server, bucket, resource.as_name()).await?;
+    claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
 }
 
 /// Renew a claim
@@ -272,7 +328,7 @@ pub(super) async fn assignment(
 #[utoipa::path(
     delete, path = "/assignments", tag = "assignments", operation_id = "deleteAssignment", params(DeleteParameters),
     responses(
-        (status = 204, description = "There is no such assignment any more."),
+        (status = 200, description = "There is no such assignment any more.", body = Unassigned),
         (status = 503, description = "`unavailable`."),
     ),
 )]
@@ -280,9 +336,9 @@ pub(super) async fn unassign(
     State(server): State<Arc<Server>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<StatusCode> {
+) -> Read<Json<Unassigned>> {
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
-    desk::unassign(&server, bucket, resource.as_name(), token).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let unassigned = desk::unassign(&server, bucket, resource.as_name(), token).await?;
+    Ok(Json(Unassigned { unassigned }))
 }

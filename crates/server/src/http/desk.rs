@@ -1,17 +1,20 @@
 //! Where the API meets the lock tables: what it asks of a bucket, and how it tells what it hears.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use lockhouse::core::{Acquired, OwnerId};
 use lockhouse::{
-    Bucket, BucketKey, ClaimError, FencingToken, HolderKind, LockError, LockInfo, LockType, Name, NameBuf,
-    Owner, OwnerError, Quota, RecordKind, Secret, State, StoreError,
+    Bucket, BucketKey, ClaimError, FencingToken, HolderKind, LockError, LockInfo, LockType, Mode, Name,
+    NameBuf, OfflineLock, Owner, OwnerError, Quota, RecordKind, Secret, State, StoreError,
 };
 use percent_encoding::percent_decode_str;
 
-use super::claims::{Assignment, ClaimKey, Claimed, NewClaim, Renewed};
+use super::claims::{Assignment, ClaimKey, ClaimState, Claimed, NewClaim, Renewed};
 use super::entries::{Entry, EntryKind, EntryState};
-use super::locks::{GrantedLock, HeldLock, How, Intent, Locked, NewLocks, Record, Release};
+use super::locks::{
+    GrantedLock, HeldLock, How, Intent, Lockable, Locked, NewLocks, Record, Regretted, Release, Wanted,
+};
 use super::owners::{Beat, NewOwner, OpenedOwner, OwnerState};
 use super::parameters::unauthorized;
 use super::problem::{Code, Problem};
@@ -82,10 +85,17 @@ pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> 
     let bucket = bucket(server, key);
     let owner = resume(&bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
-    let entries = entries(&bucket).await?.into_iter();
     let id = owner.id().to_string();
+    let mut of_owner: HashMap<_, _> = entries(&bucket)
+        .await?
+        .into_iter()
+        .filter(|entry| entry.owner.as_ref() == Some(&id))
+        .map(|entry| (entry.name.0.clone(), entry))
+        .collect();
+    // In its own order: oldest first.
+    let locks = owner.locks().await.map_err(of_store)?.into_iter();
     Ok(OwnerState {
-        locks: entries.filter(|entry| entry.owner.as_ref() == Some(&id)).filter_map(HeldLock::of).collect(),
+        locks: locks.filter_map(|lock| of_owner.remove(&lock.name).and_then(HeldLock::of)).collect(),
         owner: id,
         label: info.label,
         metadata: info.metadata,
@@ -103,28 +113,24 @@ pub(super) async fn end_owner(server: &Server, key: BucketKey, owner: &OwnerKey)
 
 pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
     let owner = resume(&bucket(server, key), owner).await?;
-    let wanted: Vec<_> = new
-        .locks
-        .iter()
-        .map(|wanted| {
-            let record = kind_of(server, &wanted.record.kind).record(&wanted.record.id);
-            match wanted.intent {
-                Intent::Read => record.for_read(),
-                Intent::Write => record.for_write(),
-            }
-        })
-        .collect();
-    let granted = owner.lock_with(wanted.iter().cloned(), new.metadata.as_deref()).await.map_err(of_locks)?;
+    let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
+    let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
+    let needed: Vec<_> = needed.collect();
+    let granted = owner.lock_names(&needed, new.metadata.as_deref()).await.map_err(of_locks)?;
     let mut granted = granted.into_iter();
-    let told = new.locks.iter().zip(&wanted).map(|(asked, wanted)| {
+    let told = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
+        let (record, intent) = match asked {
+            Wanted::Record { record, intent } => ((record.kind.clone(), record.id.clone()), Some(*intent)),
+            Wanted::Name { name, .. } => (record_of(name).unwrap_or_default(), None),
+        };
         // Records that need no lock are left out of what was granted.
-        let lock = wanted.mode().and_then(|_| granted.next());
+        let lock = mode.and_then(|_| granted.next());
         GrantedLock {
-            kind: asked.record.kind.clone(),
-            id: asked.record.id.clone(),
-            intent: asked.intent,
+            kind: record.0,
+            id: record.1,
+            intent,
             mode: lock.as_ref().map(|lock| lock.mode.into()),
-            name: wanted.name().display().into_owned(),
+            name: JsonName(name),
             fencing_token: lock.as_ref().map(|lock| lock.token.get()),
             how: lock.map_or(How::NotNeeded, |lock| lock.how.into()),
         }
@@ -133,13 +139,33 @@ pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new:
     Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
 }
 
+/// What is to be locked, and how, if at all.
+fn name_and_mode(server: &Server, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
+    match wanted {
+        Wanted::Name { name, mode } => (name.clone(), Some(*mode)),
+        Wanted::Record { record, intent } => {
+            let record = kind_of(server, &record.kind).record(&record.id);
+            let wanted = match intent {
+                Intent::Read => record.for_read(),
+                Intent::Write => record.for_write(),
+            };
+            (wanted.name().to_buf(), wanted.mode())
+        }
+    }
+}
+
 fn kind_of(server: &Server, kind: &str) -> RecordKind {
     RecordKind::new(kind, server.config.lock_types.get(kind).copied().unwrap_or(LockType::ReadWrite))
 }
 
-fn name_of(record: &Record) -> NameBuf {
-    // The lock type has no say in the name.
-    RecordKind::new(&*record.kind, LockType::ReadWrite).record(&record.id).name().to_buf()
+fn name_of(lockable: &Lockable) -> NameBuf {
+    match lockable {
+        Lockable::Name(name) => name.clone(),
+        // The lock type has no say in the name.
+        Lockable::Record(Record { kind, id }) => {
+            RecordKind::new(&**kind, LockType::ReadWrite).record(id).name().to_buf()
+        }
+    }
 }
 
 pub(super) async fn unlock(
@@ -152,7 +178,7 @@ pub(super) async fn unlock(
     let released = match release {
         Release::These(unwanted) => {
             let names: Vec<_> =
-                unwanted.iter().map(|it| (name_of(&it.record), it.token.map(FencingToken::new))).collect();
+                unwanted.iter().map(|it| (name_of(&it.lockable), it.token.map(FencingToken::new))).collect();
             let these: Vec<_> = names.iter().map(|(name, token)| (name.as_name(), *token)).collect();
             owner.unlock_these(&these).await
         }
@@ -163,6 +189,22 @@ pub(super) async fn unlock(
         }
     };
     released.map_err(of_store)
+}
+
+pub(super) async fn undo(
+    server: &Server,
+    key: BucketKey,
+    owner: &OwnerKey,
+    regretted: &[Regretted],
+) -> Read<usize> {
+    let owner = resume(&bucket(server, key), owner).await?;
+    let lock = |it: &Regretted| {
+        let (name, token) = (it.name.clone(), FencingToken::new(it.token));
+        // The mode has no say in what is taken back.
+        OfflineLock { name, mode: Mode::Exclusive, token, how: it.how }
+    };
+    let locks: Vec<_> = regretted.iter().map(lock).collect();
+    owner.undo(&locks).await.map_err(of_store)
 }
 
 pub(super) async fn claim(
@@ -177,7 +219,7 @@ pub(super) async fn claim(
     if let Some(metadata) = &new.metadata {
         claiming = claiming.metadata(&**metadata);
     }
-    if let Some(key) = idempotency_key {
+    if let Some(key) = new.key.as_deref().or(idempotency_key) {
         claiming = claiming.idempotency_key(key);
     }
     let claim = claiming.await.map_err(of_claim)?;
@@ -218,6 +260,22 @@ pub(super) async fn finalize(server: &Server, bucket_key: BucketKey, key: &Claim
     claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(of_claim)
 }
 
+pub(super) async fn current_claim(
+    server: &Server,
+    key: BucketKey,
+    resource: Name<'_>,
+) -> Read<Option<ClaimState>> {
+    let claim = bucket(server, key).claims().get(resource).await.map_err(of_claim)?;
+    Ok(claim.map(|claim| ClaimState {
+        resource: JsonName(claim.resource),
+        claimant: claim.claimant,
+        since: At(claim.since),
+        expires_at: At(claim.expires_at),
+        fencing_token: claim.fencing_token.get(),
+        metadata: claim.metadata,
+    }))
+}
+
 pub(super) async fn assignment(
     server: &Server,
     key: BucketKey,
@@ -232,10 +290,9 @@ pub(super) async fn unassign(
     key: BucketKey,
     resource: Name<'_>,
     token: Option<u64>,
-) -> Read<()> {
+) -> Read<bool> {
     let token = token.map(FencingToken::new);
-    bucket(server, key).claims().unassign(resource, token).await.map_err(of_claim)?;
-    Ok(())
+    bucket(server, key).claims().unassign(resource, token).await.map_err(of_claim)
 }
 
 /// All that is held, pending and assigned.
@@ -309,9 +366,9 @@ impl From<lockhouse::Assignment> for Assignment {
 }
 
 impl HeldLock {
-    /// The entry as a lock, if it is one of a record.
+    /// The entry as a lock, if it is one of an owner.
     pub(super) fn of(entry: Entry) -> Option<Self> {
-        let (kind, id) = record_of(&entry.name.0)?;
+        let (kind, id) = record_of(&entry.name.0).unwrap_or_default();
         Some(Self {
             kind,
             id,
@@ -363,7 +420,7 @@ impl From<lockhouse::Conflict> for Conflict {
     fn from(conflict: lockhouse::Conflict) -> Self {
         let (kind, id) = record_of(&conflict.name).unwrap_or_default();
         let holders = conflict.holders.into_iter().map(Holder::from).collect();
-        Self { kind, id, holders, queued: conflict.queued }
+        Self { name: JsonName(conflict.name), kind, id, holders, queued: conflict.queued }
     }
 }
 
@@ -391,7 +448,7 @@ fn recovering(retry_after: Duration) -> Box<Problem> {
 }
 
 fn of_quota(quota: &Quota) -> Box<Problem> {
-    Problem::new(Code::QuotaExceeded, quota.to_string()).retry_after(QUOTA)
+    Problem::bound(Code::QuotaExceeded, quota).retry_after(QUOTA)
 }
 
 fn of_store(error: StoreError) -> Box<Problem> {
@@ -441,7 +498,9 @@ fn of_claim(error: ClaimError) -> Box<Problem> {
         ClaimError::Busy { holders, queued } => {
             Problem::new(Code::Busy, told).holders(holders.into_iter().map(Holder::from).collect(), queued)
         }
-        ClaimError::AlreadyAssigned(_) => Problem::new(Code::AlreadyAssigned, told),
+        ClaimError::AlreadyAssigned(assignment) => {
+            Problem::new(Code::AlreadyAssigned, told).assignment(Assignment::from(*assignment))
+        }
         ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, told),
         ClaimError::ClaimLost => Problem::new(Code::ClaimLost, told),
         ClaimError::Recovering { retry_after } => recovering(retry_after),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
+use lockhouse::core::Acquired;
+use lockhouse::{Mode, NameBuf};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -18,7 +20,7 @@ use super::entries::{Cut, Page, Position, cut_parameters, parameter};
 use super::parameters::{Bearer, InBucket, Parameters, owner_number};
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
-use super::rules::{self, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, TOKEN};
+use super::rules::{self, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN};
 use super::views::{At, JsonName, ModeWord};
 use crate::server::Server;
 
@@ -32,11 +34,30 @@ pub(super) enum Intent {
 
 const INTENTS: Choice<Intent> = Choice(&[("read", Intent::Read), ("write", Intent::Write)]);
 
-/// A record to be locked.
+const MODES: Choice<Mode> = Choice(&[("exclusive", Mode::Exclusive), ("shared", Mode::Shared)]);
+
+/// How what is taken back was come by.
+const TAKEN: Choice<Acquired> = Choice(&[("fresh", Acquired::Fresh), ("upgraded", Acquired::Upgraded)]);
+
+/// Something to be locked.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) record: Record,
-    pub(super) intent: Intent,
+pub(super) enum Wanted {
+    Record {
+        record: Record,
+        intent: Intent,
+    },
+    /// By a program that knows the lock types of its records itself.
+    Name {
+        name: NameBuf,
+        mode: Mode,
+    },
+}
+
+/// Something whose lock is meant: a record, or the name that stands for it.
+#[derive(Clone, Debug)]
+pub(super) enum Lockable {
+    Record(Record),
+    Name(NameBuf),
 }
 
 /// Locks to be.
@@ -54,10 +75,10 @@ pub(super) struct Record {
     pub(super) id: String,
 }
 
-/// A record whose lock is released.
+/// A lock to be released.
 #[derive(Clone, Debug)]
 pub(super) struct Unwanted {
-    pub(super) record: Record,
+    pub(super) lockable: Lockable,
     /// Only the lock with this token.
     pub(super) token: Option<u64>,
 }
@@ -66,7 +87,7 @@ pub(super) struct Unwanted {
 #[derive(Clone, Debug)]
 pub(super) enum Release {
     These(Vec<Unwanted>),
-    AllBut(Vec<Record>),
+    AllBut(Vec<Lockable>),
 }
 
 /// Locks to be given back.
@@ -76,13 +97,65 @@ pub(super) struct OldLocks {
     pub(super) release: Release,
 }
 
+/// A lock to be taken back.
+#[derive(Clone, Debug)]
+pub(super) struct Regretted {
+    pub(super) name: NameBuf,
+    pub(super) token: u64,
+    pub(super) how: Acquired,
+}
+
+/// Locks to be taken back.
+#[derive(Clone, Debug)]
+pub(super) struct UndoneLocks {
+    pub(super) owner: u64,
+    pub(super) locks: Vec<Regretted>,
+}
+
 fn owner(members: &Members<'_>) -> Read<u64> {
     owner_number("owner", &members.text("owner", &OWNER)?)
 }
 
 impl FromMembers for Wanted {
     fn read(members: &Members<'_>) -> Read<Self> {
-        Ok(Self { record: Record::read(members)?, intent: members.choice("intent", &INTENTS)? })
+        match Lockable::read(members)? {
+            Lockable::Record(record) => {
+                members.must_not_have(&["mode"], "without kind and id")?;
+                Ok(Self::Record { record, intent: members.choice("intent", &INTENTS)? })
+            }
+            Lockable::Name(name) => {
+                members.must_not_have(&["intent"], "without name")?;
+                Ok(Self::Name { name, mode: members.choice("mode", &MODES)? })
+            }
+        }
+    }
+}
+
+impl FromMembers for Lockable {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        match members.resource_if_any("name")? {
+            None => Record::read(members).map(Self::Record),
+            Some(name) => {
+                members.must_not_have(&["kind", "id"], "without name")?;
+                Ok(Self::Name(name))
+            }
+        }
+    }
+}
+
+impl FromMembers for Regretted {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        Ok(Self {
+            name: members.resource("name")?,
+            token: members.number("fencingToken", &TOKEN)?,
+            how: members.choice("how", &TAKEN)?,
+        })
+    }
+}
+
+impl FromMembers for UndoneLocks {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        Ok(Self { owner: owner(members)?, locks: members.list("locks", LOCKS)? })
     }
 }
 
@@ -104,16 +177,16 @@ impl FromMembers for Record {
 
 impl FromMembers for Unwanted {
     fn read(members: &Members<'_>) -> Read<Self> {
-        Ok(Self { record: Record::read(members)?, token: members.number_if_any("fencingToken", &TOKEN)? })
+        Ok(Self { lockable: Lockable::read(members)?, token: members.number_if_any("fencingToken", &TOKEN)? })
     }
 }
 
 impl FromMembers for OldLocks {
     fn read(members: &Members<'_>) -> Read<Self> {
         let owner = owner(members)?;
-        let these = members.list_if_any("locks", LOCKS)?;
+        let these = members.list_if_any("locks", RELEASES)?;
         let all = members.flag_if_any("all")?.unwrap_or_default();
-        let sparing = members.list_if_any("sparing", LOCKS)?;
+        let sparing = members.list_if_any("sparing", RELEASES)?;
         let release = match (these, all, sparing) {
             (Some(these), false, None) => Release::These(these),
             (None, true, sparing) => Release::AllBut(sparing.unwrap_or_default()),
@@ -129,25 +202,30 @@ impl FromMembers for OldLocks {
     }
 }
 
-fn record(description: &str) -> rules::Members {
+const OF_RECORD: [&str; 2] = ["kind", "id"];
+
+fn lockable(description: &str) -> rules::Members {
     rules::Members::new(description)
-        .needs("kind", KIND.schema(), "The kind of the record, such as a table.")
-        .needs("id", ID.schema(), "Its id within the kind.")
+        .may("kind", KIND.schema(), "The kind of the record, such as a table.")
+        .may("id", ID.schema(), "Its id within the kind.")
+        .may("name", RESOURCE.schema(), "Instead of `kind` and `id`: a resource name as it is.")
 }
 
 impl PartialSchema for NewLocks {
     fn schema() -> RefOr<Schema> {
-        let wanted = record("A record to be locked.").needs(
-            "intent",
-            INTENTS.schema(),
-            "What for. What that locks is decided by the lock type of the kind (`serve --lock-type`).",
-        );
+        let intent = "With `kind` and `id`: what for. What that locks is decided by the lock type of the kind (`serve --lock-type`).";
+        let mode = "With `name`: how it is locked.";
+        let wanted = lockable("Something to be locked: a record, or a name.")
+            .may("intent", INTENTS.schema(), intent)
+            .may("mode", MODES.schema(), mode)
+            .build_either(&["kind", "id", "intent"], &["name", "mode"]);
         rules::Members::new("Locks to be: all of them, or none.")
             .needs("owner", OWNER.schema(), "Who locks.")
             .needs_list(
                 "locks",
-                wanted.build(),
-                "Which records. Of one that stands there twice, the stronger intent counts.",
+                wanted,
+                LOCKS,
+                "Which. Of one that stands there twice, the stronger intent counts.",
             )
             .may("metadata", METADATA.schema(), "What is said of the locks that are new, shown to others.")
             .example(json!({"owner": "17", "locks": [{"kind": "customer", "id": "42", "intent": "write"}]}))
@@ -160,12 +238,18 @@ impl ToSchema for NewLocks {}
 impl PartialSchema for OldLocks {
     fn schema() -> RefOr<Schema> {
         let token = "Only the lock with this token; absent: whatever token it has.";
-        let unwanted = record("A record.").may("fencingToken", TOKEN.schema(), token);
+        let either = |members: rules::Members| members.build_either(&OF_RECORD, &["name"]);
+        let unwanted = either(lockable("A record, or a name.").may("fencingToken", TOKEN.schema(), token));
         let object = rules::Members::new("Locks to be given back: either `locks`, or `all` of them.")
             .needs("owner", OWNER.schema(), "Whose locks.")
-            .may_list("locks", unwanted.build(), "These. What the owner does not hold is passed over.")
+            .may_list("locks", unwanted, RELEASES, "These. What the owner does not hold is passed over.")
             .may("all", rules::flag(), "All that the owner holds.")
-            .may_list("sparing", record("A record.").build(), "With `all`: except these.")
+            .may_list(
+                "sparing",
+                either(lockable("A record, or a name.")),
+                RELEASES,
+                "With `all`: except these.",
+            )
             .example(json!({"owner": "17", "locks": [{"kind": "customer", "id": "42"}]}));
         let array = ObjectBuilder::new().schema_type(Type::Array);
         let nothing = || ObjectBuilder::new().schema_type(Type::Null);
@@ -188,6 +272,22 @@ impl PartialSchema for OldLocks {
 
 impl ToSchema for OldLocks {}
 
+impl PartialSchema for UndoneLocks {
+    fn schema() -> RefOr<Schema> {
+        let regretted = rules::Members::new("A lock, as it was told when it was granted.")
+            .needs("name", RESOURCE.schema(), "The resource name.")
+            .needs("fencingToken", TOKEN.schema(), "Its token.")
+            .needs("how", TAKEN.schema(), "How the owner came by it.");
+        rules::Members::new("Locks to be taken back.")
+            .needs("owner", OWNER.schema(), "Whose locks.")
+            .needs_list("locks", regretted.build(), LOCKS, "Which. What is no longer held under its token is passed over.")
+            .example(json!({"owner": "17", "locks": [{"name": "customer/42", "fencingToken": 18, "how": "fresh"}]}))
+            .build()
+    }
+}
+
+impl ToSchema for UndoneLocks {}
+
 /// How an owner came by a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -206,19 +306,19 @@ pub(super) enum How {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GrantedLock {
-    /// The kind of the record.
+    /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
     pub(super) kind: String,
     /// Its id.
     #[schema(example = "42")]
     pub(super) id: String,
-    /// What for, as asked.
-    pub(super) intent: Intent,
+    /// What for, as asked; `null` where a name was asked for.
+    #[schema(value_type = Option<Intent>)]
+    pub(super) intent: Option<Intent>,
     /// How it is held, which may be stronger than what was asked for; `null` if nothing was needed.
     pub(super) mode: Option<ModeWord>,
     /// The resource name that stands for the record.
-    #[schema(example = "customer/42")]
-    pub(super) name: String,
+    pub(super) name: JsonName,
     /// Higher than that of every earlier grant in the bucket.
     #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
     pub(super) fencing_token: Option<u64>,
@@ -248,11 +348,19 @@ pub(super) struct Released {
     pub(super) released: usize,
 }
 
+/// Locks that were taken back.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Undone {
+    /// How many.
+    pub(super) undone: usize,
+}
+
 /// An offline lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HeldLock {
-    /// The kind of the record.
+    /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
     pub(super) kind: String,
     /// Its id.
@@ -348,6 +456,30 @@ pub(super) async fn release(
     let key = OwnerKey { owner: old.owner, secret };
     let released = desk::unlock(&server, bucket, &key, &old.release).await?;
     Ok(Json(Released { released }))
+}
+
+/// Take locks back
+///
+/// What a failed step was granted: what it took freshly is released, what it upgraded is shared again. What is no longer held under its token
+/// is passed over: taking back again does no harm.
+#[utoipa::path(
+    post, path = "/locks/undo", tag = "locks", operation_id = "undoLocks", request_body = UndoneLocks,
+    security(("ownerSecret" = [])),
+    responses(
+        (status = 200, description = "How many were taken back.", body = Undone),
+        (status = 404, description = "`unknown_owner`: it has ended, and its locks are free."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(super) async fn undo(
+    State(server): State<Arc<Server>>,
+    Bearer(secret): Bearer,
+    InBucket(bucket): InBucket,
+    JsonBody(regretted): JsonBody<UndoneLocks>,
+) -> Read<Json<Undone>> {
+    let key = OwnerKey { owner: regretted.owner, secret };
+    let undone = desk::undo(&server, bucket, &key, &regretted.locks).await?;
+    Ok(Json(Undone { undone }))
 }
 
 /// List offline locks

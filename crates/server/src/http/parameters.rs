@@ -7,7 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
-use lockhouse::{BucketKey, NameBuf, wire};
+use lockhouse::{BucketKey, Name, NameBuf, wire};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
@@ -104,14 +104,26 @@ pub(super) fn unauthorized() -> Box<Problem> {
 
 /// The parameters of a query string, decoded; unknown ones are ignored.
 #[derive(Debug)]
-pub(super) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(super) struct Parameters<'a>(Vec<Parameter<'a>>);
+
+#[derive(Debug)]
+struct Parameter<'a> {
+    key: Cow<'a, str>,
+    /// As it stands there.
+    raw: &'a str,
+    value: Cow<'a, str>,
+}
 
 impl<'a> Parameters<'a> {
     pub(super) fn parse(uri: &'a Uri) -> Read<Self> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(key)?, decode(value)?))
+            let (key, raw) = (decode(key)?, value);
+            // Of a resource the bytes count, too, which have lone surrogates perhaps.
+            let value = decode(raw)
+                .or_else(|problem| if key == "resource" { Ok("".into()) } else { Err(problem) })?;
+            Ok(Parameter { key, raw, value })
         };
         pairs.map(parse).collect::<Read<_>>().map(Self)
     }
@@ -136,12 +148,20 @@ impl<'a> Parameters<'a> {
     }
 
     pub(super) fn resource(&self, key: &str) -> Read<NameBuf> {
-        let name = self.text(key, &RESOURCE)?.and_then(|text| NameBuf::new(text).ok());
-        name.ok_or_else(|| Problem::rule(Code::Invalid, key, "absent", RESOURCE.words()))
+        if self.get(key)?.is_none() {
+            return Err(Problem::rule(Code::Invalid, key, "absent", RESOURCE.words()));
+        }
+        let raw = self.0.iter().find(|parameter| parameter.key == key).map_or("", |parameter| parameter.raw);
+        let name = Name::from_wtf8(&decoded(raw)).map(Name::to_buf).ok();
+        let name = name.filter(|name| name.as_name().unit_count() <= RESOURCE.most);
+        name.ok_or_else(|| {
+            let text = String::from_utf8_lossy(&decoded(raw)).into_owned();
+            wrong(key, &text, RESOURCE.words())
+        })
     }
 
     fn get(&self, key: &str) -> Read<Option<&str>> {
-        let mut values = self.0.iter().filter(|(known, _)| known == key).map(|(_, value)| &**value);
+        let mut values = self.0.iter().filter(|it| it.key == key).map(|it| &*it.value);
         let value = values.next();
         match values.next() {
             None => Ok(value),
@@ -152,6 +172,11 @@ impl<'a> Parameters<'a> {
 
 fn wrong(key: &str, value: &str, rule: String) -> Box<Problem> {
     Problem::rule(Code::Invalid, key, &format!("{value:?}"), rule)
+}
+
+/// The bytes, where `+` stands for a space.
+fn decoded(text: &str) -> Vec<u8> {
+    percent_decode_str(&text.replace('+', " ")).collect()
 }
 
 /// Percent-encoded UTF-8, in which `+` stands for a space.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse::wire;
+use lockhouse::{Quota, wire};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::claims::Assignment;
 use super::views::{At, Conflict, Holder};
 
 /// The media type of a problem.
@@ -107,6 +108,10 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 60)]
     conflicts: Option<Vec<Conflict>>,
+    /// To whom the resource belongs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Assignment)]
+    assignment: Option<Assignment>,
     /// When what stands in the way ends unless it is renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = At)]
@@ -132,6 +137,7 @@ impl Problem {
             holders: None,
             queued: None,
             conflicts: None,
+            assignment: None,
             expires_at: None,
             retry_after_ms: None,
         })
@@ -165,6 +171,20 @@ impl Problem {
 
     pub(super) fn conflicts(mut self: Box<Self>, conflicts: Vec<Conflict>) -> Box<Self> {
         self.conflicts = Some(conflicts);
+        self
+    }
+
+    /// As [`rule`](Self::rule), of a bound, told as the library does.
+    pub(super) fn bound(code: Code, quota: &Quota) -> Box<Self> {
+        let mut problem = Self::new(code, quota.to_string());
+        problem.field = Some(quota.field.clone());
+        problem.value = Some(wire::shorten(&quota.value));
+        problem.rule = Some(quota.rule.clone().into());
+        problem
+    }
+
+    pub(super) fn assignment(mut self: Box<Self>, assignment: Assignment) -> Box<Self> {
+        self.assignment = Some(assignment);
         self
     }
 

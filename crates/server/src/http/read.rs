@@ -54,6 +54,10 @@ impl<'a> Members<'a> {
         self.text(key, rule).map_err(|_| Problem::field(Code::Invalid, self.named(key), rule.words()))
     }
 
+    pub(super) fn secret_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
+        self.get(key).map(|_| self.secret(key, rule)).transpose()
+    }
+
     pub(super) fn number(&self, key: &str, rule: &Number) -> Read<u64> {
         self.need(key, rule.words(), |raw| rule.parse_json(raw.get()))
     }
@@ -77,6 +81,18 @@ impl<'a> Members<'a> {
             let name = wire::name_from_json(raw.get()).ok()?;
             (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
         })
+    }
+
+    pub(super) fn resource_if_any(&self, key: &str) -> Read<Option<NameBuf>> {
+        self.get(key).map(|_| self.resource(key)).transpose()
+    }
+
+    /// Members that make no sense beside others.
+    pub(super) fn must_not_have(&self, keys: &[&str], rule: &str) -> Read<()> {
+        match keys.iter().find(|key| self.get(key).is_some()) {
+            Some(key) => Err(Problem::rule(Code::Invalid, self.named(key), "there", rule)),
+            None => Ok(()),
+        }
     }
 
     /// A list of objects with at least one and at most `most` of them.

@@ -2,7 +2,9 @@
 
 use lockhouse::{Limits, wire};
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AllOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
 use utoipa::openapi::{Object, RefOr};
 
 use crate::config::BUCKET_LIMITS;
@@ -96,6 +98,7 @@ pub(super) const PREFIX: Text = text(0, LIMITS.name_units, Unit::Half, "seat/");
 // Bounded so that no pair of them, percent-encoded, is longer than a name may be.
 pub(super) const KIND: Text = text(1, 64, Unit::Character, "customer");
 pub(super) const ID: Text = text(1, 256, Unit::Character, "42");
+pub(super) const CLAIM_KEY: Text = text(0, 256, Unit::Byte, "order 4711");
 pub(super) const SECRET: Text = text(1, 256, Unit::Byte, "q7mC…");
 pub(super) const IDEMPOTENCY_KEY: Text =
     Text { form: Some(VISIBLE), ..text(1, 255, Unit::Byte, "9f1c6c5e-6c0b-4b0e-8f3c-0e6f0f3c6a55") };
@@ -115,6 +118,8 @@ pub(super) const PAGE: Number = Number { least: 1, most: 1000, example: 100 };
 
 /// Locks in one call.
 pub(super) const LOCKS: usize = LIMITS.locks_per_command;
+/// Locks that are given back, or spared, by one call.
+pub(super) const RELEASES: usize = 1000;
 
 impl Text {
     /// The rule in words.
@@ -223,14 +228,26 @@ impl Members {
     }
 
     /// A list that must be there.
-    pub(super) fn needs_list(self, key: &str, items: impl Into<RefOr<Schema>>, description: &str) -> Self {
-        Self(self.0.property(key, list(items, description)).required(key))
+    pub(super) fn needs_list(
+        self,
+        key: &str,
+        items: impl Into<RefOr<Schema>>,
+        most: usize,
+        description: &str,
+    ) -> Self {
+        Self(self.0.property(key, list(items, most, description)).required(key))
     }
 
     /// A list that may be left out, or be `null`.
-    pub(super) fn may_list(self, key: &str, items: impl Into<RefOr<Schema>>, description: &str) -> Self {
+    pub(super) fn may_list(
+        self,
+        key: &str,
+        items: impl Into<RefOr<Schema>>,
+        most: usize,
+        description: &str,
+    ) -> Self {
         let types = SchemaType::from_iter([Type::Array, Type::Null]);
-        Self(self.0.property(key, list(items, description).schema_type(types)))
+        Self(self.0.property(key, list(items, most, description).schema_type(types)))
     }
 
     pub(super) fn example(self, example: Value) -> Self {
@@ -239,6 +256,19 @@ impl Members {
 
     pub(super) fn build(self) -> RefOr<Schema> {
         self.0.into()
+    }
+
+    /// Either the members of the first list, and none of those of the second, or the other way round; all are members that may be left out.
+    pub(super) fn build_either(self, one: &[&str], other: &[&str]) -> RefOr<Schema> {
+        let nothing = || ObjectBuilder::new().schema_type(Type::Null);
+        let string = || ObjectBuilder::new().schema_type(Type::String);
+        let with = |there: &[&str], absent: &[&str]| {
+            let object =
+                there.iter().fold(ObjectBuilder::new(), |it, key| it.property(*key, string()).required(*key));
+            absent.iter().fold(object, |it, key| it.property(*key, nothing()))
+        };
+        let either = OneOfBuilder::new().item(with(one, other)).item(with(other, one));
+        AllOfBuilder::new().item(self.0.build()).item(either).into()
     }
 }
 
@@ -253,9 +283,9 @@ fn nullable(mut member: Object) -> Object {
     member
 }
 
-fn list(items: impl Into<RefOr<Schema>>, description: &str) -> ArrayBuilder {
+fn list(items: impl Into<RefOr<Schema>>, most: usize, description: &str) -> ArrayBuilder {
     let items: RefOr<Schema> = items.into();
-    ArrayBuilder::new().items(items).min_items(Some(1)).max_items(Some(LOCKS)).description(Some(description))
+    ArrayBuilder::new().items(items).min_items(Some(1)).max_items(Some(most)).description(Some(description))
 }
 
 pub(super) fn flag() -> ObjectBuilder {

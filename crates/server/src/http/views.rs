@@ -106,7 +106,9 @@ pub(super) enum HoldKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Conflict {
-    /// The kind of the record.
+    /// The resource name that stands for it.
+    pub(super) name: JsonName,
+    /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
     pub(super) kind: String,
     /// Its id.

@@ -73,18 +73,56 @@ async fn an_assignment_is_seen_and_taken_back() {
     assert_eq!((shown.status, &shown.body["claimant"]), (200, &json!("A")));
     let delete = |query: String| {
         let api = &api;
-        async move { api.send(Method::DELETE, &format!("assignments?{query}"), &[], None).await.status }
+        async move {
+            let deleted = api.send(Method::DELETE, &format!("assignments?{query}"), &[], None).await;
+            (deleted.status, deleted.body["unassigned"].as_bool())
+        }
     };
-    assert_eq!(delete(format!("resource=r/1&fencingToken={}", fencing_token + 1)).await, 204);
+    assert_eq!(delete(format!("resource=r/1&fencingToken={}", fencing_token + 1)).await, (200, Some(false)));
     assert_eq!(
         api.get("assignments?resource=r/1").await.status,
         200,
         "another token names another assignment"
     );
-    assert_eq!(delete(format!("resource=r/1&fencingToken={fencing_token}")).await, 204);
-    assert_eq!(delete("resource=r/1".to_owned()).await, 204);
+    assert_eq!(delete(format!("resource=r/1&fencingToken={fencing_token}")).await, (200, Some(true)));
+    assert_eq!(delete("resource=r/1".to_owned()).await, (200, Some(false)));
     assert_eq!(api.with_token("finalize", "r/1", &token).await.outcome(), (410, "claim_expired"));
     assert_eq!(api.claim("r/1", "B").await.status, 201);
+}
+
+#[tokio::test]
+async fn a_claim_is_shown_to_everybody_without_its_token() {
+    let api = Api::new();
+    assert_eq!(api.get("claims?resource=r%2F1").await.outcome(), (404, "not_found"));
+    let claimed = api.claim("r/1", "A").await;
+    let shown = api.get("claims?resource=r%2F1").await;
+    assert_eq!((shown.status, &shown.body["claimant"]), (200, &json!("A")));
+    assert_eq!(shown.body["fencingToken"], claimed.body["fencingToken"]);
+    assert_eq!(shown.body["expiresAt"], claimed.body["expiresAt"]);
+    assert!(!shown.body.to_string().contains(&claimed.text("token")));
+    api.with_token("finalize", "r/1", &claimed.text("token")).await;
+    let refused = api.claim("r/1", "B").await;
+    assert_eq!(refused.outcome(), (409, "already_assigned"));
+    assert_eq!(refused.body["assignment"], api.get("assignments?resource=r%2F1").await.body);
+}
+
+#[tokio::test]
+async fn a_claim_key_finds_the_claim_while_it_lives_and_makes_a_new_one_after_that() {
+    let api = Api::new();
+    let claim = |claimant: &'static str, key: &'static str| {
+        let api = &api;
+        async move { api.post("claims", json!({"resource": "r", "claimant": claimant, "claimKey": key})).await }
+    };
+    let first = claim("A", "k").await;
+    assert_eq!(claim("A", "k").await.text("token"), first.text("token"));
+    assert_eq!(claim("A", "l").await.outcome(), (409, "claimed"));
+    assert_eq!(claim("B", "k").await.outcome(), (409, "claimed"));
+    api.with_token("release", "r", &first.text("token")).await;
+    assert_ne!(claim("A", "k").await.text("token"), first.text("token"));
+    let long = "k".repeat(257);
+    let refused = api.post("claims", json!({"resource": "r", "claimant": "A", "claimKey": long})).await;
+    assert_eq!(refused.outcome(), (422, "invalid"));
+    assert!(!refused.body.to_string().contains("kkkk"), "a key is as good as a secret");
 }
 
 #[tokio::test]

@@ -27,7 +27,18 @@ fn every_curl_of_the_documentation_answers_what_it_says() {
     let expected: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HTTP ")).collect();
     assert!(expected.len() >= 14, "one for each call at least: {expected:?}");
     assert_eq!(statuses, expected, "{stdout}");
-    for path in ["owners", "heartbeat", "locks", "release", "renew", "finalize", "assignments", "query"] {
+    for path in [
+        "owners",
+        "heartbeat",
+        "locks",
+        "release",
+        "undo",
+        "renew",
+        "claims?",
+        "finalize",
+        "assignments",
+        "query",
+    ] {
         assert!(calls.iter().any(|call| call.contains(path)), "no call of {path}");
     }
 }

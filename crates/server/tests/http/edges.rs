@@ -31,6 +31,9 @@ async fn every_failure_is_a_problem_that_leads_to_its_explanation() {
         (api.get("query?prefix=%FF").await, (422, "invalid")),
         (api.get("query?kind=web&kind=web").await, (422, "invalid")),
         (api.get("assignments").await, (422, "invalid")),
+        (api.get("claims").await, (422, "invalid")),
+        (api.get("claims?resource=%FF").await, (422, "invalid")),
+        (api.get("claims?resource=-x").await, (422, "invalid")),
         (api.get("nothing").await, (404, "not_found")),
         (api.get("/v1/nothing").await, (404, "not_found")),
         (api.get(&format!("/v1/buckets/{}/query", "x".repeat(257))).await, (422, "invalid")),
@@ -47,7 +50,7 @@ async fn every_failure_is_a_problem_that_leads_to_its_explanation() {
         );
     }
     let answer = api.send(Method::PATCH, "claims", &[], None).await;
-    assert_eq!(answer.header("allow"), "POST");
+    assert_eq!(answer.header("allow"), "POST,GET,HEAD");
 }
 
 #[tokio::test]
@@ -159,6 +162,7 @@ async fn the_document_is_openapi_3_1_and_names_every_call_once() {
         "endOwner",
         "finalizeClaim",
         "getAssignment",
+        "getClaim",
         "getOwner",
         "heartbeat",
         "listLocks",
@@ -167,6 +171,7 @@ async fn the_document_is_openapi_3_1_and_names_every_call_once() {
         "query",
         "releaseClaim",
         "renewClaim",
+        "undoLocks",
         "unlock",
     ];
     assert_eq!(ids, expected);

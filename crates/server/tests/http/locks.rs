@@ -63,6 +63,70 @@ async fn what_an_owner_has_is_kept_and_the_sole_reader_becomes_the_writer_ol_044
 }
 
 #[tokio::test]
+async fn names_are_locked_as_they_are_by_programs_that_know_their_lock_types() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let lock = |locks: serde_json::Value| json!({"owner": anna.id, "locks": locks});
+    let wanted =
+        json!([{"name": "report", "mode": "shared"}, {"kind": "customer", "id": "1", "intent": "write"}]);
+    let granted = api.post_as(&anna, "locks", lock(wanted)).await;
+    let told = |at: usize| {
+        ["name", "kind", "id", "intent", "mode"].map(|key| granted.body["locks"][at][key].clone())
+    };
+    assert_eq!(told(0), [json!("report"), json!(""), json!(""), json!(null), json!("shared")]);
+    assert_eq!(
+        told(1),
+        [json!("customer/1"), json!("customer"), json!("1"), json!("write"), json!("exclusive")]
+    );
+    let refused = json!({"owner": bob.id, "locks": [{"name": "report", "mode": "exclusive"}]});
+    let refused = api.post_as(&bob, "locks", refused).await;
+    assert_eq!((refused.status, &refused.body["conflicts"][0]["name"]), (423, &json!("report")));
+    let shown = api.as_owner(Method::GET, &anna, &format!("owners/{}", anna.id)).await;
+    assert_eq!(shown.body["locks"][0]["name"], "report");
+    for (wrong, field) in [
+        (json!({"name": "n", "mode": "write"}), "locks[0].mode"),
+        (json!({"name": "n"}), "locks[0].mode"),
+        (json!({"name": "n", "mode": "shared", "id": "1"}), "locks[0].id"),
+        (json!({"name": "n", "mode": "shared", "intent": "read"}), "locks[0].intent"),
+        (json!({"kind": "k", "id": "1", "intent": "read", "mode": "shared"}), "locks[0].mode"),
+        (json!({"name": "-n", "mode": "shared"}), "locks[0].name"),
+    ] {
+        let refused = api.post_as(&anna, "locks", lock(json!([wrong]))).await;
+        assert_eq!((refused.status, &refused.body["field"]), (422, &json!(field)));
+    }
+    let spared = json!({"owner": anna.id, "all": true, "sparing": [{"name": "report"}]});
+    assert_eq!(api.post_as(&anna, "locks/release", spared).await.body, json!({"released": 1}));
+    let these = json!({"owner": anna.id, "locks": [{"name": "report"}]});
+    assert_eq!(api.post_as(&anna, "locks/release", these).await.body, json!({"released": 1}));
+}
+
+#[tokio::test]
+async fn what_a_step_took_is_taken_back_as_it_was_come_by() {
+    let api = Api::new();
+    let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
+    let [read, written, fresh] = [
+        api.lock(&anna, "1", "read").await,
+        api.lock(&anna, "1", "write").await,
+        api.lock(&anna, "2", "write").await,
+    ]
+    .map(|answer| answer.body["locks"][0].clone());
+    assert_eq!((&written["how"], &fresh["how"]), (&json!("upgraded"), &json!("fresh")));
+    let undo = |locks: serde_json::Value| {
+        let (api, anna) = (&api, &anna);
+        async move { api.post_as(anna, "locks/undo", json!({"owner": anna.id, "locks": locks})).await }
+    };
+    let stale = json!({"name": "customer/1", "fencingToken": read["fencingToken"], "how": "fresh"});
+    assert_eq!(undo(json!([stale])).await.body, json!({"undone": 0}));
+    assert_eq!(undo(json!([written, fresh])).await.body, json!({"undone": 2}));
+    assert_eq!(undo(json!([written, fresh])).await.body, json!({"undone": 0}), "once more does no harm");
+    assert_eq!(api.lock(&bob, "1", "read").await.status, 201);
+    assert_eq!(api.lock(&bob, "2", "write").await.status, 201);
+    assert_eq!(api.lock(&bob, "1", "write").await.status, 423, "Anna still reads it");
+    let refused = undo(json!([{"name": "n", "fencingToken": 1, "how": "alreadyHeld"}])).await;
+    assert_eq!((refused.status, &refused.body["field"]), (422, &json!("locks[0].how")));
+}
+
+#[tokio::test]
 async fn a_release_touches_only_what_owner_and_token_match_ol_046() {
     let api = Api::new();
     let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);

@@ -2,8 +2,8 @@
 
 use lockhouse::{BusinessTransaction, LockError, Mode, Owner};
 
-use crate::ground::Ground;
-use crate::locks::{customers, documents, is_conflict, names, two};
+use super::ground::{Ground, Place};
+use super::locks::{customers, documents, is_conflict, names, two};
 
 /// A step that locks one customer and succeeds.
 async fn edit(session: &Owner, id: u32) -> Result<(), LockError> {

@@ -3,8 +3,8 @@
 use lockhouse::{LockError, Owner};
 use rusqlite::Connection;
 
-use crate::ground::Ground;
-use crate::locks::{MINUTE, customers, is_conflict, two};
+use super::ground::{Ground, Place};
+use super::locks::{MINUTE, customers, is_conflict, two};
 
 /// The application's own database: records, each with a version that every change raises.
 struct Application(Connection);

@@ -1,21 +1,20 @@
 //! Claims: reservations by token, which end by themselves unless they are made final.
 
+mod local;
+#[cfg(feature = "remote")]
+mod remote;
+
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use lockhouse_core::{
-    AssignmentRecord, ClaimGrant, Command, FencingToken, Name, NameBuf, Outcome, Refusal, Seal,
-};
+use lockhouse_core::{FencingToken, Name, NameBuf};
 
-use crate::bucket::Shared;
 use crate::error::{NotSupported, Quota};
 use crate::kept::StoreError;
-use crate::local::whole_millis;
 use crate::locks::NameArg;
-use crate::owner::random_seal;
-use crate::secret::{Secret, seal_of};
+use crate::place::{Place, at};
+use crate::secret::Secret;
 use crate::snapshot::Holder;
 
 /// The claims and assignments of one bucket.
@@ -49,7 +48,7 @@ use crate::snapshot::Holder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Claims {
-    bucket: Arc<Shared>,
+    place: Place,
 }
 
 /// A claim to be; awaiting it claims.
@@ -153,8 +152,8 @@ pub enum ClaimError {
 }
 
 impl Claims {
-    pub(crate) fn new(bucket: Arc<Shared>) -> Self {
-        Self { bucket }
+    pub(crate) fn new(place: Place) -> Self {
+        Self { place }
     }
 
     /// Claims a resource at once or not at all, for `ttl` unless it is renewed.
@@ -188,12 +187,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<SystemTime, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let token = self.current(name.as_name(), token)?;
-        let command = Command::RenewClaim { name: name.as_name(), token };
-        match self.bucket.keep_nothing(command).await? {
-            Outcome::ClaimRenewed { expires } => Ok(self.bucket.wall(expires)),
-            outcome => Err(self.refused(outcome)),
-        }
+        at!(&self.place, renew(&name, token))
     }
 
     /// Gives the claim with that token back: the resource is free at once.
@@ -211,12 +205,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<(), ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let token = self.current(name.as_name(), token)?;
-        let command = Command::ReleaseClaim { name: name.as_name(), token };
-        match self.bucket.keep(command, |_| {}).await? {
-            Outcome::ClaimReleased => Ok(()),
-            outcome => Err(self.refused(outcome)),
-        }
+        at!(&self.place, release(&name, token))
     }
 
     /// Makes the claim with that token final: the resource belongs to its claimant, until that is [taken back](Self::unassign). Checking, assigning and
@@ -235,15 +224,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<Assignment, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let name = name.as_name();
-        let token = match self.current(name, token)? {
-            Some(token) => Some(token),
-            None => self.assigned(name, token)?,
-        };
-        match self.bucket.keep(Command::Finalize { name, token }, |_| {}).await? {
-            Outcome::Finalized(record) => Ok(self.describe(*record)),
-            outcome => Err(self.refused(outcome)),
-        }
+        at!(&self.place, finalize(&name, token))
     }
 
     /// The current claim of the resource.
@@ -253,24 +234,7 @@ impl Claims {
     /// [`ClaimError::Store`].
     pub async fn get<'a>(&self, resource: impl Into<NameArg<'a>>) -> Result<Option<ClaimInfo>, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let claim = self.bucket.read(|manager| {
-            let claim = manager.claim_of(name.as_name())?;
-            Some((
-                claim.claimant.to_owned(),
-                claim.token,
-                claim.since,
-                claim.expires,
-                claim.metadata.map(str::to_owned),
-            ))
-        });
-        Ok(claim.await?.map(|(claimant, fencing_token, since, expires, metadata)| ClaimInfo {
-            resource: name.clone(),
-            claimant,
-            fencing_token,
-            since: self.bucket.wall(since),
-            expires_at: self.bucket.wall(expires),
-            metadata,
-        }))
+        at!(&self.place, get(&name))
     }
 
     /// To whom the resource belongs.
@@ -283,16 +247,7 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
     ) -> Result<Option<Assignment>, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let assignment = self.bucket.read(|manager| {
-            let assignment = manager.assignment_of(name.as_name())?;
-            Some((assignment.claimant.to_owned(), assignment.token, assignment.since))
-        });
-        Ok(assignment.await?.map(|(claimant, fencing_token, since)| Assignment {
-            resource: name.clone(),
-            claimant,
-            fencing_token,
-            since: self.bucket.wall(since),
-        }))
+        at!(&self.place, assignment(&name))
     }
 
     /// All standing assignments, in the order of their names.
@@ -301,13 +256,7 @@ impl Claims {
     ///
     /// [`ClaimError::Store`].
     pub async fn assignments(&self) -> Result<Vec<Assignment>, ClaimError> {
-        let describe = |assignment: lockhouse_core::AssignmentView<'_>| Assignment {
-            resource: assignment.name.clone(),
-            claimant: assignment.claimant.to_owned(),
-            fencing_token: assignment.token,
-            since: self.bucket.wall(assignment.since),
-        };
-        Ok(self.bucket.read(|manager| manager.assignments().map(describe).collect()).await?)
+        at!(&self.place, assignments())
     }
 
     /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource can be claimed again; whether there was one.
@@ -325,67 +274,7 @@ impl Claims {
         token: Option<FencingToken>,
     ) -> Result<bool, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        let command = Command::Unassign { name: name.as_name(), token };
-        match self.bucket.keep(command, |_| {}).await? {
-            Outcome::Unassigned { was } => Ok(was),
-            outcome => Err(self.refused(outcome)),
-        }
-    }
-
-    /// The fencing token of the current claim, if the token is that claim's.
-    fn current(&self, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
-        let known =
-            self.bucket.with(|state| state.manager().claim_of(name).map(|claim| (claim.token, claim.seal)));
-        self.proven(name, token, known)
-    }
-
-    /// The fencing token of the assignment, if the token is that of the claim it came from.
-    fn assigned(&self, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
-        let known =
-            self.bucket.with(|state| state.manager().assignment_of(name).map(|it| (it.token, it.seal)));
-        self.proven(name, token, known)
-    }
-
-    fn proven(
-        &self,
-        name: Name<'_>,
-        token: &Secret,
-        known: Option<(FencingToken, Seal)>,
-    ) -> Result<Option<FencingToken>, StoreError> {
-        let Some((number, seal)) = known else { return Ok(None) };
-        Ok((self.token_of(name, number, seal)? == *token).then_some(number))
-    }
-
-    fn token_of(&self, name: Name<'_>, number: FencingToken, seal: Seal) -> Result<Secret, StoreError> {
-        Ok(Secret::of_claim(self.bucket.secret_key()?, self.bucket.scope(), name, number, seal))
-    }
-
-    fn describe(&self, record: AssignmentRecord) -> Assignment {
-        Assignment {
-            resource: record.name,
-            claimant: record.claimant.into(),
-            fencing_token: record.token,
-            since: self.bucket.wall(record.since),
-        }
-    }
-
-    fn refused(&self, outcome: Outcome) -> ClaimError {
-        let Outcome::Refused(refusal) = outcome else {
-            unreachable!("a claim cannot be answered with {outcome:?}")
-        };
-        let holder = |holder| Holder::new(holder, &|at| self.bucket.wall(at));
-        match refusal {
-            Refusal::Claimed { holder: by } => ClaimError::Claimed { holder: Box::new(holder(*by)) },
-            Refusal::Busy { holders, queued } => {
-                ClaimError::Busy { holders: holders.into_iter().map(holder).collect(), queued }
-            }
-            Refusal::AlreadyAssigned(record) => ClaimError::AlreadyAssigned(Box::new(self.describe(*record))),
-            Refusal::ClaimExpired => ClaimError::ClaimExpired,
-            Refusal::ClaimLost => ClaimError::ClaimLost,
-            Refusal::Recovering { until } => ClaimError::Recovering { retry_after: self.bucket.until(until) },
-            Refusal::Closed => ClaimError::Closed,
-            quota => ClaimError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
-        }
+        at!(&self.place, unassign(&name, token))
     }
 }
 
@@ -405,54 +294,7 @@ impl NewClaim {
 
     async fn make(self) -> Result<Claim, ClaimError> {
         let name = self.name.clone().map_err(ClaimError::NotSupported)?;
-        let bucket = &self.claims.bucket;
-        let seal = match &self.idempotency_key {
-            Some(key) => seal_of(bucket.secret_key()?, bucket.scope(), name.as_name(), &self.claimant, key),
-            None => random_seal()?,
-        };
-        let new = lockhouse_core::NewClaim {
-            name: name.as_name(),
-            claimant: &self.claimant,
-            ttl_ms: whole_millis(self.ttl),
-            seal,
-            metadata: self.metadata.as_deref(),
-        };
-        let mut unheard = Unheard { bucket, name: name.as_name(), token: None };
-        let is_for_good = self.idempotency_key.is_some();
-        let outcome = bucket.keep(Command::Claim(new), |outcome| {
-            if let Outcome::Claimed(grant) = outcome
-                && !is_for_good
-            {
-                unheard.token = Some(grant.token);
-            }
-        });
-        let outcome = outcome.await?;
-        unheard.token = None;
-        drop(unheard);
-        match outcome {
-            Outcome::Claimed(grant) => self.claim(name, grant, seal),
-            Outcome::Refused(Refusal::Claimed { .. }) if is_for_good => self.again(name, seal, outcome).await,
-            outcome => Err(self.claims.refused(outcome)),
-        }
-    }
-
-    /// The claim that was made with the same idempotency key, if it is the current one.
-    async fn again(self, name: NameBuf, seal: Seal, outcome: Outcome) -> Result<Claim, ClaimError> {
-        let known = self.claims.bucket.read(|manager| {
-            let claim = manager.claim_of(name.as_name()).filter(|claim| claim.seal == seal)?;
-            Some(ClaimGrant { token: claim.token, expires: claim.expires })
-        });
-        match known.await? {
-            Some(grant) => self.claim(name, grant, seal),
-            None => Err(self.claims.refused(outcome)),
-        }
-    }
-
-    fn claim(self, resource: NameBuf, grant: ClaimGrant, seal: Seal) -> Result<Claim, ClaimError> {
-        let token = self.claims.token_of(resource.as_name(), grant.token, seal)?;
-        let expires_at = self.claims.bucket.wall(grant.expires);
-        let (claims, claimant) = (self.claims, self.claimant);
-        Ok(Claim { claims, resource, claimant, token, fencing_token: grant.token, expires_at })
+        at!(&self.claims.place, claim(&name, &self))
     }
 }
 
@@ -462,21 +304,6 @@ impl IntoFuture for NewClaim {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.make())
-    }
-}
-
-/// Releases a claim that nobody hears of.
-struct Unheard<'a> {
-    bucket: &'a Arc<Shared>,
-    name: Name<'a>,
-    token: Option<FencingToken>,
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        if self.token.is_some() {
-            self.bucket.tell(Command::ReleaseClaim { name: self.name, token: self.token });
-        }
     }
 }
 

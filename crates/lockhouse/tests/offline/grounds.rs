@@ -1,42 +1,24 @@
-//! Where the state is.
+//! Houses in this process: alone, and over stores.
 
 use std::sync::Arc;
 
 use lockhouse::store::{FaultStore, Faults, MemoryStore, SqliteStore};
-use lockhouse::{Bucket, House, ManualClock, Options};
+use lockhouse::{Bucket, House, ManualClock};
 
-/// Somewhere a house can stand, again and again.
-pub(crate) trait Ground: Sized {
-    /// Whether anything outlives the house.
-    const KEEPS: bool = true;
+use crate::suite::ground::Ground;
 
-    async fn new() -> Self;
-
-    fn clock(&self) -> &ManualClock;
-
-    async fn house(&self) -> House;
-
-    async fn bucket(&self) -> (House, Bucket) {
-        let house = self.house().await;
-        let bucket = house.bucket("default");
-        (house, bucket)
-    }
-
-    fn options(&self) -> Options {
-        Options::new().clock(self.clock())
-    }
-}
-
-/// Ends a house as a crash does, as far as its store can tell.
-pub(crate) async fn kill(house: House) {
-    house.store().unwrap().close().await.unwrap();
-    drop(house);
+fn in_process(house: House) -> (House, Bucket) {
+    let bucket = house.bucket("default");
+    (house, bucket)
 }
 
 pub(crate) struct Alone(ManualClock);
 
 impl Ground for Alone {
     const KEEPS: bool = false;
+    const ANSWERS_AT_ONCE: bool = true;
+
+    type Bucket = Bucket;
 
     async fn new() -> Self {
         Self(ManualClock::new())
@@ -46,14 +28,16 @@ impl Ground for Alone {
         &self.0
     }
 
-    async fn house(&self) -> House {
-        House::with_options(&self.options())
+    async fn bucket(&self) -> (House, Bucket) {
+        in_process(House::with_options(&self.options()))
     }
 }
 
 pub(crate) struct OverMemory(ManualClock, MemoryStore);
 
 impl Ground for OverMemory {
+    type Bucket = Bucket;
+
     async fn new() -> Self {
         Self(ManualClock::new(), MemoryStore::new().unwrap())
     }
@@ -62,14 +46,16 @@ impl Ground for OverMemory {
         &self.0
     }
 
-    async fn house(&self) -> House {
-        House::open(Arc::new(self.1.reopen()), self.options()).await.unwrap()
+    async fn bucket(&self) -> (House, Bucket) {
+        in_process(House::open(Arc::new(self.1.reopen()), self.options()).await.unwrap())
     }
 }
 
 pub(crate) struct OverSqlite(ManualClock, tempfile::TempDir);
 
 impl Ground for OverSqlite {
+    type Bucket = Bucket;
+
     async fn new() -> Self {
         Self(ManualClock::new(), tempfile::tempdir().unwrap())
     }
@@ -78,15 +64,17 @@ impl Ground for OverSqlite {
         &self.0
     }
 
-    async fn house(&self) -> House {
+    async fn bucket(&self) -> (House, Bucket) {
         let store = SqliteStore::open(self.1.path().join("lockhouse.db")).unwrap();
-        House::open(Arc::new(store), self.options()).await.unwrap()
+        in_process(House::open(Arc::new(store), self.options()).await.unwrap())
     }
 }
 
 pub(crate) struct OverFaults(ManualClock, MemoryStore);
 
 impl Ground for OverFaults {
+    type Bucket = Bucket;
+
     async fn new() -> Self {
         Self(ManualClock::new(), MemoryStore::new().unwrap())
     }
@@ -95,9 +83,9 @@ impl Ground for OverFaults {
         &self.0
     }
 
-    async fn house(&self) -> House {
+    async fn bucket(&self) -> (House, Bucket) {
         let faults = Faults { answer_lost: 150, section_lost: 50, late: 50, stalled: 200, ..Faults::NONE };
         let store = FaultStore::new(Arc::new(self.1.reopen()), 7, faults);
-        House::open(Arc::new(store), self.options()).await.unwrap()
+        in_process(House::open(Arc::new(store), self.options()).await.unwrap())
     }
 }

@@ -1,20 +1,20 @@
 //! Owners and their offline locks: the Pessimistic Offline Lock.
 
+mod local;
+#[cfg(feature = "remote")]
+mod remote;
+
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use lockhouse_core::{
-    Acquired, Command, FencingToken, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock, OwnerId,
-    Refusal, Seal, Unlock,
-};
+use lockhouse_core::{Acquired, FencingToken, Mode, Name, NameBuf, OwnerId, Unlock};
 
-use crate::bucket::Shared;
+pub(crate) use self::local::{no_randomness, random_seal};
 use crate::error::Quota;
 use crate::kept::{OwnerError, StoreError};
 use crate::kinds::Wanted;
-use crate::local::whole_millis;
+use crate::place::{Place, at};
 use crate::secret::Secret;
 use crate::snapshot::Holder;
 
@@ -39,7 +39,7 @@ use crate::snapshot::Holder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owners {
-    bucket: Arc<Shared>,
+    place: Place,
 }
 
 /// A session or business transaction, which holds offline locks until it releases them or ends.
@@ -48,7 +48,7 @@ pub struct Owners {
 /// [`end`](Self::end), or once nothing was heard of it for its TTL; [`touch`](Self::touch) and every other call that succeeds count as activity.
 #[derive(Clone, Debug)]
 pub struct Owner {
-    pub(crate) bucket: Arc<Shared>,
+    place: Place,
     id: OwnerId,
     secret: Secret,
 }
@@ -57,7 +57,7 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 #[must_use = "no owner begins unless it is awaited"]
 pub struct NewOwner {
-    bucket: Arc<Shared>,
+    place: Place,
     label: String,
     ttl: Duration,
     max_life: Option<Duration>,
@@ -133,8 +133,8 @@ pub enum LockError {
 }
 
 impl Owners {
-    pub(crate) fn new(bucket: Arc<Shared>) -> Self {
-        Self { bucket }
+    pub(crate) fn new(place: Place) -> Self {
+        Self { place }
     }
 
     /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was heard of it for `ttl`.
@@ -147,8 +147,8 @@ impl Owners {
     ///
     /// An owner that nobody heard of ends at once.
     pub fn open(&self, label: impl Into<String>, ttl: Duration) -> NewOwner {
-        let (bucket, label) = (self.bucket.clone(), label.into());
-        NewOwner { bucket, label, ttl, max_life: None, metadata: None }
+        let (place, label) = (self.place.clone(), label.into());
+        NewOwner { place, label, ttl, max_life: None, metadata: None }
     }
 
     /// Finds an owner again, by its id and its secret.
@@ -157,12 +157,7 @@ impl Owners {
     ///
     /// [`OwnerError::Unknown`] if it has ended, [`OwnerError::WrongSecret`] if the secret is another.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-        let seal = self.bucket.read(|manager| manager.owner(id).map(|owner| owner.seal)).await?;
-        let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(&self.bucket, id, seal))?;
-        if expected != *secret {
-            return Err(OwnerError::WrongSecret);
-        }
-        Ok(Owner { bucket: self.bucket.clone(), id, secret: expected })
+        at!(&self.place, resume(id, secret))
     }
 }
 
@@ -180,25 +175,7 @@ impl NewOwner {
     }
 
     async fn open(self) -> Result<Owner, OwnerError> {
-        let seal = random_seal()?;
-        let new = lockhouse_core::NewOwner {
-            label: &self.label,
-            metadata: self.metadata.as_deref(),
-            ttl_ms: whole_millis(self.ttl),
-            max_ms: self.max_life.map(whole_millis),
-            seal,
-        };
-        let mut unheard = Unheard { bucket: &self.bucket, owner: None };
-        let outcome = self.bucket.keep(Command::OpenOwner(new), |outcome| unheard.note(outcome)).await?;
-        unheard.owner = None;
-        match outcome {
-            Outcome::OwnerOpened(id) => {
-                let secret = secret_of(&self.bucket, id, seal)?;
-                Ok(Owner { bucket: self.bucket.clone(), id, secret })
-            }
-            Outcome::Refused(refusal) => Err(refusal.into()),
-            outcome => unreachable!("an owner cannot begin with {outcome:?}"),
-        }
+        at!(&self.place, open(&self))
     }
 }
 
@@ -208,28 +185,6 @@ impl IntoFuture for NewOwner {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.open())
-    }
-}
-
-/// Ends an owner that nobody hears of.
-struct Unheard<'a> {
-    bucket: &'a Arc<Shared>,
-    owner: Option<OwnerId>,
-}
-
-impl Unheard<'_> {
-    fn note(&mut self, outcome: &Outcome) {
-        if let Outcome::OwnerOpened(owner) = outcome {
-            self.owner = Some(*owner);
-        }
-    }
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        if let Some(owner) = self.owner {
-            self.bucket.tell(Command::EndOwner { owner });
-        }
     }
 }
 
@@ -297,28 +252,14 @@ impl Owner {
         locks
     }
 
-    /// `note` hears what was granted before that is kept.
+    /// `note` hears what was granted, if possible before the future can be dropped.
     pub(crate) async fn lock_noting(
         &self,
         locks: &[(Name<'_>, Mode)],
         metadata: Option<&str>,
         note: impl FnOnce(Vec<OfflineLock>),
     ) -> Result<Vec<OfflineLock>, LockError> {
-        let described = |granted: &[OwnedLock]| {
-            let both = locks.iter().zip(granted);
-            both.map(|((name, _), lock)| OfflineLock::new(name.to_buf(), *lock)).collect::<Vec<_>>()
-        };
-        let command = Command::Lock(NewLocks { owner: self.id, locks, metadata });
-        let outcome = self.bucket.keep(command, |outcome| {
-            if let Outcome::Locked(granted) = outcome {
-                note(described(granted));
-            }
-        });
-        match outcome.await? {
-            Outcome::Locked(granted) => Ok(described(&granted)),
-            Outcome::Refused(refusal) => Err(self.refused(refusal)),
-            outcome => unreachable!("locks cannot be answered with {outcome:?}"),
-        }
+        at!(&self.place, lock(self, locks, metadata, note))
     }
 
     /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given; else nothing happens.
@@ -377,10 +318,21 @@ impl Owner {
     }
 
     pub(crate) async fn give_back(&self, locks: Unlock<'_>) -> Result<usize, StoreError> {
-        match self.bucket.keep(Command::Unlock { owner: self.id, locks }, |_| {}).await? {
-            Outcome::Unlocked { count } => Ok(count),
-            outcome => unreachable!("an unlock cannot be answered with {outcome:?}"),
-        }
+        at!(&self.place, give_back(self, locks))
+    }
+
+    /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is shared again. What is no longer held under its
+    /// token is passed over, and so is what the owner had before; how many it changed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are taken back all the same.
+    pub async fn undo(&self, locks: &[OfflineLock]) -> Result<usize, StoreError> {
+        at!(&self.place, undo(self, locks))
     }
 
     /// All its locks, oldest first.
@@ -389,7 +341,7 @@ impl Owner {
     ///
     /// [`StoreError`].
     pub async fn locks(&self) -> Result<Vec<OfflineLock>, StoreError> {
-        self.bucket.read(|manager| manager.locks_of(self.id).map(OfflineLock::from).collect()).await
+        at!(&self.place, locks(self))
     }
 
     /// Whether it has a lock of that name ("has lock"), and which.
@@ -407,11 +359,7 @@ impl Owner {
     ///
     /// [`StoreError`].
     pub async fn touch(&self) -> Result<bool, StoreError> {
-        // Nothing is written, so that it goes on while nothing can be.
-        self.bucket
-            .keep_nothing(Command::Touch { owner: self.id })
-            .await
-            .map(|outcome| outcome == Outcome::Renewed { alive: true })
+        at!(&self.place, touch(self))
     }
 
     /// All that is known of it; `None` if it has ended.
@@ -420,16 +368,7 @@ impl Owner {
     ///
     /// [`StoreError`].
     pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
-        let bucket = &self.bucket;
-        let describe = |owner: lockhouse_core::OwnerView<'_>| OwnerInfo {
-            label: owner.label.to_owned(),
-            metadata: owner.metadata.map(str::to_owned),
-            ttl: Duration::from_millis(owner.ttl_ms),
-            since: bucket.wall(owner.since),
-            expires_at: bucket.wall(owner.expires),
-            ends_at: owner.ends.map(|ends| bucket.wall(ends)),
-        };
-        bucket.read(|manager| manager.owner(self.id).map(describe)).await
+        at!(&self.place, info(self))
     }
 
     /// When it ends unless more is heard of it; `None` if it has ended.
@@ -438,8 +377,7 @@ impl Owner {
     ///
     /// [`StoreError`].
     pub async fn expires_at(&self) -> Result<Option<SystemTime>, StoreError> {
-        let expires = self.bucket.read(|manager| manager.owner(self.id).map(|owner| owner.expires)).await?;
-        Ok(expires.map(|expires| self.bucket.wall(expires)))
+        Ok(self.info().await?.map(|info| info.expires_at))
     }
 
     /// Ends it, and with it all its locks. False if it had ended before.
@@ -452,41 +390,7 @@ impl Owner {
     ///
     /// It ends all the same.
     pub async fn end(&self) -> Result<bool, StoreError> {
-        match self.bucket.keep(Command::EndOwner { owner: self.id }, |_| {}).await? {
-            Outcome::Ended { alive } => Ok(alive),
-            outcome => unreachable!("an end cannot be answered with {outcome:?}"),
-        }
-    }
-
-    fn refused(&self, refusal: Refusal) -> LockError {
-        match refusal {
-            Refusal::Conflict(conflicts) => {
-                LockError::Conflict(conflicts.into_iter().map(|conflict| self.conflict(conflict)).collect())
-            }
-            Refusal::UnknownOwner => LockError::OwnerEnded,
-            Refusal::Recovering { until } => LockError::Recovering { retry_after: self.bucket.until(until) },
-            Refusal::Closed => LockError::Closed,
-            quota => LockError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
-        }
-    }
-
-    fn conflict(&self, conflict: lockhouse_core::Conflict) -> Conflict {
-        let lockhouse_core::Conflict { name, holders, queued } = conflict;
-        let holders =
-            holders.into_iter().map(|holder| Holder::new(holder, &|at| self.bucket.wall(at))).collect();
-        Conflict { name, holders, queued }
-    }
-}
-
-impl OfflineLock {
-    fn new(name: NameBuf, OwnedLock { token, mode, how }: OwnedLock) -> Self {
-        Self { name, mode, token, how }
-    }
-}
-
-impl From<LockRecord> for OfflineLock {
-    fn from(record: LockRecord) -> Self {
-        Self { name: record.name, mode: record.mode, token: record.token, how: Acquired::AlreadyHeld }
+        at!(&self.place, end(self))
     }
 }
 
@@ -508,30 +412,15 @@ impl Undo {
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        let granted = self.granted.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
-        let granted: Vec<_> = granted
-            .map(|OfflineLock { name, mode, token, how }| {
-                (name.as_name(), OwnedLock { token: *token, mode: *mode, how: *how })
-            })
-            .collect();
-        let owner = self.owner.id;
-        // In parts that every store can keep as a whole.
-        for locks in granted.chunks(lockhouse_core::Limits::DEFAULT.locks_per_command) {
-            self.owner.bucket.tell(Command::Undo { owner, locks });
+        if self.granted.iter().all(|lock| lock.how == Acquired::AlreadyHeld) {
+            return;
+        }
+        match &self.owner.place {
+            Place::Here(bucket) => local::undo_now(bucket, &self.owner, &self.granted),
+            #[cfg(feature = "remote")]
+            Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.granted)),
         }
     }
-}
-
-fn secret_of(bucket: &Shared, owner: OwnerId, seal: Seal) -> Result<Secret, OwnerError> {
-    Ok(Secret::of_owner(bucket.secret_key()?, bucket.scope(), owner, seal))
-}
-
-pub(crate) fn random_seal() -> Result<Seal, StoreError> {
-    getrandom::u64().map(Seal).map_err(|error| no_randomness(&error))
-}
-
-pub(crate) fn no_randomness(error: &getrandom::Error) -> StoreError {
-    StoreError::Failed(format!("the system gives no random numbers: {error}"))
 }
 
 fn conflicts(conflicts: &[Conflict]) -> String {

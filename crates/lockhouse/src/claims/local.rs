@@ -1,0 +1,230 @@
+//! Claims of a bucket in this process.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use lockhouse_core::{
+    AssignmentRecord, AssignmentView, ClaimGrant, Command, FencingToken, Name, NameBuf, Outcome, Refusal,
+    Seal,
+};
+
+use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
+use crate::bucket::Shared;
+use crate::error::Quota;
+use crate::kept::StoreError;
+use crate::local::whole_millis;
+use crate::owner::random_seal;
+use crate::place::Place;
+use crate::secret::{Secret, seal_of};
+use crate::snapshot::Holder;
+
+pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) -> Result<Claim, ClaimError> {
+    let seal = match &new.idempotency_key {
+        Some(key) => seal_of(bucket.secret_key()?, bucket.scope(), name.as_name(), &new.claimant, key),
+        None => random_seal()?,
+    };
+    let command = Command::Claim(lockhouse_core::NewClaim {
+        name: name.as_name(),
+        claimant: &new.claimant,
+        ttl_ms: whole_millis(new.ttl),
+        seal,
+        metadata: new.metadata.as_deref(),
+    });
+    let mut unheard = Unheard { bucket, name: name.as_name(), token: None };
+    let is_for_good = new.idempotency_key.is_some();
+    let outcome = bucket.keep(command, |outcome| {
+        if let Outcome::Claimed(grant) = outcome
+            && !is_for_good
+        {
+            unheard.token = Some(grant.token);
+        }
+    });
+    let outcome = outcome.await?;
+    unheard.token = None;
+    drop(unheard);
+    let grant = match outcome {
+        Outcome::Claimed(grant) => grant,
+        Outcome::Refused(Refusal::Claimed { .. }) if is_for_good => match again(bucket, name, seal).await? {
+            Some(grant) => grant,
+            None => return Err(refused(bucket, outcome)),
+        },
+        outcome => return Err(refused(bucket, outcome)),
+    };
+    let token = token_of(bucket, name.as_name(), grant.token, seal)?;
+    let claims = Claims::new(Place::Here(bucket.clone()));
+    Ok(Claim {
+        claims,
+        resource: name.clone(),
+        claimant: new.claimant.clone(),
+        token,
+        fencing_token: grant.token,
+        expires_at: bucket.wall(grant.expires),
+    })
+}
+
+/// The claim that was made with the same idempotency key, if it is the current one.
+async fn again(bucket: &Arc<Shared>, name: &NameBuf, seal: Seal) -> Result<Option<ClaimGrant>, StoreError> {
+    let known = bucket.read(|manager| {
+        let claim = manager.claim_of(name.as_name()).filter(|claim| claim.seal == seal)?;
+        Some(ClaimGrant { token: claim.token, expires: claim.expires })
+    });
+    known.await
+}
+
+/// Releases a claim that nobody hears of.
+struct Unheard<'a> {
+    bucket: &'a Arc<Shared>,
+    name: Name<'a>,
+    token: Option<FencingToken>,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if self.token.is_some() {
+            self.bucket.tell(Command::ReleaseClaim { name: self.name, token: self.token });
+        }
+    }
+}
+
+pub(super) async fn renew(
+    bucket: &Arc<Shared>,
+    name: &NameBuf,
+    token: &Secret,
+) -> Result<SystemTime, ClaimError> {
+    let name = name.as_name();
+    let token = current(bucket, name, token)?;
+    match bucket.keep_nothing(Command::RenewClaim { name, token }).await? {
+        Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
+        outcome => Err(refused(bucket, outcome)),
+    }
+}
+
+pub(super) async fn release(bucket: &Arc<Shared>, name: &NameBuf, token: &Secret) -> Result<(), ClaimError> {
+    let name = name.as_name();
+    let token = current(bucket, name, token)?;
+    match bucket.keep(Command::ReleaseClaim { name, token }, |_| {}).await? {
+        Outcome::ClaimReleased => Ok(()),
+        outcome => Err(refused(bucket, outcome)),
+    }
+}
+
+pub(super) async fn finalize(
+    bucket: &Arc<Shared>,
+    name: &NameBuf,
+    token: &Secret,
+) -> Result<Assignment, ClaimError> {
+    let name = name.as_name();
+    let token = match current(bucket, name, token)? {
+        Some(token) => Some(token),
+        None => assigned(bucket, name, token)?,
+    };
+    match bucket.keep(Command::Finalize { name, token }, |_| {}).await? {
+        Outcome::Finalized(record) => Ok(describe(bucket, *record)),
+        outcome => Err(refused(bucket, outcome)),
+    }
+}
+
+pub(super) async fn get(bucket: &Arc<Shared>, name: &NameBuf) -> Result<Option<ClaimInfo>, ClaimError> {
+    let claim = bucket.read(|manager| {
+        let claim = manager.claim_of(name.as_name())?;
+        Some(ClaimInfo {
+            resource: name.clone(),
+            claimant: claim.claimant.to_owned(),
+            fencing_token: claim.token,
+            since: bucket.wall(claim.since),
+            expires_at: bucket.wall(claim.expires),
+            metadata: claim.metadata.map(str::to_owned),
+        })
+    });
+    Ok(claim.await?)
+}
+
+pub(super) async fn assignment(
+    bucket: &Arc<Shared>,
+    name: &NameBuf,
+) -> Result<Option<Assignment>, ClaimError> {
+    let found = bucket.read(|manager| manager.assignment_of(name.as_name()).map(|it| view(bucket, it)));
+    Ok(found.await?)
+}
+
+pub(super) async fn assignments(bucket: &Arc<Shared>) -> Result<Vec<Assignment>, ClaimError> {
+    Ok(bucket.read(|manager| manager.assignments().map(|it| view(bucket, it)).collect()).await?)
+}
+
+pub(super) async fn unassign(
+    bucket: &Arc<Shared>,
+    name: &NameBuf,
+    token: Option<FencingToken>,
+) -> Result<bool, ClaimError> {
+    match bucket.keep(Command::Unassign { name: name.as_name(), token }, |_| {}).await? {
+        Outcome::Unassigned { was } => Ok(was),
+        outcome => Err(refused(bucket, outcome)),
+    }
+}
+
+/// The fencing token of the current claim, if the token is that claim's.
+fn current(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
+    let known = bucket.with(|state| state.manager().claim_of(name).map(|claim| (claim.token, claim.seal)));
+    proven(bucket, name, token, known)
+}
+
+/// The fencing token of the assignment, if the token is that of the claim it came from.
+fn assigned(
+    bucket: &Arc<Shared>,
+    name: Name<'_>,
+    token: &Secret,
+) -> Result<Option<FencingToken>, StoreError> {
+    let known = bucket.with(|state| state.manager().assignment_of(name).map(|it| (it.token, it.seal)));
+    proven(bucket, name, token, known)
+}
+
+fn proven(
+    bucket: &Shared,
+    name: Name<'_>,
+    token: &Secret,
+    known: Option<(FencingToken, Seal)>,
+) -> Result<Option<FencingToken>, StoreError> {
+    let Some((number, seal)) = known else { return Ok(None) };
+    Ok((token_of(bucket, name, number, seal)? == *token).then_some(number))
+}
+
+fn token_of(bucket: &Shared, name: Name<'_>, number: FencingToken, seal: Seal) -> Result<Secret, StoreError> {
+    Ok(Secret::of_claim(bucket.secret_key()?, bucket.scope(), name, number, seal))
+}
+
+fn view(bucket: &Shared, assignment: AssignmentView<'_>) -> Assignment {
+    Assignment {
+        resource: assignment.name.clone(),
+        claimant: assignment.claimant.to_owned(),
+        fencing_token: assignment.token,
+        since: bucket.wall(assignment.since),
+    }
+}
+
+fn describe(bucket: &Shared, record: AssignmentRecord) -> Assignment {
+    Assignment {
+        resource: record.name,
+        claimant: record.claimant.into(),
+        fencing_token: record.token,
+        since: bucket.wall(record.since),
+    }
+}
+
+fn refused(bucket: &Shared, outcome: Outcome) -> ClaimError {
+    let Outcome::Refused(refusal) = outcome else {
+        unreachable!("a claim cannot be answered with {outcome:?}")
+    };
+    let holder = |holder| Holder::new(holder, &|at| bucket.wall(at));
+    match refusal {
+        Refusal::Claimed { holder: by } => ClaimError::Claimed { holder: Box::new(holder(*by)) },
+        Refusal::Busy { holders, queued } => {
+            ClaimError::Busy { holders: holders.into_iter().map(holder).collect(), queued }
+        }
+        Refusal::AlreadyAssigned(record) => ClaimError::AlreadyAssigned(Box::new(describe(bucket, *record))),
+        Refusal::ClaimExpired => ClaimError::ClaimExpired,
+        Refusal::ClaimLost => ClaimError::ClaimLost,
+        Refusal::Recovering { until } => ClaimError::Recovering { retry_after: bucket.until(until) },
+        Refusal::Closed => ClaimError::Closed,
+        quota => ClaimError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
+    }
+}

@@ -1,0 +1,160 @@
+//! Claims of a bucket of a server.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use lockhouse_core::{FencingToken, Limits, NameBuf};
+
+use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
+use crate::error::Quota;
+use crate::kept::StoreError;
+use crate::local::whole_millis;
+use crate::place::Place;
+use crate::remote::Api;
+use crate::remote::http::{
+    AssignmentBody, Assignments, Call, ClaimBody, ClaimRequest, ClaimedBody, Problem, RenewedBody,
+    TokenRequest, UnassignedBody,
+};
+use crate::secret::Secret;
+
+/// The bounds of a server, so that what exceeds them is refused in the same words as in process.
+const LIMITS: Limits = Limits::DEFAULT;
+
+pub(super) async fn claim(api: &Arc<Api>, name: &NameBuf, new: &NewClaim) -> Result<Claim, ClaimError> {
+    let request = ClaimRequest {
+        resource: name.as_name().into(),
+        claimant: new.claimant.clone(),
+        ttl_ms: whole_millis(new.ttl),
+        metadata: new.metadata.clone(),
+        claim_key: new.idempotency_key.clone(),
+    };
+    check(&request).map_err(ClaimError::Quota)?;
+    let is_for_good = request.claim_key.is_some();
+    let call = Call::post(&["claims"]).json(&request);
+    // With a key of the caller's own the claim is found again in any case, and always as it is then.
+    let call = if is_for_good { call } else { call.once() };
+    let (place, resource) = (api.clone(), name.clone());
+    let work = async move {
+        let claimed: ClaimedBody = place.send(&call).await?.read()?;
+        let token = claimed.token.parse();
+        let token = token.map_err(|_| StoreError::Unknown("the token of the claim is none".to_owned()))?;
+        Ok::<_, ClaimError>(Claim {
+            claims: Claims::new(Place::There(place)),
+            resource,
+            claimant: request.claimant,
+            token,
+            fencing_token: FencingToken::new(claimed.fencing_token),
+            expires_at: claimed.expires_at.0,
+        })
+    };
+    let tidy = move |claimed: Result<Claim, ClaimError>| async move {
+        if let Ok(Claim { claims: Claims { place: Place::There(api) }, resource, token, .. }) = claimed
+            && !is_for_good
+        {
+            // Else it ends by its TTL.
+            _ = api.send(&with_token("release", &resource, &token).once()).await;
+        }
+    };
+    api.carry_out(work, tidy).await?
+}
+
+fn check(new: &ClaimRequest) -> Result<(), Quota> {
+    let checked = LIMITS.check_name(new.resource.0.as_name());
+    let checked = checked.and_then(|()| LIMITS.check_label(&new.claimant));
+    let checked = checked.and_then(|()| LIMITS.check_metadata(new.metadata.as_deref()));
+    let checked = checked.and_then(|()| LIMITS.check_ttl(new.ttl_ms));
+    checked.map_err(|refusal| Quota::of(&refusal).expect("a check of bounds refuses nothing else"))
+}
+
+fn with_token(what: &str, name: &NameBuf, token: &Secret) -> Call {
+    Call::post(&["claims", what])
+        .json(&TokenRequest { resource: name.as_name().into(), token: token.reveal() })
+}
+
+pub(super) async fn renew(api: &Arc<Api>, name: &NameBuf, token: &Secret) -> Result<SystemTime, ClaimError> {
+    // Once more does no harm, and tells the later end.
+    let renewed: RenewedBody = api.ask(with_token("renew", name, token)).await?.read()?;
+    Ok(renewed.expires_at.0)
+}
+
+pub(super) async fn release(api: &Arc<Api>, name: &NameBuf, token: &Secret) -> Result<(), ClaimError> {
+    let call = with_token("release", name, token).once();
+    let place = api.clone();
+    let work = async move {
+        let reply = place.send(&call).await?;
+        match reply.check().map_err(ClaimError::from) {
+            // A repeat may find what the first attempt has left.
+            Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) if reply.is_repeated => Ok(()),
+            released => released,
+        }
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+pub(super) async fn finalize(
+    api: &Arc<Api>,
+    name: &NameBuf,
+    token: &Secret,
+) -> Result<Assignment, ClaimError> {
+    let call = with_token("finalize", name, token).once();
+    let place = api.clone();
+    let work = async move {
+        let assignment: AssignmentBody = place.send(&call).await?.read()?;
+        Ok(assignment.into())
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+pub(super) async fn get(api: &Arc<Api>, name: &NameBuf) -> Result<Option<ClaimInfo>, ClaimError> {
+    Ok(found(api.ask(of_resource(Call::get, "claims", name)).await?.read::<ClaimBody>())?.map(Into::into))
+}
+
+pub(super) async fn assignment(api: &Arc<Api>, name: &NameBuf) -> Result<Option<Assignment>, ClaimError> {
+    let assignment = api.ask(of_resource(Call::get, "assignments", name)).await?.read::<AssignmentBody>();
+    Ok(found(assignment)?.map(Into::into))
+}
+
+pub(super) async fn assignments(api: &Arc<Api>) -> Result<Vec<Assignment>, ClaimError> {
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let mut call = Call::get(&["query"]).with("kind", "assignment").with("limit", "1000");
+        if let Some(cursor) = cursor {
+            call = call.with("cursor", cursor);
+        }
+        let page: Assignments = api.ask(call).await?.read()?;
+        all.extend(page.entries.into_iter().map(Assignment::from));
+        cursor = match page.next {
+            Some(next) => Some(next),
+            None => return Ok(all),
+        };
+    }
+}
+
+pub(super) async fn unassign(
+    api: &Arc<Api>,
+    name: &NameBuf,
+    token: Option<FencingToken>,
+) -> Result<bool, ClaimError> {
+    let mut call = of_resource(Call::delete, "assignments", name);
+    if let Some(token) = token {
+        call = call.with("fencingToken", token.get().to_string());
+    }
+    let place = api.clone();
+    let work = async move {
+        let unassigned: UnassignedBody = place.send(&call).await?.read()?;
+        Ok(unassigned.unassigned)
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+fn of_resource(call: fn(&[&str]) -> Call, path: &str, name: &NameBuf) -> Call {
+    call(&[path]).with("resource", name.as_name().as_wtf8())
+}
+
+fn found<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, ClaimError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(problem) if problem.is("not_found") => Ok(None),
+        Err(problem) => Err(problem.into()),
+    }
+}

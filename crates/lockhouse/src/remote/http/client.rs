@@ -1,0 +1,145 @@
+//! One call, one answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use hyper::{Request, StatusCode};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::call::{Call, encode};
+use crate::remote::address::Address;
+use crate::remote::connect::ConnectError;
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// No answer is longer.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// A bucket of a server, as HTTP has it: made by [`Connect::http`](crate::remote::Connect::http).
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lockhouse::remote::{connect, http::Call};
+///
+/// let http = connect("http://127.0.0.1:7420").http()?;
+/// let answer = http.send(&Call::get(&["query"]).with("kind", "claim")).await?;
+/// println!("{}", String::from_utf8_lossy(&answer.body));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Http {
+    client: Client<HttpConnector, Full<Bytes>>,
+    /// Scheme, host and port.
+    origin: String,
+    /// Origin and path, up to `/v1`.
+    base: String,
+    bucket: String,
+    label: HeaderValue,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The whole body: JSON, a problem (RFC 9457) if the status is no success, or empty.
+    pub body: Vec<u8>,
+}
+
+/// Why nothing came back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Nobody was there: nothing was sent.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It broke off: the server may have done what it was asked, or not.
+    #[error("{0}")]
+    BrokenOff(String),
+}
+
+impl Http {
+    pub(in crate::remote) fn new(address: &Address, label: &str) -> Result<Self, ConnectError> {
+        let base = address.http_base()?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let label = HeaderValue::from_bytes(label.as_bytes())
+            .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
+        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label })
+    }
+
+    /// Where the server is.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Asks once, and waits for the answer without end. Needs a tokio runtime with I/O and time enabled.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered`]. An answer that is no success is none of them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled it may have been sent.
+    pub async fn send(&self, call: &Call) -> Result<Answer, Unanswered> {
+        let response = self.client.request(self.request(call)?).await.map_err(|error| {
+            let why = root(&error);
+            if error.is_connect() { Unanswered::Unreachable(why) } else { Unanswered::BrokenOff(why) }
+        })?;
+        let status = response.status().as_u16();
+        let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));
+        let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await.map_err(broken)?;
+        Ok(Answer { status, body: body.to_bytes().to_vec() })
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Unanswered> {
+        let Self { base, bucket, .. } = self;
+        let uri = if call.is_of_server {
+            format!("{base}/v1{}", call.target)
+        } else {
+            format!("{base}/v1/buckets/{bucket}{}", call.target)
+        };
+        let mut request = Request::builder().method(&call.method).uri(uri).header(USER_AGENT, &self.label);
+        if let Some(secret) = &call.secret {
+            request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
+        }
+        if let Some(key) = &call.key {
+            request = request.header("idempotency-key", key);
+        }
+        if call.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = call.body.clone().unwrap_or_default();
+        request.body(Full::from(body)).map_err(|error| Unanswered::Unreachable(error.to_string()))
+    }
+}
+
+impl Answer {
+    /// Whether it was done.
+    pub fn is_success(&self) -> bool {
+        StatusCode::from_u16(self.status).is_ok_and(|status| status.is_success())
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("base", &self.base).field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}
+
+/// What it comes down to.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut why = error;
+    while let Some(source) = why.source() {
+        why = source;
+    }
+    why.to_string()
+}

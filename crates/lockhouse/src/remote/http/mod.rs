@@ -1,0 +1,44 @@
+//! The HTTP API of a server: what owners and claims far away are made of, and calls for what has no type here.
+//!
+//! ```text
+//!   Owner, Claims ──▶ Api: gate, repeats ──▶ Http: one call, one answer ──▶ /v1/buckets/{bucket}
+//! ```
+//!
+//! An [`Owner`](crate::Owner) or a [`Claim`](crate::Claim) lives at the server, not in the connection: nothing of it ends when the client falls
+//! silent, but by its own TTL. So nothing here believes that it holds anything; each call asks, and is answered by what is kept.
+//!
+//! A call whose answer is lost is sent again, with the same `Idempotency-Key`, until an answer comes or the
+//! [timeout](super::Connect::timeout) is over. While the same server lives, a repeat is answered as the first was, and never carried out twice. A
+//! server that was started anew knows no keys, but what it keeps makes the repeat harmless, as the table says.
+//!
+//! | what happens | what the caller is told | what is so |
+//! |---|---|---|
+//! | the connection is cut, before or after the server acts | the answer, to a repeat | carried out once |
+//! | `kill -9` between request and answer of [`lock`](crate::Owner::lock), then a restart | the locks with the same tokens, as already held | held once. A step that fails afterwards leaves them to the next transaction of the owner, or its end |
+//! | the same with [`claim`](crate::Claims::claim) | the same claim with the same token | claimed once, as its number rests on the key, which is kept |
+//! | the same with [`finalize`](crate::Claims::finalize) | the same assignment | assigned once |
+//! | the same with a release, an end, an unassign, an undo | done; a count may leave out what the first one did | what a repeat finds gone stays gone; a token names the lock that is meant |
+//! | the same with [`open`](crate::Owners::open) | a second owner | the first one has no locks, and ends by its TTL |
+//! | the server recovers, or its store is full or away | [`Recovering`](crate::LockError::Recovering), [`Unavailable`](crate::StoreError::Unavailable), with when to try again | nothing has happened; after a lost answer that is not said, but waited out |
+//! | no server, for the timeout | [`Unavailable`](crate::StoreError::Unavailable) | nothing has happened, as nothing was ever sent |
+//! | the same after something was sent | [`Unknown`](crate::StoreError::Unknown) | it happened or not. Asking again is right for everything; who gives up loses at most a TTL |
+//! | the server is paused, or the network silent | the answer to a repeat over another connection, or one of the two above | carried out once, perhaps after the caller gave up |
+//! | the client is paused or cut off beyond the TTL | [`OwnerEnded`](crate::LockError::OwnerEnded), [`ClaimExpired`](crate::ClaimError::ClaimExpired) or [`ClaimLost`](crate::ClaimError::ClaimLost) at its next call | others may hold by then. What it writes meanwhile only the [fence](crate::fence) can refuse |
+//! | the client is killed | – | what it held stays until the TTL, or until somebody [resumes](crate::Owners::resume) the owner |
+//! | a future is dropped | – | its call goes on in the background, and what it brings is taken back; whatever else the connection asks waits for that |
+
+mod api;
+mod call;
+mod client;
+mod problem;
+mod views;
+
+pub(crate) use self::api::Api;
+pub use self::call::Call;
+pub use self::client::{Answer, Http, Unanswered};
+pub(crate) use self::problem::Problem;
+pub(crate) use self::views::{
+    AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, GivenBack, Id, LockItem, LockRequest,
+    LockedBody, OpenRequest, OpenedBody, OwnerBody, ReleaseItem, ReleaseRequest, RenewedBody, TokenRequest,
+    UnassignedBody, UndoItem, UndoRequest, Undone,
+};

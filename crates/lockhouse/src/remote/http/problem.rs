@@ -1,0 +1,164 @@
+//! What a server says that did not do what it was asked, as the errors of the library.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::client::Answer;
+use super::views::{AssignmentBody, Conflict, Holder};
+use crate::claims::ClaimError;
+use crate::error::Quota;
+use crate::kept::{OwnerError, StoreError};
+use crate::owner::LockError;
+
+/// A problem (RFC 9457), or what stands for one if the answer was none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Problem {
+    pub(crate) code: String,
+    detail: String,
+    field: Option<String>,
+    value: Option<String>,
+    rule: Option<String>,
+    holders: Vec<Holder>,
+    queued: u32,
+    conflicts: Vec<Conflict>,
+    assignment: Option<AssignmentBody>,
+    retry_after_ms: Option<u64>,
+}
+
+impl Problem {
+    pub(super) fn of(answer: &Answer) -> Box<Self> {
+        serde_json::from_slice(&answer.body).unwrap_or_else(|_| Self::not_lockhouse(answer))
+    }
+
+    pub(super) fn not_lockhouse(answer: &Answer) -> Box<Self> {
+        let detail = format!("status {}, but not as a lockhouse server answers", answer.status);
+        Box::new(Self { detail, ..Self::default() })
+    }
+
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
+    fn retry_after(&self) -> Duration {
+        Duration::from_millis(self.retry_after_ms.unwrap_or(1000))
+    }
+
+    /// The bound that was exceeded, if it is about one.
+    fn quota(&self) -> Option<Quota> {
+        if !matches!(&*self.code, "quota_exceeded" | "invalid" | "too_large") {
+            return None;
+        }
+        let field = self.field.clone().unwrap_or_else(|| "request".to_owned());
+        let value = self.value.clone().unwrap_or_else(|| "refused".to_owned());
+        Some(Quota { field, value, rule: self.rule.clone().unwrap_or_else(|| self.detail.clone()) })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl From<Box<Problem>> for StoreError {
+    fn from(problem: Box<Problem>) -> Self {
+        match &*problem.code {
+            // What exceeds a bound was not carried out either.
+            "unavailable" | "quota_exceeded" | "invalid" | "too_large" => {
+                Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }
+            }
+            "closing" => Self::Closed,
+            _ => Self::Unknown(problem.detail),
+        }
+    }
+}
+
+impl From<Box<Problem>> for OwnerError {
+    fn from(problem: Box<Problem>) -> Self {
+        if let Some(quota) = problem.quota() {
+            return Self::Quota(quota);
+        }
+        match &*problem.code {
+            "unknown_owner" => Self::Unknown,
+            "unauthorized" => Self::WrongSecret,
+            "closing" => Self::Closed,
+            _ => Self::Store(problem.into()),
+        }
+    }
+}
+
+impl From<Box<Problem>> for LockError {
+    fn from(problem: Box<Problem>) -> Self {
+        if let Some(quota) = problem.quota() {
+            return Self::Quota(quota);
+        }
+        match &*problem.code {
+            "locked" => Self::Conflict(problem.conflicts.into_iter().map(Into::into).collect()),
+            // A secret that was right once is that of an owner whom the server does not know.
+            "unknown_owner" | "unauthorized" => Self::OwnerEnded,
+            "recovering" => Self::Recovering { retry_after: problem.retry_after() },
+            "closing" => Self::Closed,
+            _ => Self::Store(problem.into()),
+        }
+    }
+}
+
+impl From<Box<Problem>> for ClaimError {
+    fn from(mut problem: Box<Problem>) -> Self {
+        if let Some(quota) = problem.quota() {
+            return Self::Quota(quota);
+        }
+        match &*problem.code {
+            "claimed" if !problem.holders.is_empty() => {
+                Self::Claimed { holder: Box::new(problem.holders.swap_remove(0).into()) }
+            }
+            "busy" => Self::Busy {
+                holders: problem.holders.into_iter().map(Into::into).collect(),
+                queued: problem.queued,
+            },
+            "already_assigned" => match problem.assignment.take() {
+                Some(assignment) => Self::AlreadyAssigned(Box::new(assignment.into())),
+                None => Self::Store(problem.into()),
+            },
+            "claim_expired" => Self::ClaimExpired,
+            "claim_lost" => Self::ClaimLost,
+            "recovering" => Self::Recovering { retry_after: problem.retry_after() },
+            "closing" => Self::Closed,
+            _ => Self::Store(problem.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(body: &str) -> Box<Problem> {
+        Problem::of(&Answer { status: 503, body: body.into() })
+    }
+
+    #[test]
+    fn what_is_no_problem_leaves_the_outcome_unknown() {
+        for body in ["", "<html>", "[]", "\"a\""] {
+            let error = StoreError::from(problem(body));
+            let StoreError::Unknown(why) = &error else { panic!("{error}") };
+            assert_eq!(why, "status 503, but not as a lockhouse server answers", "{body}");
+        }
+        assert!(matches!(LockError::from(problem("{}")), LockError::Store(StoreError::Unknown(_))));
+        assert!(matches!(ClaimError::from(problem(r#"{"code":"claimed"}"#)), ClaimError::Store(_)));
+    }
+
+    #[test]
+    fn a_refusal_for_a_while_says_for_how_long() {
+        let told = r#"{"code":"unavailable","detail":"no space","retryAfterMs":2500}"#;
+        let retry_after = Duration::from_millis(2500);
+        let expected = StoreError::Unavailable { why: "no space".to_owned(), retry_after };
+        assert_eq!(StoreError::from(problem(told)), expected);
+        let told = r#"{"code":"recovering","detail":"","retryAfterMs":2500}"#;
+        assert_eq!(LockError::from(problem(told)), LockError::Recovering { retry_after });
+        assert_eq!(ClaimError::from(problem(told)), ClaimError::Recovering { retry_after });
+    }
+}
