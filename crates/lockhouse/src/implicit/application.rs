@@ -101,8 +101,8 @@ impl ApplicationSession {
         &self.transaction.owner
     }
 
-    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so. A record that this business
-    /// transaction has loaded under the same lock is the same object again.
+    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so. `load` is given the lock, with whose
+    /// token it can pass the [fence](crate::fence). A record that this business transaction has loaded under the same lock is the same object again.
     ///
     /// A record of a kind whose readers take no lock is loaded without one, once per step.
     ///
@@ -116,7 +116,7 @@ impl ApplicationSession {
     pub async fn load<T: Send + Sync + 'static, E>(
         &self,
         wanted: Wanted,
-        load: impl AsyncFnOnce() -> Result<T, E>,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
     ) -> Result<Loaded<T>, LoadError<E>> {
         let record = wanted.name().to_buf();
         self.load_as(record, wanted, load).await
@@ -135,7 +135,7 @@ impl ApplicationSession {
         &self,
         root: &Record,
         wanted: Wanted,
-        load: impl AsyncFnOnce() -> Result<T, E>,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
     ) -> Result<Loaded<T>, LoadError<E>> {
         let record = wanted.name().to_buf();
         self.load_as(record, wanted.under(root), load).await
@@ -145,7 +145,7 @@ impl ApplicationSession {
         &self,
         record: NameBuf,
         wanted: Wanted,
-        load: impl AsyncFnOnce() -> Result<T, E>,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
     ) -> Result<Loaded<T>, LoadError<E>> {
         let lock = self.lock([wanted]).await?.pop();
         let objects = &self.transaction.objects;
@@ -153,7 +153,7 @@ impl ApplicationSession {
         if let Some(object) = known {
             return Ok(Loaded { object, lock });
         }
-        let value = load().await.map_err(LoadError::Load)?;
+        let value = load(lock.clone()).await.map_err(LoadError::Load)?;
         let mut objects = objects.lock();
         // Somebody in this very request may have been quicker.
         let known = objects.guarded(&record, lock.as_ref());

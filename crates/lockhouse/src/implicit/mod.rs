@@ -30,7 +30,7 @@
 //! async fn edit(Path(id): Path<u32>) -> Result<String, StatusCode> {
 //!     let session = ApplicationSession::current().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
 //!     // There is no way to the customer but through the lock.
-//!     let name = session.load(customers().for_write(id), async || Ok::<_, Infallible>(format!("customer {id}"))).await;
+//!     let name = session.load(customers().for_write(id), async |_| Ok::<_, Infallible>(format!("customer {id}"))).await;
 //!     name.map(|name| format!("edit {}", *name)).map_err(|_| StatusCode::LOCKED)
 //! }
 //!

@@ -144,7 +144,7 @@ pub(crate) async fn text(response: Response<Body>) -> String {
 /// Loads a customer, and never says anything of locks.
 async fn edit(State(trace): State<Trace>, Path(id): Path<u32>) -> Result<String, StatusCode> {
     let session = ApplicationSession::current().map_err(status)?;
-    let customer = session.load(customers().for_write(id), async || trace.read(id).await).await;
+    let customer = session.load(customers().for_write(id), async |_| trace.read(id).await).await;
     Ok(customer.map_err(status)?.object().to_string())
 }
 
@@ -164,7 +164,7 @@ async fn fail(State(trace): State<Trace>, path: Path<u32>) -> StatusCode {
 async fn merge(State(trace): State<Trace>, Path(both): Path<(u32, u32)>) -> Result<(), StatusCode> {
     let session = ApplicationSession::current().map_err(status)?;
     for id in [both.0, both.1] {
-        session.load(customers().for_write(id), async || trace.read(id).await).await.map_err(status)?;
+        session.load(customers().for_write(id), async |_| trace.read(id).await).await.map_err(status)?;
     }
     Ok(())
 }

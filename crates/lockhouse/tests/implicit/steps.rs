@@ -98,7 +98,7 @@ async fn continuing_finds_the_lock_and_the_same_object() {
             let session = ApplicationSession::current().unwrap();
             let known: Arc<String> = session.get(&customers().record(id)).unwrap();
             let loaded =
-                session.load(customers().for_write(id), async || Err::<String, _>("not again")).await;
+                session.load(customers().for_write(id), async |_| Err::<String, _>("not again")).await;
             assert!(Arc::ptr_eq(&known, loaded.unwrap().object()));
             known.to_string()
         };
@@ -116,11 +116,11 @@ async fn a_transaction_has_one_object_per_record_and_none_of_the_one_before() {
     let office = Office::with(|router, sessions| {
         let twice = async |State(trace): State<Trace>, Path(id): Path<u32>| {
             let session = ApplicationSession::current().unwrap();
-            let load = || session.load(customers().for_write(id), async || trace.read(id).await);
+            let load = || session.load(customers().for_write(id), async |_| trace.read(id).await);
             let (one, other) = tokio::join!(load(), load());
             let (one, other) = (one.unwrap(), other.unwrap());
             assert!(Arc::ptr_eq(one.object(), other.object()));
-            let read = session.load(customers().for_read(id), async || trace.read(id).await).await.unwrap();
+            let read = session.load(customers().for_read(id), async |_| trace.read(id).await).await.unwrap();
             assert!(Arc::ptr_eq(one.object(), read.object()) && read.lock().is_none());
             format!("{} of transaction {}", *one, session.id())
         };
@@ -148,7 +148,7 @@ async fn an_object_goes_with_its_lock() {
     let office = Office::with(|router, sessions| {
         let read = async |State(trace): State<Trace>, Path(id): Path<u32>| {
             let session = ApplicationSession::current().unwrap();
-            let load = || session.load(customers().for_read(id), async || trace.read(id).await);
+            let load = || session.load(customers().for_read(id), async |_| trace.read(id).await);
             assert!(Arc::ptr_eq(load().await.unwrap().object(), load().await.unwrap().object()));
         };
         router.route("/read/{id}", get(read).layer(sessions.continues()))
@@ -164,9 +164,9 @@ async fn what_was_read_without_a_lock_is_loaded_again_when_it_is_locked() {
     let office = Office::with(|router, sessions| {
         let read_then_write = async |State(trace): State<Trace>, Path(id): Path<u32>| {
             let session = ApplicationSession::current().unwrap();
-            session.load(customers().for_read(id), async || trace.read(id).await).await.unwrap();
+            session.load(customers().for_read(id), async |_| trace.read(id).await).await.unwrap();
             trace.rename(id, "newest");
-            let read = session.load(customers().for_write(id), async || trace.read(id).await).await;
+            let read = session.load(customers().for_write(id), async |_| trace.read(id).await).await;
             read.unwrap().object().to_string()
         };
         router.route("/read-then-write/{id}", get(read_then_write).layer(sessions.begins()))
@@ -183,7 +183,7 @@ async fn a_record_of_an_aggregate_is_loaded_under_the_lock_of_its_root() {
             let orders = RecordKind::new("order", LockType::ExclusiveWrite);
             let root = customers().record(id);
             for order in [7, 8] {
-                let load = async || Ok::<_, std::convert::Infallible>(format!("order {order}"));
+                let load = async |_| Ok::<_, std::convert::Infallible>(format!("order {order}"));
                 let loaded = session.load_under(&root, orders.for_write(order), load).await.unwrap();
                 assert_eq!(**loaded, format!("order {order}"));
                 assert_eq!(loaded.lock().unwrap().name.as_name(), root.name());
