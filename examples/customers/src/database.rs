@@ -84,9 +84,8 @@ impl Database {
             let mut select = tx.prepare_cached(
                 "select placed, what, cents from orders where customer = ?1 order by placed desc, id desc",
             )?;
-            let read = |row: &Row<'_>| {
-                Ok(Order { placed: row.get(0)?, what: row.get(1)?, cents: row.get(2)? })
-            };
+            let read =
+                |row: &Row<'_>| Ok(Order { placed: row.get(0)?, what: row.get(1)?, cents: row.get(2)? });
             let orders = select.query_map([customer], read)?.collect::<Result<_, _>>()?;
             Ok(orders)
         })

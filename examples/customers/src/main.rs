@@ -34,8 +34,9 @@ async fn main() -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let app = App::open(&Options { data, session_timeout }).await?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let listener =
-        TcpListener::bind(address).await.with_context(|| format!("--port {port}: cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--port {port}: cannot listen on {address}"))?;
     println!("listening http://{}", listener.local_addr()?);
     let stop = async move {
         tokio::select! {

@@ -75,7 +75,9 @@ impl Trouble {
 
     pub(crate) fn title(&self) -> &'static str {
         match self {
-            Self::Taken(taken) if taken.iter().all(|taken| !taken.is_edit) => "Somebody is on the phone about it",
+            Self::Taken(taken) if taken.iter().all(|taken| !taken.is_edit) => {
+                "Somebody is on the phone about it"
+            }
             Self::Taken(_) => "Somebody else is editing it",
             Self::NoSession => "Your session has ended",
             Self::NotLocked => "You no longer have it to yourself",
@@ -221,7 +223,8 @@ pub(crate) async fn explain(request: Request, next: Next) -> Response {
         Some(trouble) => of(trouble, session.into(), is_get.then_some(path)),
         None if is_plain_error(&response) => {
             let status = response.status();
-            let bytes = axum::body::to_bytes(std::mem::replace(response.body_mut(), Body::empty()), 1 << 12).await;
+            let bytes =
+                axum::body::to_bytes(std::mem::replace(response.body_mut(), Body::empty()), 1 << 12).await;
             let why = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
             of(Trouble::Misunderstood(status, why), session.into(), None)
         }
@@ -240,7 +243,10 @@ fn of(trouble: Trouble, frame: Frame, again: Option<String>) -> Response {
 
 /// An error of the framework's own, such as a path that is no number.
 fn is_plain_error(response: &Response) -> bool {
-    let is_html = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    let is_html = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     (response.status().is_client_error() || response.status().is_server_error()) && !is_html
 }
 
@@ -249,5 +255,8 @@ pub(crate) async fn no_such_page() -> Trouble {
 }
 
 pub(crate) async fn no_such_command(method: Method) -> Trouble {
-    Trouble::Misunderstood(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is nothing that this page does."))
+    Trouble::Misunderstood(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{method} is nothing that this page does."),
+    )
 }

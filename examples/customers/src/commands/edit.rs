@@ -70,13 +70,7 @@ async fn try_to_save(app: &App, id: i64, typed: &Typed) -> Result<Saved, Trouble
 }
 
 /// The form as it comes back.
-pub(crate) async fn again(
-    app: &App,
-    frame: Frame,
-    id: i64,
-    typed: &Typed,
-    trouble: Trouble,
-) -> Response {
+pub(crate) async fn again(app: &App, frame: Frame, id: i64, typed: &Typed, trouble: Trouble) -> Response {
     let current = app.database.customer(id, None).await.ok();
     let status = trouble.status();
     page(status, &EditPage::again(frame, id, typed, current.as_ref(), trouble, span(app.session_timeout)))
@@ -102,7 +96,8 @@ pub(crate) async fn nothing_typed_is_lost(State(app): State<App>, request: Reque
     let bytes = match axum::body::to_bytes(body, MOST_TYPED).await {
         Ok(bytes) => bytes,
         Err(error) => {
-            return Trouble::Misunderstood(StatusCode::PAYLOAD_TOO_LARGE, format!("{error}.")).into_response();
+            return Trouble::Misunderstood(StatusCode::PAYLOAD_TOO_LARGE, format!("{error}."))
+                .into_response();
         }
     };
     let id = Path::<i64>::from_request_parts(&mut parts, &()).await.ok();

@@ -44,7 +44,8 @@ pub(crate) async fn root() -> Redirect {
 pub(crate) async fn list(State(app): State<App>, frame: Frame) -> Result<Response, Trouble> {
     let holdings = Holdings::now(&app.bucket(), frame.session.as_ref()).await?;
     let customers_now = app.database.all().await?;
-    let of = |customer: &Customer| holdings.of(&customers().record(customer.id)).into_iter().cloned().collect();
+    let of =
+        |customer: &Customer| holdings.of(&customers().record(customer.id)).into_iter().cloned().collect();
     let rows = customers_now.into_iter().map(|customer| (customer.clone(), of(&customer))).collect();
     Ok(page(StatusCode::OK, &ListPage { frame, rows }))
 }

@@ -42,11 +42,7 @@ pub(crate) async fn form(frame: Frame, Query(Next { next }): Query<Next>) -> Res
 }
 
 /// Begins a session; one that was there is over. A form that was typed before its session had ended goes on with it, to where it was sent at first.
-pub(crate) async fn sign_in(
-    State(app): State<App>,
-    frame: Frame,
-    bytes: Bytes,
-) -> Result<Response, Trouble> {
+pub(crate) async fn sign_in(State(app): State<App>, frame: Frame, bytes: Bytes) -> Result<Response, Trouble> {
     let SignIn { user, next, saves } = form_of(&bytes).await.unwrap_or_default();
     let user = user.trim();
     if let Some(fault) = fault(user) {
@@ -92,7 +88,9 @@ fn fault(user: &str) -> Option<String> {
 /// A path of this site: anything else could lead a user elsewhere.
 fn is_ours(next: &str) -> bool {
     let mut bytes = next.bytes();
-    bytes.next() == Some(b'/') && !matches!(bytes.next(), Some(b'/' | b'\\')) && next.bytes().all(|byte| byte > b' ')
+    bytes.next() == Some(b'/')
+        && !matches!(bytes.next(), Some(b'/' | b'\\'))
+        && next.bytes().all(|byte| byte > b' ')
 }
 
 #[cfg(test)]
@@ -102,7 +100,8 @@ mod tests {
     #[test]
     fn one_goes_on_within_this_site_only() {
         assert!(["/", "/customers/1/edit", "/customers/1/merge?with=2"].into_iter().all(is_ours));
-        let elsewhere = ["", "//evil.example", "/\\evil.example", "https://evil.example", "customers", "/a\r\nb"];
+        let elsewhere =
+            ["", "//evil.example", "/\\evil.example", "https://evil.example", "customers", "/a\r\nb"];
         assert!(!elsewhere.into_iter().any(is_ours));
     }
 }
