@@ -89,8 +89,6 @@ impl App {
             .method_not_allowed_fallback(trouble::no_such_command)
             .layer(axum::middleware::from_fn(trouble::explain))
             .layer(sessions.attends())
-            // Once more, for what the layer above refuses by itself.
-            .layer(axum::middleware::from_fn(trouble::explain))
             .with_state(self.clone())
     }
 

@@ -102,6 +102,8 @@ impl ImplicitLock {
         let (mut parts, body) = request.into_parts();
         let (session, is_new) = match self.session(&parts).await {
             Ok(found) => found,
+            // One can look all the same, as nobody in particular.
+            Err(_) if self.declared == Declared::Nothing => (None, false),
             Err(refusal) => return Ok(refusal.into_response()),
         };
         parts.extensions.insert(session.clone());

@@ -141,7 +141,8 @@ impl Sessions {
         ImplicitLock::continues(self.clone())
     }
 
-    /// The layer of whatever else the application serves: it counts as activity, and a handler finds its session as `Extension<Option<WebSession>>`.
+    /// The layer of whatever else the application serves: it counts as activity, and a handler finds its session as `Extension<Option<WebSession>>`. It
+    /// refuses nobody: if nobody can tell whose session it is, it is nobody's.
     pub fn attends(&self) -> ImplicitLock {
         ImplicitLock::attends(self.clone())
     }

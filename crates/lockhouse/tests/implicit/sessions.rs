@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::routing::get;
 use lockhouse::implicit::{MalformedSessionKey, Refusal, SeriousError, SessionKey, WebSession};
 use lockhouse::store::MemoryStore;
-use lockhouse::{House, Options, StoreError};
+use lockhouse::{House, Options, OwnerError, StoreError};
 
 use crate::office::{Office, TIMEOUT, text};
 
@@ -179,4 +179,17 @@ async fn whatever_is_attended_knows_the_session() {
     let ada = office.open("Ada").await;
     assert_eq!(text(office.send(Some(&ada), "GET", "/who").await).await, "Ada");
     assert_eq!(text(office.send(None, "GET", "/who").await).await, "nobody");
+}
+
+#[tokio::test]
+async fn while_nobody_can_tell_sessions_apart_one_can_look_but_not_begin() {
+    let house = House::open(Arc::new(MemoryStore::new().unwrap()), Options::new()).await.unwrap();
+    let office =
+        Office::over(house, |options| options, |router, _| router.route("/look", get(async || "look")));
+    let ada = office.open("Ada").await;
+    office.house.close().await;
+    assert_eq!(office.get(&ada, "/look").await, 200);
+    let refused = office.send(Some(&ada), "GET", "/edit/1").await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.extensions().get(), Some(&Refusal::Owner(OwnerError::Store(StoreError::Closed))));
 }

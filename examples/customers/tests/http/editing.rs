@@ -147,7 +147,7 @@ async fn the_panel_of_locks_shows_lockable_owner_and_age() {
     ada.get("/customers/1/edit").await;
     bob.get("/customers/2/call").await;
     let panel = ada.get("/locks").await;
-    panel.says("Lockable Owner For Since Age customer/1 Ada session ");
+    panel.says("LockableOwnerForSinceAge customer/1 Ada session ");
     panel.says(" you writing ");
     panel.says("customer/2 Bob session ");
     panel.says(" second");

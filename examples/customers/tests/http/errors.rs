@@ -42,7 +42,7 @@ async fn every_error_is_written_to_the_reply() {
 }
 
 #[tokio::test]
-async fn while_no_lock_can_be_kept_whoever_edits_is_told_and_lookers_are_not_kept_from_looking() {
+async fn while_no_lock_can_be_kept_nothing_is_saved_and_nothing_typed_is_lost() {
     let office = Office::open().await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/edit").await;
