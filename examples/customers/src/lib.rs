@@ -87,7 +87,7 @@ impl App {
             .route("/style.css", get(pages::style))
             .fallback(trouble::no_such_page)
             .method_not_allowed_fallback(trouble::no_such_command)
-            .layer(axum::middleware::from_fn(trouble::explain))
+            .layer(from_fn_with_state(self.clone(), trouble::explain))
             .layer(sessions.attends())
             .with_state(self.clone())
     }

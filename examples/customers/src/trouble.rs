@@ -2,14 +2,16 @@
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use lockhouse::implicit::{AccessError, LoadError, Refusal, WebSession};
-use lockhouse::{Conflict, LockError, Mode, OwnerError, StoreError};
+use lockhouse::{Conflict, LockError, Mode, NameBuf, OwnerError, StoreError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::App;
+use crate::customer::{Customer, customers};
 use crate::database::DatabaseError;
 use crate::pages::{Frame, page};
 use crate::when::When;
@@ -35,9 +37,11 @@ pub(crate) enum Trouble {
     Failed(String),
 }
 
-/// A customer whom somebody else has.
+/// A customer that somebody else has.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
+    name: NameBuf,
+    /// What it is called.
     pub(crate) what: String,
     pub(crate) user: String,
     pub(crate) is_edit: bool,
@@ -47,9 +51,9 @@ pub(crate) struct Taken {
 impl Taken {
     fn all(conflicts: &[Conflict]) -> Vec<Self> {
         let of_conflict = |conflict: &Conflict| {
-            let what = conflict.name.as_name().display().replace("customer/", "customer ");
-            let taken = conflict.holders.iter().map(move |holder| Self {
-                what: what.clone(),
+            let taken = conflict.holders.iter().map(|holder| Self {
+                name: conflict.name.clone(),
+                what: conflict.name.as_name().display().replace('/', " "),
                 user: holder.client_id.clone(),
                 is_edit: holder.mode == Mode::Exclusive,
                 since: When::of(holder.since),
@@ -76,9 +80,9 @@ impl Trouble {
     pub(crate) fn title(&self) -> &'static str {
         match self {
             Self::Taken(taken) if taken.iter().all(|taken| !taken.is_edit) => {
-                "Somebody is on the phone about it"
+                "Somebody is on the phone about this customer"
             }
-            Self::Taken(_) => "Somebody else is editing it",
+            Self::Taken(_) => "Somebody else is editing this customer",
             Self::NoSession => "Your session has ended",
             Self::NotLocked => "You no longer have it to yourself",
             Self::Changed => "It has changed in the meantime",
@@ -102,6 +106,20 @@ impl Trouble {
             Self::Unavailable(why) => format!("{why}. Nothing was changed; try again in a moment."),
             Self::Failed(why) => format!("{why}. Nothing was changed. Tell whoever runs this application."),
         }
+    }
+
+    /// Calls customers by their names, read without a lock: for the page alone, as the command itself has loaded nothing.
+    pub(crate) fn with_names_of(mut self, all: &[Customer]) -> Self {
+        if let Self::Taken(taken) = &mut self {
+            for taken in taken {
+                let is_it =
+                    |customer: &&Customer| customers().record(customer.id).name() == taken.name.as_name();
+                if let Some(customer) = all.iter().find(is_it) {
+                    taken.what.clone_from(&customer.name);
+                }
+            }
+        }
+        self
     }
 
     /// Who has it, for all who are in the way.
@@ -207,7 +225,7 @@ struct TroublePage {
 }
 
 /// Writes every error to the reply, as a page.
-pub(crate) async fn explain(request: Request, next: Next) -> Response {
+pub(crate) async fn explain(State(app): State<App>, request: Request, next: Next) -> Response {
     let session = request.extensions().get::<Option<WebSession>>().cloned().flatten();
     let is_get = *request.method() == Method::GET;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
@@ -220,7 +238,10 @@ pub(crate) async fn explain(request: Request, next: Next) -> Response {
             let next = utf8_percent_encode(next, NON_ALPHANUMERIC);
             Redirect::to(&format!("/sign-in?next={next}")).into_response()
         }
-        Some(trouble) => of(trouble, session.into(), is_get.then_some(path)),
+        Some(trouble) => {
+            let all = app.database.all().await.unwrap_or_default();
+            of(trouble.with_names_of(&all), session.into(), is_get.then_some(path))
+        }
         None if is_plain_error(&response) => {
             let status = response.status();
             let bytes =

@@ -72,6 +72,7 @@ async fn try_to_save(app: &App, id: i64, typed: &Typed) -> Result<Saved, Trouble
 /// The form as it comes back.
 pub(crate) async fn again(app: &App, frame: Frame, id: i64, typed: &Typed, trouble: Trouble) -> Response {
     let current = app.database.customer(id, None).await.ok();
+    let trouble = trouble.with_names_of(current.as_slice());
     let status = trouble.status();
     page(status, &EditPage::again(frame, id, typed, current.as_ref(), trouble, span(app.session_timeout)))
 }

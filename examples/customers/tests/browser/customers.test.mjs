@@ -56,7 +56,8 @@ async function office(t, options = {}) {
   };
 }
 
-const edit = (page, name = 'Brightwater Books') => page.getByRole('link', { name: `Edit ${name}`, exact: true }).click();
+const edit = (page, name = 'Brightwater Books') =>
+  page.getByRole('link', { name: `Edit ${name}`, exact: true }).click();
 const heading = (page) => page.getByRole('heading', { level: 1 }).innerText();
 const alert = (page) => page.getByRole('alert').innerText();
 const phone = (page) => page.getByLabel('Phone');
@@ -72,11 +73,14 @@ describe('OL-001 OL-060 two browsers on one customer', () => {
     await picture(ada, 'edit');
 
     await bob.reload();
-    assert.match(await bob.getByRole('row', { name: /Brightwater Books\b/ }).innerText(), /Ada is editing\s+since \d\d:\d\d UTC/);
+    assert.match(
+      await bob.getByRole('row', { name: /Brightwater Books\b/ }).innerText(),
+      /Ada is editing\s+since \d\d:\d\d UTC/,
+    );
     await picture(bob, 'list-busy');
     await edit(bob);
-    assert.equal(await heading(bob), 'Somebody else is editing it');
-    assert.match(await alert(bob), /Ada is editing customer 1 since \d\d:\d\d UTC, for \d+ seconds? now/);
+    assert.equal(await heading(bob), 'Somebody else is editing this customer');
+    assert.match(await alert(bob), /Ada is editing Brightwater Books since \d\d:\d\d UTC, for \d+ seconds? now/);
     await picture(bob, 'taken');
     await bob.getByRole('link', { name: 'Only look at it' }).click();
     assert.match(await bob.locator('main').innerText(), /may be about to change/);
@@ -140,7 +144,7 @@ describe('OL-028 OL-059 a save that comes too late', () => {
     await other.goto('/customers/5/edit');
     await edit(bob);
     await save(ada);
-    assert.match(await alert(ada), /Bob is editing customer 1/);
+    assert.match(await alert(ada), /Bob is editing Brightwater Books/);
     assert.equal(await phone(ada).inputValue(), 'of Ada');
     await picture(ada, 'save-taken');
 
@@ -211,7 +215,7 @@ describe('OL-057 two customers at once', () => {
       await ada.getByRole('button', { name: 'Compare the two' }).click();
     };
     await compare();
-    assert.match(await alert(ada), /Bob is editing customer 2/);
+    assert.match(await alert(ada), /Bob is editing Brightwater Bookshop/);
     await ada.goto('/locks');
     assert.doesNotMatch(await ada.locator('main').innerText(), /customer\/1/);
 
@@ -232,7 +236,7 @@ describe('OL-057 two customers at once', () => {
     for (const page of [ada, bob]) await page.goto('/customers/1/call');
     await picture(bob, 'call');
     await edit(grace);
-    assert.match(await alert(grace), /Ada is on the phone about customer 1/);
+    assert.match(await alert(grace), /Ada is on the phone about Brightwater Books/);
     for (const page of [ada, bob]) await page.getByRole('button', { name: 'Hang up' }).click();
     await grace.getByRole('link', { name: 'Try again' }).click();
     assert.equal(await heading(grace), 'Brightwater Books');
@@ -247,7 +251,7 @@ describe('OL-063 the application is killed and started again', () => {
     await phone(ada).fill('typed before the kill');
     await restart();
     await edit(bob);
-    assert.match(await alert(bob), /Ada is editing customer 1/);
+    assert.match(await alert(bob), /Ada is editing Brightwater Books/);
     await save(ada);
     assert.match(await ada.getByRole('status').innerText(), /Saved/);
     await bob.getByRole('link', { name: 'Try again' }).click();
@@ -259,12 +263,23 @@ describe('every page', () => {
   test('can be used by keyboard, has labels, one heading and a title, and fits a narrow screen', async (t) => {
     const { person, url } = await office(t);
     const ada = await person('Ada', { javaScriptEnabled: true, viewport: { width: 360, height: 720 } });
-    for (const path of ['/customers', '/customers/1', '/customers/1/edit', '/customers/1/call', '/customers/1/merge?with=2', '/locks', '/sign-in', '/nowhere']) {
+    for (const path of [
+      '/customers',
+      '/customers/1',
+      '/customers/1/edit',
+      '/customers/1/call',
+      '/customers/1/merge?with=2',
+      '/locks',
+      '/sign-in',
+      '/nowhere',
+    ]) {
       await ada.goto(`${url()}${path}`);
       assert.equal(await ada.locator('h1').count(), 1, path);
       assert.match(await ada.title(), /. · Customers$/, path);
       const { unlabelled, wider } = await ada.evaluate(() => ({
-        unlabelled: [...document.querySelectorAll('input:not([type=hidden]), textarea, select')].filter((field) => !field.labels.length).length,
+        unlabelled: [...document.querySelectorAll('input:not([type=hidden]), textarea, select')].filter(
+          (field) => !field.labels.length,
+        ).length,
         wider: document.documentElement.scrollWidth - document.documentElement.clientWidth,
       }));
       assert.deepEqual({ unlabelled, wider }, { unlabelled: 0, wider: 0 }, path);

@@ -46,7 +46,7 @@ async fn a_save_while_somebody_else_edits_is_refused_with_who_and_what_was_typed
     bob.get("/customers/1/edit").await;
     let form = ada.save("1", "0101").await;
     assert_eq!(form.status, 423);
-    form.says("Bob is editing customer 1 since ");
+    form.says("Bob is editing Brightwater Books since ");
     form.says("Nothing that you typed is lost");
     assert_eq!((form.value("phone"), form.value("version")), (Some("0101"), Some("1")));
     assert_eq!(office.held().await, ["Ada writes customer/2", "Bob writes customer/1"]);
