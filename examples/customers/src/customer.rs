@@ -3,17 +3,17 @@
 use lockhouse::{LockType, RecordKind};
 use serde::Deserialize;
 
-/// A customer is read without a lock, read under a shared one where he must not change under one's eyes (on the phone), and edited alone.
+/// A customer is read without a lock, read under a shared one where it must not change meanwhile (on the phone), and edited alone.
 pub(crate) fn customers() -> RecordKind {
     RecordKind::new("customer", LockType::ReadWrite)
 }
 
-/// The orders of a customer, by his id. They are locked with him: he is the root of the aggregate.
+/// The orders of a customer, by its id. They are locked with it: the customer is the root of the aggregate.
 pub(crate) fn orders() -> RecordKind {
     RecordKind::new("orders", LockType::ReadWrite)
 }
 
-/// A customer, as the database has him.
+/// A customer, as the database has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Customer {
     pub(crate) id: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Order {
     pub(crate) cents: i64,
 }
 
-/// What somebody typed into the form, and the version that he saw when he began.
+/// What somebody typed into the form, and the version that was there at the beginning.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub(crate) struct Typed {

@@ -66,7 +66,7 @@ impl Database {
         .await
     }
 
-    /// A customer; with a lock, he is read behind its fence: from then on nobody with an older token gets at him.
+    /// A customer; with a lock, it is read behind the fence: from then on nobody with an older token gets at it.
     pub(crate) async fn customer(
         &self,
         id: i64,
@@ -92,7 +92,7 @@ impl Database {
         .await
     }
 
-    /// Writes a customer who was read in `customer.version`, and returns him with the next.
+    /// Writes a customer that was read in `customer.version`, and returns it with the next.
     pub(crate) async fn update(
         &self,
         customer: Customer,

@@ -23,7 +23,7 @@ struct CallPage {
     timeout: String,
 }
 
-/// Begins: locks for reading. His orders are locked together with him.
+/// Begins: locks for reading. The orders are locked together with their customer.
 pub(crate) async fn call(
     State(app): State<App>,
     frame: Frame,

@@ -46,7 +46,7 @@ async function office(t, options = {}) {
       const context = await browser.newContext({ javaScriptEnabled: false, baseURL: app.url, ...look });
       keep.keep(context, () => context.close());
       const page = await context.newPage();
-      page.setDefaultTimeout(10_000);
+      page.setDefaultTimeout(30_000);
       await page.goto('/sign-in');
       await page.getByLabel('Your name').fill(user);
       await page.getByRole('button', { name: 'Go on' }).click();
@@ -117,7 +117,7 @@ describe('OL-001 OL-060 two browsers on one customer', () => {
 
 describe('OL-035 OL-036 a browser that was closed', () => {
   test('frees its customer by itself', async (t) => {
-    const { person } = await office(t, { timeout: '2s' });
+    const { person } = await office(t, { timeout: '4s' });
     const ada = await person('Ada');
     await edit(ada);
     await ada.context().close();
@@ -128,7 +128,7 @@ describe('OL-035 OL-036 a browser that was closed', () => {
         return (await heading(bob)) === 'Brightwater Books';
       },
       'the session of the closed browser has ended',
-      15_000,
+      30_000,
     );
   });
 });
@@ -163,7 +163,7 @@ describe('OL-028 OL-059 a save that comes too late', () => {
   });
 
   test('after the end of its session goes along with a new sign-in', async (t) => {
-    const { person } = await office(t, { timeout: '2s' });
+    const { person } = await office(t, { timeout: '4s' });
     const ada = await person('Ada');
     await edit(ada);
     await phone(ada).fill('typed before the break');
@@ -174,7 +174,7 @@ describe('OL-028 OL-059 a save that comes too late', () => {
         return /Nothing is locked/.test(await watcher.locator('main').innerText());
       },
       'her session has ended',
-      15_000,
+      30_000,
     );
     await watcher.context().close();
     await save(ada);

@@ -107,11 +107,11 @@ async fn a_business_transaction_goes_on_after_a_kill_as_if_nothing_had_been() {
 #[tokio::test]
 async fn after_a_kill_the_sessions_of_closed_browsers_still_end() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Running::start(folder.path(), "1s");
+    let first = Running::start(folder.path(), "2s");
     let ada = Browser::sign_in(&first, "Ada").await;
     assert_eq!(ada.get(&first, "/customers/1/edit").await.0, 200);
     first.kill();
-    let second = Running::start(folder.path(), "1s");
+    let second = Running::start(folder.path(), "2s");
     let bob = Browser::sign_in(&second, "Bob").await;
     let started = Instant::now();
     while bob.get(&second, "/customers/1/edit").await.0 == 423 {

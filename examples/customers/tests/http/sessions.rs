@@ -39,7 +39,7 @@ async fn a_command_that_goes_on_has_nothing_to_go_on_with_without_a_session() {
 
 #[tokio::test]
 async fn a_closed_browser_frees_its_customers_with_no_further_call() {
-    let office = Office::with_timeout(Duration::from_millis(400)).await;
+    let office = Office::with_timeout(Duration::from_secs(1)).await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/merge?with=2").await;
     assert_eq!(office.held().await.len(), 2);
@@ -51,10 +51,10 @@ async fn a_closed_browser_frees_its_customers_with_no_further_call() {
 
 #[tokio::test]
 async fn any_request_keeps_a_session_alive() {
-    let office = Office::with_timeout(Duration::from_millis(600)).await;
+    let office = Office::with_timeout(Duration::from_millis(1500)).await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/edit").await;
-    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    let mut ticks = tokio::time::interval(Duration::from_millis(150));
     for _ in 0..15 {
         ticks.tick().await;
         ada.get("/locks").await.says("customer/1");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::office::{Office, typed};
 
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn a_stale_copy_is_refused_though_it_is_locked() {
