@@ -29,7 +29,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "doc", shows: "examples in the documentation", limit_s: 900, work: doctests },
     Ring {
         name: "js",
-        shows: "client in Chromium and Node, against the built server",
+        shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
         limit_s: 900,
         work: js,
     },
@@ -188,8 +188,10 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
         "--test-reporter=junit",
     ]);
     node.arg(format!("--test-reporter-destination={}", report.display()))
-        .args(test_files(&client.join("test"))?);
-    let end = run.logged(node.env("LOCKHOUSE_BIN", binary).current_dir(client))?;
+        .args(test_files(&client.join("test"))?)
+        .args(test_files(&run.root.join("examples"))?);
+    node.env("CUSTOMERS_BIN", binary.with_file_name("customers")).env("LOCKHOUSE_BIN", binary);
+    let end = run.logged(node.current_dir(client))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
     checked(results::read_node_junit(&xml)?, end)
 }

@@ -30,6 +30,8 @@ mod error;
 pub mod fence;
 mod guard;
 mod house;
+#[cfg(feature = "tower")]
+pub mod implicit;
 mod kept;
 mod keyed;
 mod kinds;

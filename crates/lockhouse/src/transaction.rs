@@ -45,7 +45,10 @@ pub struct BusinessTransaction {
 /// One step. Dropping it takes back what it has locked.
 #[must_use = "a step that is dropped is undone"]
 pub struct Step<'a> {
-    transaction: &'a mut BusinessTransaction,
+    /// The one that goes on after the step, if it is kept.
+    transaction: Option<&'a mut BusinessTransaction>,
+    /// Whether what came before the transaction is to be given back.
+    is_first: bool,
     /// What it was granted, each name once, to be taken back unless the step succeeds.
     undo: Undo,
     releases: Vec<(NameBuf, Option<FencingToken>)>,
@@ -79,8 +82,13 @@ impl BusinessTransaction {
 
     /// Begins a step.
     pub fn step(&mut self) -> Step<'_> {
-        let undo = Undo::new(&self.owner);
-        Step { transaction: self, undo, releases: Vec::new() }
+        let (undo, is_first) = (Undo::new(&self.owner), self.is_new);
+        Step { transaction: Some(self), is_first, undo, releases: Vec::new() }
+    }
+
+    /// Becomes its next step, which can be kept wherever one likes; [`resume`](Self::resume) goes on after it.
+    pub fn into_step(self) -> Step<'static> {
+        Step { transaction: None, is_first: self.is_new, undo: Undo::new(&self.owner), releases: Vec::new() }
     }
 
     /// Runs a task as one step: it succeeds if the task does, and is undone if the task fails.
@@ -162,7 +170,7 @@ impl Step<'_> {
     /// What is given back by the time the future is dropped stays so; the rest of the step is undone.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let owner = self.undo.owner().clone();
-        if self.transaction.is_new {
+        if self.is_first {
             let released = |name: &NameBuf| self.releases.iter().any(|(released, _)| released == name);
             let granted = self.undo.granted.iter().map(|lock| &lock.name);
             let spared: Vec<_> = granted.filter(|name| !released(name)).map(NameBuf::as_name).collect();
@@ -172,7 +180,9 @@ impl Step<'_> {
                 self.releases.iter().map(|(name, token)| (name.as_name(), *token)).collect();
             owner.give_back(Unlock::These(&releases)).await?;
         }
-        self.transaction.is_new = false;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_new = false;
+        }
         self.undo.granted.clear();
         Ok(())
     }

@@ -33,8 +33,8 @@ impl Named {
     }
 }
 
-/// The suites of the Rust ring, one per package; every other suite is a ring of its own.
-const RUST_SUITES: [&str; 5] = ["core", "store", "library", "server", "xtask"];
+/// The suites of the Rust ring, one per package, with the sample applications as one; every other suite is a ring of its own.
+const RUST_SUITES: [&str; 6] = ["core", "store", "library", "server", "examples", "xtask"];
 const OTHER_SUITES: [&str; 4] = ["doc", "js", "oracle", "model"];
 
 /// Reads the whole checklist.

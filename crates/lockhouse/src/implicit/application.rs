@@ -1,0 +1,329 @@
+//! The application session: what a request has in hand, and the business transaction in which it is a step.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lockhouse_core::{Acquired, FencingToken, NameBuf};
+use parking_lot::Mutex;
+
+use super::objects::Objects;
+use super::refusal::{AccessError, LoadError};
+use crate::kept::StoreError;
+use crate::kinds::{Record, Wanted};
+use crate::owner::{LockError, OfflineLock, Owner};
+use crate::transaction::{BusinessTransaction, Step};
+
+tokio::task_local! {
+    static CURRENT: ApplicationSession;
+}
+
+/// The user, the objects and the locks of a business transaction, bound to the request that is its present step.
+///
+/// It is found by [`current`](Self::current) from anywhere in the request's task, or, in axum, as `Extension<ApplicationSession>`. Once the request is over
+/// it refuses everything.
+#[derive(Clone)]
+pub struct ApplicationSession {
+    transaction: Arc<Transaction>,
+    step: Arc<Bound>,
+}
+
+/// What lasts from the first step of a business transaction to its last.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    id: u64,
+    user: String,
+    owner: Owner,
+    objects: Mutex<Objects>,
+}
+
+/// The step that the request is.
+struct Bound {
+    is_first: bool,
+    is_over: AtomicBool,
+    open: tokio::sync::Mutex<Option<Open>>,
+}
+
+struct Open {
+    step: Step<'static>,
+    /// What it has locked anew.
+    taken: Vec<NameBuf>,
+    released: Vec<NameBuf>,
+}
+
+/// An object of the identity map, under its lock.
+#[derive(Debug)]
+pub struct Loaded<T> {
+    object: Arc<T>,
+    lock: Option<OfflineLock>,
+}
+
+impl fmt::Debug for ApplicationSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Transaction { id, user, owner, .. } = &*self.transaction;
+        f.debug_struct("ApplicationSession")
+            .field("id", id)
+            .field("user", user)
+            .field("owner", &owner.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    pub(crate) fn new(id: u64, user: &str, owner: &Owner) -> Arc<Self> {
+        Arc::new(Self { id, user: user.to_owned(), owner: owner.clone(), objects: Mutex::default() })
+    }
+}
+
+impl ApplicationSession {
+    /// The one that is bound to the present task.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Undeclared`] outside of a request whose route begins or continues a business transaction.
+    pub fn current() -> Result<Self, AccessError> {
+        CURRENT.try_with(Self::clone).map_err(|_| AccessError::Undeclared)
+    }
+
+    /// Counts the business transactions of the process; every step of one has the same.
+    pub fn id(&self) -> u64 {
+        self.transaction.id
+    }
+
+    /// What the user is called.
+    pub fn user(&self) -> &str {
+        &self.transaction.user
+    }
+
+    /// The owner of the locks, which is the web session.
+    pub fn owner(&self) -> &Owner {
+        &self.transaction.owner
+    }
+
+    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so. `load` is given the lock, with whose
+    /// token it can pass the [fence](crate::fence). A record that this business transaction has loaded under the same lock is the same object again.
+    ///
+    /// A record of a kind whose readers take no lock is loaded without one, once per step.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Access`] if it cannot be locked: then `load` has not run. [`LoadError::Load`] with the error of `load`.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was locked is taken back unless the step succeeds.
+    pub async fn load<T: Send + Sync + 'static, E>(
+        &self,
+        wanted: Wanted,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
+    ) -> Result<Loaded<T>, LoadError<E>> {
+        let record = wanted.name().to_buf();
+        self.load_as(record, wanted, load).await
+    }
+
+    /// As [`load`](Self::load), for a record that is locked together with the root of its aggregate.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`load`](Self::load).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`load`](Self::load).
+    pub async fn load_under<T: Send + Sync + 'static, E>(
+        &self,
+        root: &Record,
+        wanted: Wanted,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
+    ) -> Result<Loaded<T>, LoadError<E>> {
+        let record = wanted.name().to_buf();
+        self.load_as(record, wanted.under(root), load).await
+    }
+
+    async fn load_as<T: Send + Sync + 'static, E>(
+        &self,
+        record: NameBuf,
+        wanted: Wanted,
+        load: impl AsyncFnOnce(Option<OfflineLock>) -> Result<T, E>,
+    ) -> Result<Loaded<T>, LoadError<E>> {
+        let lock = self.lock([wanted]).await?.pop();
+        let objects = &self.transaction.objects;
+        let known = objects.lock().guarded(&record, lock.as_ref());
+        if let Some(object) = known {
+            return Ok(Loaded { object, lock });
+        }
+        let value = load(lock.clone()).await.map_err(LoadError::Load)?;
+        let mut objects = objects.lock();
+        // Somebody in this very request may have been quicker.
+        let known = objects.guarded(&record, lock.as_ref());
+        let guard = lock.as_ref().map(|lock| lock.name.clone());
+        let object = known.unwrap_or_else(|| objects.put(record, guard, value));
+        Ok(Loaded { object, lock })
+    }
+
+    /// Locks records, all of them or none, without loading them; repeating it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Lock`] with who has them, [`AccessError::Unbound`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`load`](Self::load).
+    pub async fn lock(
+        &self,
+        wanted: impl IntoIterator<Item = Wanted>,
+    ) -> Result<Vec<OfflineLock>, AccessError> {
+        let mut bound = self.bound().await?;
+        let Some(open) = bound.as_mut() else { return Err(AccessError::Unbound) };
+        let locks = open.step.lock(wanted).await?;
+        if self.step.is_over.load(Ordering::Acquire) {
+            // The request ended meanwhile, and could not wait for us.
+            bound.take();
+            return Err(AccessError::Unbound);
+        }
+        let fresh = locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
+        open.taken.extend(fresh.map(|lock| lock.name.clone()));
+        open.released.retain(|released| !locks.iter().any(|lock| lock.name == *released));
+        self.transaction.objects.lock().locked(&locks);
+        Ok(locks)
+    }
+
+    /// The lock of a record that must be there already: for a step that works on what an earlier one has locked, and takes nothing itself.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotLocked`] if it is not there, or no more.
+    pub async fn held(&self, record: &Record) -> Result<OfflineLock, AccessError> {
+        drop(self.bound().await?);
+        let held = self.transaction.owner.has_lock(record.name()).await;
+        held.map_err(LockError::Store)?.ok_or_else(|| AccessError::NotLocked(record.name().to_buf()))
+    }
+
+    /// The object that this business transaction has of a record. After a restart it has none, while the locks are still there:
+    /// [`load`](Self::load) finds either.
+    pub fn get<T: Send + Sync + 'static>(&self, record: &Record) -> Option<Arc<T>> {
+        self.transaction.objects.lock().get(&record.name().to_buf())
+    }
+
+    /// Puts an object that was created or changed in the place of what this business transaction has of the record, which must be locked.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotLocked`].
+    pub async fn put<T: Send + Sync + 'static>(
+        &self,
+        record: &Record,
+        object: T,
+    ) -> Result<Loaded<T>, AccessError> {
+        let lock = self.held(record).await?;
+        let object =
+            self.transaction.objects.lock().put(record.name().to_buf(), Some(lock.name.clone()), object);
+        Ok(Loaded { object, lock: Some(lock) })
+    }
+
+    /// Gives back the lock of a record once the step has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Unbound`].
+    pub async fn release(&self, record: &Record) -> Result<(), AccessError> {
+        let mut bound = self.bound().await?;
+        let Some(open) = bound.as_mut() else { return Err(AccessError::Unbound) };
+        open.step.release(record.name());
+        open.released.push(record.name().to_buf());
+        Ok(())
+    }
+
+    async fn bound(&self) -> Result<tokio::sync::MutexGuard<'_, Option<Open>>, AccessError> {
+        let mut open = self.step.open.lock().await;
+        if self.step.is_over.load(Ordering::Acquire) {
+            open.take();
+            return Err(AccessError::Unbound);
+        }
+        Ok(open)
+    }
+}
+
+/// For the layer.
+impl ApplicationSession {
+    pub(crate) fn begin(transaction: Arc<Transaction>) -> Self {
+        let step = BusinessTransaction::begin(&transaction.owner).into_step();
+        Self::bind(transaction, step, true)
+    }
+
+    pub(crate) fn resume(transaction: Arc<Transaction>) -> Self {
+        let step = BusinessTransaction::resume(&transaction.owner).into_step();
+        Self::bind(transaction, step, false)
+    }
+
+    fn bind(transaction: Arc<Transaction>, step: Step<'static>, is_first: bool) -> Self {
+        let open = Open { step, taken: Vec::new(), released: Vec::new() };
+        let bound =
+            Bound { is_first, is_over: AtomicBool::new(false), open: tokio::sync::Mutex::new(Some(open)) };
+        Self { transaction, step: Arc::new(bound) }
+    }
+
+    /// Runs something to which this one is bound.
+    pub(crate) async fn scope<F: Future>(&self, task: F) -> F::Output {
+        CURRENT.scope(self.clone(), task).await
+    }
+
+    pub(crate) fn transaction(&self) -> &Arc<Transaction> {
+        &self.transaction
+    }
+
+    /// The request has succeeded. Returns the error that makes its answer a lie; one that does not goes to `harmless`.
+    pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), StoreError> {
+        self.step.is_over.store(true, Ordering::Release);
+        let Some(Open { step, taken, released }) = self.step.open.lock().await.take() else { return Ok(()) };
+        let promises_locks = self.step.is_first || taken.iter().any(|name| !released.contains(name));
+        match step.commit().await {
+            Ok(()) => self.transaction.objects.lock().settle(&released),
+            Err(error) if promises_locks => {
+                self.transaction.objects.lock().undo();
+                return Err(error);
+            }
+            Err(error) => harmless(error),
+        }
+        Ok(())
+    }
+
+    /// The request has failed, or nobody waits for it any more.
+    pub(crate) fn roll_back(&self) {
+        if self.step.is_over.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.transaction.objects.lock().undo();
+        // Whoever holds it now, in a task that outlives the request, finds that it is over and drops it.
+        if let Ok(mut open) = self.step.open.try_lock() {
+            open.take();
+        }
+    }
+}
+
+impl<T> Loaded<T> {
+    /// The object itself.
+    pub fn object(&self) -> &Arc<T> {
+        &self.object
+    }
+
+    /// Its lock; none if readers of its kind take none.
+    pub fn lock(&self) -> Option<&OfflineLock> {
+        self.lock.as_ref()
+    }
+
+    /// The fencing token of its lock.
+    pub fn token(&self) -> Option<FencingToken> {
+        self.lock.as_ref().map(|lock| lock.token)
+    }
+}
+
+impl<T> Deref for Loaded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}

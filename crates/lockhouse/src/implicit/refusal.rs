@@ -1,0 +1,101 @@
+//! Why a request did not get at its records.
+
+use std::convert::Infallible;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use lockhouse_core::NameBuf;
+
+use crate::kept::{OwnerError, StoreError};
+use crate::owner::LockError;
+
+/// Why the layer answered a request in the handler's place.
+///
+/// It answers in plain text, and puts this into the extensions of the response, so that an outer layer can make a page of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no session: the user has not signed in, or was silent for too long.
+    #[error("there is no session, or it has ended: sign in again")]
+    NoSession,
+    /// The session could not be found or begun.
+    #[error("the session cannot be found: {0}")]
+    Owner(OwnerError),
+    /// What the route locks could not be locked.
+    #[error(transparent)]
+    Lock(LockError),
+    /// The handler has succeeded, but its step could not be kept: it was undone.
+    #[error("the locks cannot be kept: {0}")]
+    Store(StoreError),
+}
+
+/// Why a record could not be reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// A mistake of the program: the route declares neither.
+    #[error("this route declares neither that it begins a business transaction nor that it continues one")]
+    Undeclared,
+    /// A mistake of the program: the request is over.
+    #[error("the request to which this application session was bound is over")]
+    Unbound,
+    /// No earlier step of the business transaction has locked it, or the lock is gone.
+    #[error("{} is not locked by this session", .0.as_name().display())]
+    NotLocked(NameBuf),
+    /// It could not be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// Why a record could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError<E = Infallible> {
+    /// It could not be locked, so that it was not loaded.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// It was locked, but could not be loaded.
+    #[error("{0}")]
+    Load(E),
+}
+
+impl Refusal {
+    /// The status of the plain answer: 403, 423, 503.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NoSession | Self::Lock(LockError::OwnerEnded) => StatusCode::FORBIDDEN,
+            Self::Lock(LockError::Conflict(_)) => StatusCode::LOCKED,
+            Self::Owner(_) | Self::Lock(_) | Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// In how many seconds to try again, if that is known.
+    fn retry_after(&self) -> Option<u64> {
+        let store = match self {
+            Self::Lock(LockError::Recovering { retry_after }) => return Some(seconds(*retry_after)),
+            Self::Store(store)
+            | Self::Lock(LockError::Store(store))
+            | Self::Owner(OwnerError::Store(store)) => store,
+            _ => return None,
+        };
+        match store {
+            StoreError::Unavailable { retry_after, .. } => Some(seconds(*retry_after)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn into_response<B: From<String>>(self) -> Response<B> {
+        let mut response = Response::new(B::from(format!("{self}\n")));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+fn seconds(duration: std::time::Duration) -> u64 {
+    duration.as_millis().div_ceil(1000) as u64
+}

@@ -1,0 +1,156 @@
+//! Requests that end otherwise: by a panic, by nobody waiting, by a store that keeps nothing.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::routing::get;
+use lockhouse::implicit::{AccessError, ApplicationSession, Refusal, SeriousError};
+use lockhouse::store::MemoryStore;
+use lockhouse::{House, Options, StoreError};
+use tokio::sync::{Barrier, Notify, oneshot};
+
+use crate::office::{Office, Trace, customers, text};
+
+async fn lock(id: u32) -> ApplicationSession {
+    let session = ApplicationSession::current().unwrap();
+    session.lock([customers().for_write(id)]).await.unwrap();
+    session
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_takes_its_locks_along() {
+    let office = Arc::new(Office::with(|router, sessions| {
+        let panics = async |Path(id): Path<u32>| -> () {
+            lock(id).await;
+            panic!("a bug of the handler");
+        };
+        router.route("/panic/{id}", get(panics).layer(sessions.begins()))
+    }));
+    let ada = office.open("Ada").await;
+    let (of_task, ada_too) = (office.clone(), ada.clone());
+    assert!(tokio::spawn(async move { of_task.get(&ada_too, "/panic/1").await }).await.is_err());
+    assert!(office.held().await.is_empty());
+    assert_eq!(office.get(&ada, "/edit/1").await, 200, "the session goes on");
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_is_undone() {
+    let locked = Arc::new(Notify::new());
+    let tell = locked.clone();
+    let office = Arc::new(Office::with(|router, sessions| {
+        let hangs = async move |Path(id): Path<u32>| {
+            lock(id).await;
+            tell.notify_one();
+            std::future::pending::<()>().await;
+        };
+        router.route("/hang/{id}", get(hangs).layer(sessions.begins()))
+    }));
+    let ada = office.open("Ada").await;
+    let (of_task, ada_too) = (office.clone(), ada.clone());
+    let request = tokio::spawn(async move { of_task.get(&ada_too, "/hang/1").await });
+    locked.notified().await;
+    assert_eq!(office.held().await, ["Ada customer/1"]);
+    request.abort();
+    assert!(request.await.unwrap_err().is_cancelled());
+    assert!(office.held().await.is_empty());
+    assert_eq!(office.get(&ada, "/edit/1").await, 200);
+}
+
+#[tokio::test]
+async fn every_request_sees_its_own_application_session_and_nobody_does_when_it_is_over() {
+    let both = Arc::new(Barrier::new(2));
+    let (kept, keep) = oneshot::channel();
+    let kept = Arc::new(std::sync::Mutex::new(Some(kept)));
+    let office = Arc::new(Office::with(|router, sessions| {
+        let mine = async move |Path(id): Path<u32>| {
+            let session = lock(id).await;
+            both.wait().await;
+            let user = ApplicationSession::current().unwrap().user().to_owned();
+            assert_eq!(user, session.user());
+            if let Some(kept) = kept.lock().unwrap().take() {
+                kept.send(session).unwrap();
+            }
+            user
+        };
+        router.route("/mine/{id}", get(mine).layer(sessions.begins()))
+    }));
+    let (ada, bob) = (office.open("Ada").await, office.open("Bob").await);
+    let (one, other) =
+        tokio::join!(office.send(Some(&ada), "GET", "/mine/1"), office.send(Some(&bob), "GET", "/mine/2"));
+    assert_eq!((text(one).await, text(other).await), ("Ada".into(), "Bob".into()));
+    assert!(matches!(ApplicationSession::current(), Err(AccessError::Undeclared)));
+
+    let stray = keep.await.unwrap();
+    let locked = stray.lock([customers().for_write(3)]).await;
+    assert_eq!(locked, Err(AccessError::Unbound));
+    assert_eq!(stray.release(&customers().record(1)).await, Err(AccessError::Unbound));
+    assert_eq!(office.held().await, ["Ada customer/1", "Bob customer/2"]);
+    // Not even while the next step of the same business transaction runs.
+    assert_eq!(office.get(&ada, "/more/1").await, 200);
+    assert_eq!(stray.lock([customers().for_write(3)]).await, Err(AccessError::Unbound));
+}
+
+#[tokio::test]
+async fn the_steps_of_one_session_come_one_after_the_other() {
+    let office = Office::with(|router, sessions| {
+        let slow = async |State(trace): State<Trace>, Path(id): Path<u32>| {
+            trace.note(format!("in {id}"));
+            lock(id).await;
+            tokio::task::yield_now().await;
+            trace.note(format!("out {id}"));
+        };
+        router.route("/slow/{id}", get(slow).layer(sessions.begins()))
+    });
+    let ada = office.open("Ada").await;
+    tokio::join!(office.get(&ada, "/slow/1"), office.get(&ada, "/slow/2"));
+    assert_eq!(office.trace.take(), ["in 1", "out 1", "in 2", "out 2"]);
+    assert_eq!(office.held().await, ["Ada customer/2"]);
+}
+
+/// An office whose store goes while a handler runs, so that nothing can be kept afterwards.
+async fn over_a_store_that_goes() -> Office {
+    let store = Arc::new(MemoryStore::new().unwrap());
+    let house = House::open(store, Options::new()).await.unwrap();
+    let goes = house.clone();
+    Office::over(
+        house,
+        |options| options,
+        |router, sessions| {
+            let goes_too = goes.clone();
+            let locks = async move |Path(id): Path<u32>| {
+                lock(id).await;
+                goes.close().await;
+            };
+            let gives_back = async move |Path(id): Path<u32>| {
+                let session = ApplicationSession::current().unwrap();
+                session.release(&customers().record(id)).await.unwrap();
+                goes_too.close().await;
+            };
+            let router = router.route("/locks/{id}", get(locks).layer(sessions.begins()));
+            router.route("/gives-back/{id}", get(gives_back).layer(sessions.continues()))
+        },
+    )
+}
+
+#[tokio::test]
+async fn an_answer_that_promises_locks_which_cannot_be_kept_is_not_given() {
+    let office = over_a_store_that_goes().await;
+    let ada = office.open("Ada").await;
+    let answer = office.send(Some(&ada), "GET", "/locks/1").await;
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.extensions().get(), Some(&Refusal::Store(StoreError::Closed)));
+    assert!(office.serious.lock().unwrap().is_empty(), "the user was told");
+}
+
+#[tokio::test]
+async fn an_answer_whose_locks_could_only_not_be_given_back_stands_and_that_is_reported() {
+    let office = over_a_store_that_goes().await;
+    let ada = office.open("Ada").await;
+    assert_eq!(office.get(&ada, "/edit/1").await, 200);
+    assert_eq!(office.get(&ada, "/gives-back/1").await, 200);
+    let serious = office.serious.lock().unwrap().clone();
+    let [SeriousError::NotGivenBack { user, error: StoreError::Closed, .. }] = &serious[..] else {
+        panic!("{serious:?}")
+    };
+    assert_eq!(user, "Ada");
+}

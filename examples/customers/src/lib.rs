@@ -1,0 +1,106 @@
+//! Customers, edited by one person at a time: the sample of the pattern
+//! [Pessimistic Offline Lock](https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html) as a web application.
+//!
+//! The routes below are the front controller; the layers on them are the decorator that makes every command a step of a business transaction. The
+//! README says where each idea of the pattern lives.
+
+mod commands;
+mod customer;
+mod database;
+mod holding;
+mod pages;
+mod trouble;
+mod when;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use lockhouse::implicit::{SessionOptions, Sessions};
+use lockhouse::store::SqliteStore;
+use lockhouse::{Bucket, House, StoreState};
+
+use crate::commands::{call, edit, list, locks, merge, sign_in};
+use crate::database::Database;
+
+/// The name of the cookie that a session is known by.
+pub const COOKIE: &str = "customers-session";
+
+/// Where the application keeps its things, and how long it waits for its users.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of its two databases.
+    pub data: PathBuf,
+    /// How long a session lasts without any request.
+    pub session_timeout: Duration,
+}
+
+/// The application. Cheap to clone; every clone is the same one.
+#[derive(Clone, Debug)]
+pub struct App {
+    database: Database,
+    house: House,
+    sessions: Sessions,
+    session_timeout: Duration,
+}
+
+impl App {
+    /// Opens the databases: the customers, and beside them the locks. They belong together, as the fence in the one goes by tokens of the other.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way, and of which file.
+    pub async fn open(options: &Options) -> anyhow::Result<Self> {
+        let Options { data, session_timeout } = options.clone();
+        std::fs::create_dir_all(&data).with_context(|| format!("--data {}", data.display()))?;
+        let customers = data.join("customers.db");
+        let database = Database::open(&customers).with_context(|| format!("{}", customers.display()))?;
+        let store = SqliteStore::open(data.join("customers-locks.db"))?;
+        let house = House::open(Arc::new(store), lockhouse::Options::new()).await?;
+        let serious = |error| tracing::error!("{error}");
+        let of_sessions = SessionOptions::new(session_timeout, serious).cookie(COOKIE);
+        let sessions = Sessions::new(house.bucket(BUCKET).owners(), of_sessions);
+        Ok(Self { database, house, sessions, session_timeout })
+    }
+
+    /// Every command, and whether it begins a business transaction or continues one. Those that declare neither can only look.
+    pub fn router(&self) -> Router {
+        let sessions = &self.sessions;
+        let nothing_typed_is_lost = from_fn_with_state(self.clone(), edit::nothing_typed_is_lost);
+        let saves = post(edit::save).layer(sessions.continues()).layer(nothing_typed_is_lost);
+        Router::new()
+            .route("/", get(list::root))
+            .route("/customers", get(list::list))
+            .route("/customers/{id}", get(list::view).merge(saves))
+            .route("/customers/{id}/edit", get(edit::edit).layer(sessions.begins()))
+            .route("/customers/{id}/call", get(call::call).layer(sessions.begins()))
+            .route("/customers/{id}/done", post(edit::done).layer(sessions.continues()))
+            .route("/customers/{id}/merge", get(merge::compare).layer(sessions.begins()))
+            .route("/customers/{id}/merge", post(merge::merge).layer(sessions.continues()))
+            .route("/locks", get(locks::locks))
+            .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
+            .route("/sign-out", post(sign_in::sign_out))
+            .route("/style.css", get(pages::style))
+            .fallback(trouble::no_such_page)
+            .method_not_allowed_fallback(trouble::no_such_command)
+            .layer(from_fn_with_state(self.clone(), trouble::explain))
+            .layer(sessions.attends())
+            .with_state(self.clone())
+    }
+
+    /// The lock table.
+    pub fn bucket(&self) -> Bucket {
+        self.house.bucket(BUCKET)
+    }
+
+    /// Ends it. Sessions and their locks are kept.
+    pub async fn close(&self) -> StoreState {
+        self.house.close().await
+    }
+}
+
+const BUCKET: &str = "customers";

@@ -1,0 +1,50 @@
+//! `customers`: opens the application's two databases and serves it until it is told to stop.
+#![allow(clippy::print_stdout, reason = "it talks to a terminal")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use customers::{App, Options};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Customers, edited by one person at a time: a sample application with lockhouse inside
+#[derive(Debug, Parser)]
+#[command(name = "customers", version, max_term_width = 110)]
+struct Args {
+    /// Where to listen on 127.0.0.1; 0 takes a free port
+    #[arg(long, default_value_t = 7430)]
+    port: u16,
+    /// The folder of customers.db and customers-locks.db, which are made if they are not there
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    data: PathBuf,
+    /// How long a session lasts without any request; its locks end with it
+    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = humantime::parse_duration)]
+    session_timeout: Duration,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let Args { port, data, session_timeout } = Args::parse();
+    // First, so that it is in place when somebody is told where to find us.
+    let mut terminated = signal(SignalKind::terminate())?;
+    let app = App::open(&Options { data, session_timeout }).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--port {port}: cannot listen on {address}"))?;
+    println!("listening http://{}", listener.local_addr()?);
+    let stop = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    axum::serve(listener, app.router()).with_graceful_shutdown(stop).await?;
+    app.close().await;
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! The application as browsers see it: its router without a network, and its process.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod editing;
+mod errors;
+mod merging;
+mod office;
+mod process;
+mod sessions;
+mod stale;
