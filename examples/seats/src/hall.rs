@@ -46,6 +46,12 @@ impl Seat {
         if DEAR_ROWS.contains(&self.row) { 65_00 } else { 45_00 }
     }
 
+    /// The same as `45.00 €`.
+    pub fn price(self) -> String {
+        let cents = self.price_cents();
+        format!("{}.{:02}\u{a0}€", cents / 100, cents % 100)
+    }
+
     /// Its number in its row.
     pub fn number(self) -> u8 {
         self.number

@@ -2,193 +2,128 @@
 
 use std::time::{Duration, SystemTime};
 
+use askama::Template;
 use lockhouse::FencingToken;
-use maud::{Markup, html};
 
-use super::{Known, countdown, euros, in_words, layout, millis};
+use super::{Countdown, in_words, millis};
 use crate::hall::Seat;
-use crate::office::{Hold, Occupancy};
+use crate::office::{Occupancy, Standing};
 use crate::payments::Payment;
+
+/// The page of a seat.
+#[derive(Debug, Template)]
+#[template(path = "seat.html")]
+pub(crate) struct SeatPage {
+    seat: Seat,
+    title: String,
+    version: String,
+    scene: Scene,
+}
 
 /// How a claim has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Somebody else has claimed the seat since.
     Lost,
-    /// Nobody has.
+    /// Nobody has, at the moment at which it was looked at.
     Expired,
 }
 
-/// Nobody has it.
-pub(crate) fn free(seat: Seat, known: &Known<'_>, hold: Duration) -> Markup {
-    let body = html! {
-        p { "It costs " (euros(seat.price_cents())) ", and is held for you for " (in_words(hold)) " while you pay." }
-        form method="post" action=(action(seat, "claim")) {
-            label for="name" { "Your name" }
-            input #name name="name" value=[known.name] required maxlength="40" autocomplete="name";
-            button { "Choose " (seat) }
-        }
-    };
-    page(seat, &format!("{seat} is free"), "free", &body)
+/// What the page is about.
+#[derive(Debug)]
+enum Scene {
+    Free { name: String, hold: String },
+    Taken { now: Who },
+    Held { left: Countdown, until: u128, renewable: bool },
+    Paying { left: Countdown, until: u128 },
+    Overdue { now: Who },
+    Booked { name: String, number: FencingToken },
+    Over { ending: Ending, money: String, now: Who, is_free: bool },
 }
 
-/// Somebody else has it.
-pub(crate) fn taken(seat: Seat, by: &Occupancy, now: SystemTime) -> Markup {
-    let title = match by.hold {
-        Some(_) => format!("{seat} is held for {}", by.by),
-        None => format!("{seat} is booked by {}", by.by),
-    };
-    let body = html! {
-        (who_has_it(Some(by), now))
-        p { a.button href="/" { "Choose another seat" } }
-    };
-    page(seat, &title, &version("taken", Some(by)), &body)
+/// Who has the seat, as a paragraph: the name, and how much longer unless it is booked.
+#[derive(Debug, Template)]
+#[template(path = "who.html")]
+struct Who {
+    by: Option<(String, Option<Countdown>)>,
 }
 
-/// It is held for the visitor, who has to pay.
-pub(crate) fn held(seat: Seat, hold: Hold, renewable: bool, now: SystemTime) -> Markup {
-    let price = euros(seat.price_cents());
-    let body = html! {
-        (time_left(hold, now))
-        form.pay method="post" action=(action(seat, "pay")) {
-            fieldset {
-                legend { "How do you pay?" }
-                label.choice {
-                    input type="radio" name="method" value="card" checked;
-                    span { strong { "By card" } " Your bank answers at once." }
-                }
-                label.choice {
-                    input type="radio" name="method" value="slow";
-                    span { strong { "With a slow bank" } " It answers when you tell it to: see what happens if the time is over by then." }
+impl SeatPage {
+    /// For a visitor of that name.
+    pub(crate) fn new(seat: Seat, standing: Standing, name: &str, length: Duration, now: SystemTime) -> Self {
+        let (title, version, scene) = match standing {
+            Standing::Free => {
+                let scene = Scene::Free { name: name.to_owned(), hold: in_words(length) };
+                (format!("{seat} is free"), "free".to_owned(), scene)
+            }
+            Standing::Taken(by) => {
+                let how = if by.hold.is_some() { "held for" } else { "booked by" };
+                let scene = Scene::Taken { now: Who::new(Some(&by), now) };
+                (format!("{seat} is {how} {}", by.by), version("taken", Some(&by)), scene)
+            }
+            Standing::Held { hold, paying, renewable } => {
+                // The time is no part of the version, as it changes with every renewal, and what is being filled in shall stay.
+                let (left, until) = (Countdown::new(hold.until, now), millis(hold.until));
+                if paying {
+                    let scene = Scene::Paying { left, until };
+                    (format!("Your bank is at work on {seat}"), "paying".to_owned(), scene)
+                } else {
+                    let scene = Scene::Held { left, until, renewable };
+                    (format!("{seat} is held for you"), format!("held {renewable}"), scene)
                 }
             }
-            button { "Pay " (price) }
-        }
-        div.ways {
-            @if renewable { (button(seat, "renew", "Hold it longer")) }
-            (button(seat, "give-back", "Give it back"))
-        }
-    };
-    page(seat, &format!("{seat} is held for you"), &format!("held {renewable}"), &body)
-}
-
-/// The visitor's bank is at work.
-pub(crate) fn paying(seat: Seat, hold: Hold, now: SystemTime) -> Markup {
-    let body = html! {
-        (time_left(hold, now))
-        p { "The bank has been asked for " (euros(seat.price_cents())) ". Nothing is charged before it has answered and the seat is yours." }
-        form method="post" action=(action(seat, "bank")) { button { "Let the bank answer now" } }
-        div.ways { (button(seat, "give-back", "Give the seat back")) }
-    };
-    page(seat, &format!("Your bank is at work on {seat}"), "paying", &body)
-}
-
-/// The visitor's bank is at work, and the hold is over.
-pub(crate) fn overdue(seat: Seat, by: Option<&Occupancy>, now: SystemTime) -> Markup {
-    let body = html! {
-        p.bad { "The time for " (seat) " was over before your bank has answered. Nothing has been charged." }
-        (who_has_it(by, now))
-        form method="post" action=(action(seat, "bank")) { button { "Let the bank answer now" } }
-        div.ways { (button(seat, "give-back", "Stop paying")) }
-    };
-    page(seat, &format!("Your bank is late for {seat}"), &version("overdue", by), &body)
-}
-
-/// It is the visitor's.
-pub(crate) fn booked(seat: Seat, number: FencingToken, known: &Known<'_>) -> Markup {
-    let body = html! {
-        dl.ticket {
-            dt { "Seat" } dd { (seat) }
-            dt { "For" } dd { (known.name.unwrap_or("you")) }
-            dt { "Charged" } dd { (euros(seat.price_cents())) }
-            dt { "Booking" } dd { (number) }
-        }
-        p { a.button href="/" { "To the hall" } }
-        div.ways { (button(seat, "give-back", "Give it back, and be refunded")) }
-    };
-    page(seat, &format!("{seat} is yours"), "booked", &body)
-}
-
-/// It was held for the visitor, who has come too late.
-pub(crate) fn over(
-    seat: Seat,
-    ending: Ending,
-    payment: Option<Payment>,
-    by: Option<&Occupancy>,
-    now: SystemTime,
-) -> Markup {
-    let price = euros(seat.price_cents());
-    let (title, story) = match ending {
-        Ending::Lost => (
-            format!("Lost: somebody else has {seat}"),
-            "The time for which it was held for you was over, and somebody else has claimed it since.",
-        ),
-        Ending::Expired => (
-            format!("Expired: the time for {seat} is over"),
-            "It was held for you, but the time was over before you had paid.",
-        ),
-    };
-    let body = html! {
-        p.bad { (story) }
-        p {
-            strong { "You were not charged. " }
-            @match payment {
-                Some(Payment::Refunded) => { "What you had paid, " (price) ", was refunded." },
-                Some(_) => { "The " (price) " that your bank kept ready are released." },
-                None => { "Your bank was not even asked." },
+            Standing::Booked(number) => {
+                let scene = Scene::Booked { name: name.to_owned(), number };
+                (format!("{seat} is yours"), "booked".to_owned(), scene)
             }
-        }
-        (who_has_it(by, now))
-        @if by.is_none() { (button(seat, "claim", &format!("Choose {seat} again"))) }
-        p { a.button href="/" { "Choose another seat" } }
-    };
-    page(seat, &title, &version("over", by), &body)
-}
+            Standing::Over { payment: Some(Payment::Reserved), now: by } => {
+                let scene = Scene::Overdue { now: Who::new(by.as_ref(), now) };
+                (format!("Your bank is late for {seat}"), version("overdue", by.as_ref()), scene)
+            }
+            Standing::Over { payment, now: by } => {
+                let ending = if by.is_some() { Ending::Lost } else { Ending::Expired };
+                return Self::over(seat, ending, payment, by.as_ref(), now);
+            }
+        };
+        Self { seat, title, version, scene }
+    }
 
-fn page(seat: Seat, title: &str, version: &str, body: &Markup) -> Markup {
-    let body = html! {
-        section.card.narrow {
-            p.where { "Seat " (seat) " · " (euros(seat.price_cents())) }
-            h1 tabindex="-1" { (title) }
-            (body)
-        }
-    };
-    layout(title, Some(version), &body)
-}
-
-/// Apart from the page's version, as it changes with every renewal, and what is being filled in shall stay.
-fn time_left(hold: Hold, now: SystemTime) -> Markup {
-    html! {
-        p.time #time data-version=(millis(hold.until)) {
-            span { "Held for you for" }
-            strong { (countdown(hold.until, now)) }
-        }
+    /// For a visitor who has come too late with that payment, if the bank was asked at all.
+    pub(crate) fn over(
+        seat: Seat,
+        ending: Ending,
+        payment: Option<Payment>,
+        by: Option<&Occupancy>,
+        now: SystemTime,
+    ) -> Self {
+        let title = match ending {
+            Ending::Lost => format!("Lost: somebody else has {seat}"),
+            Ending::Expired => format!("Expired: the time for {seat} is over"),
+        };
+        let price = seat.price();
+        let money = match payment {
+            Some(Payment::Refunded) => format!("What you had paid, {price}, has been refunded."),
+            Some(_) => {
+                format!("You were not charged: the {price} that your bank kept ready have been released.")
+            }
+            None => "You were not charged: your bank was not even asked.".to_owned(),
+        };
+        let scene = Scene::Over { ending, money, now: Who::new(by, now), is_free: by.is_none() };
+        Self { seat, title, version: version("over", by), scene }
     }
 }
 
-fn who_has_it(by: Option<&Occupancy>, now: SystemTime) -> Markup {
-    html! {
-        p {
-            @match by {
-                Some(Occupancy { by, hold: Some(hold), .. }) => {
-                    "It is held for " strong { (by) } " for " (countdown(hold.until, now)) " more. If it is not paid by then, it is free again."
-                },
-                Some(Occupancy { by, hold: None, .. }) => { strong { (by) } " has booked it." },
-                None => { "Nobody has it now." },
-            }
-        }
+impl Who {
+    fn new(by: Option<&Occupancy>, now: SystemTime) -> Self {
+        let left = |it: &Occupancy| it.hold.map(|hold| Countdown::new(hold.until, now));
+        Self { by: by.map(|it| (it.by.clone(), left(it))) }
     }
 }
+
+impl askama::filters::HtmlSafe for Who {}
 
 fn version(what: &str, by: Option<&Occupancy>) -> String {
-    let by = by.map(|by| format!("{} {}", by.number, by.hold.map_or(0, |hold| millis(hold.until))));
+    let until = |it: &Occupancy| it.hold.map_or(0, |hold| millis(hold.until));
+    let by = by.map(|it| format!("{}-{}", it.number, until(it)));
     format!("{what} {}", by.unwrap_or_default())
-}
-
-fn action(seat: Seat, step: &str) -> String {
-    format!("/seats/{seat}/{step}")
-}
-
-fn button(seat: Seat, step: &str, label: &str) -> Markup {
-    html! { form method="post" action=(action(seat, step)) { button.quiet { (label) } } }
 }

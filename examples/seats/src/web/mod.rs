@@ -21,8 +21,7 @@ use self::trouble::Trouble;
 use self::visitor::{Name, Visitor};
 use crate::hall::Seat;
 use crate::office::{BoxOffice, OfficeError, PaymentMethod, Standing, Stub};
-use crate::pages::{self, Ending};
-use crate::payments::Payment;
+use crate::pages::{Ending, HallPage, SeatPage, show};
 
 type Answer = Result<Response, Trouble>;
 
@@ -63,8 +62,8 @@ fn router(app: App) -> Router {
         .route("/seats/{seat}/bank", post(bank_answers))
         .route("/seats/{seat}/give-back", post(give_back))
         .route("/events", get(events::events))
-        .route("/page.css", get(async || file("text/css", include_str!("../pages/page.css"))))
-        .route("/live.js", get(async || file("text/javascript", include_str!("../pages/live.js"))))
+        .route("/page.css", get(async || file("text/css", include_str!("../page.css"))))
+        .route("/live.js", get(async || file("text/javascript", include_str!("../live.js"))))
         .fallback(async || Trouble::no_such_page())
         .method_not_allowed_fallback(async || Trouble::not_a_page())
         .layer(middleware::from_fn(guard))
@@ -73,9 +72,10 @@ fn router(app: App) -> Router {
 
 async fn hall(State(app): State<App>, visitor: Visitor) -> Answer {
     let seats = app.office.occupancies().await?;
-    let page = pages::hall(&seats, &visitor.known(), app.office.now(), app.office.hold());
+    let (now, hold) = (app.office.now(), app.office.hold());
+    let page = HallPage::new(&seats, visitor.name(), &visitor.numbers(), now, hold);
     // From the first page on, so that a double click comes from one visitor.
-    Ok((AppendHeaders(visitor.introduction()?), page).into_response())
+    Ok((AppendHeaders(visitor.introduction()?), show(&page)).into_response())
 }
 
 #[derive(serde::Deserialize)]
@@ -91,7 +91,7 @@ async fn rename(Form(Named { name }): Form<Named>) -> Answer {
 
 async fn seat(State(app): State<App>, visitor: Visitor, Path(seat): Path<String>) -> Answer {
     let seat = seat.parse()?;
-    show(&app, &visitor, seat).await
+    page_of(&app, &visitor, seat).await
 }
 
 /// The claim is made: from now on everybody sees that the seat is held, and by whom.
@@ -111,7 +111,7 @@ async fn choose(
     let claim = match app.office.choose(seat, name.as_str(), &id).await {
         Ok(claim) => claim,
         Err(OfficeError::Claim(ClaimError::Claimed { .. } | ClaimError::AlreadyAssigned(_))) => {
-            let page = show(&app, &visitor, seat).await?;
+            let page = page_of(&app, &visitor, seat).await?;
             return Ok((StatusCode::CONFLICT, page).into_response());
         }
         Err(error) => return Err(error.into()),
@@ -158,23 +158,9 @@ async fn give_back(State(app): State<App>, visitor: Visitor, Path(seat): Path<St
     Ok((AppendHeaders([visitor::forget(seat)]), Redirect::to("/")).into_response())
 }
 
-async fn show(app: &App, visitor: &Visitor, seat: Seat) -> Answer {
-    let now = app.office.now();
-    Ok(match app.office.standing(seat, visitor.stub(seat)).await? {
-        Standing::Free => pages::free(seat, &visitor.known(), app.office.hold()),
-        Standing::Taken(by) => pages::taken(seat, &by, now),
-        Standing::Held { hold, paying: false, renewable } => pages::held(seat, hold, renewable, now),
-        Standing::Held { hold, paying: true, .. } => pages::paying(seat, hold, now),
-        Standing::Booked(number) => pages::booked(seat, number, &visitor.known()),
-        Standing::Over { payment: Some(Payment::Reserved), now: by } => {
-            pages::overdue(seat, by.as_ref(), now)
-        }
-        Standing::Over { payment, now: by } => {
-            let ending = if by.is_some() { Ending::Lost } else { Ending::Expired };
-            pages::over(seat, ending, payment, by.as_ref(), now)
-        }
-    }
-    .into_response())
+async fn page_of(app: &App, visitor: &Visitor, seat: Seat) -> Answer {
+    let standing = app.office.standing(seat, visitor.stub(seat)).await?;
+    Ok(show(&SeatPage::new(seat, standing, visitor.name(), app.office.hold(), app.office.now())))
 }
 
 /// What came of a step with a claim: the seat's page, or that it is too late.
@@ -187,8 +173,8 @@ async fn told<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeEr
         Err(error) => return Err(error.into()),
     };
     let (payment, by) = app.office.aftermath(seat, stub).await?;
-    let page = pages::over(seat, ending, payment, by.as_ref(), app.office.now());
-    Ok((status, page).into_response())
+    let page = SeatPage::over(seat, ending, payment, by.as_ref(), app.office.now());
+    Ok((status, show(&page)).into_response())
 }
 
 fn back_to(seat: Seat) -> Response {

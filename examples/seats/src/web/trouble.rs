@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use lockhouse::{ClaimError, StoreError};
 
 use crate::hall::{NoSuchSeat, Seat};
 use crate::office::OfficeError;
-use crate::pages;
+use crate::pages::{TroublePage, show};
 
 /// A page that says what is wrong and what to do.
 #[derive(Debug)]
@@ -99,8 +99,8 @@ impl From<StoreError> for Trouble {
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         let (href, label) = &self.way_out;
-        let page = pages::trouble(&self.title, &self.advice, href, label);
+        let page = TroublePage { title: &self.title, advice: &self.advice, href, label };
         let retry = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some([(RETRY_AFTER, "2")]);
-        (self.status, retry.map(axum::response::AppendHeaders), page).into_response()
+        (self.status, retry.map(AppendHeaders), show(&page)).into_response()
     }
 }

@@ -15,7 +15,6 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use super::trouble::Trouble;
 use crate::hall::Seat;
 use crate::office::Stub;
-use crate::pages::Known;
 
 /// How many characters a name may have.
 const LONGEST_NAME: usize = 40;
@@ -56,10 +55,14 @@ impl Visitor {
         self.stubs.get(&seat)
     }
 
-    /// What the pages show of the visitor.
-    pub(super) fn known(&self) -> Known<'_> {
-        let numbers = self.stubs.iter().map(|(seat, stub)| (*seat, stub.number)).collect();
-        Known { name: self.name.as_ref().map(|name| name.0.as_str()), numbers }
+    /// The name, empty if it is not known.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_ref().map_or("", Name::as_str)
+    }
+
+    /// The fencing tokens of the visitor's claims, whether they are current or not.
+    pub(super) fn numbers(&self) -> HashMap<Seat, FencingToken> {
+        self.stubs.iter().map(|(seat, stub)| (*seat, stub.number)).collect()
     }
 
     /// The name that was filled in, or else the one of before.

@@ -112,11 +112,10 @@ setInterval(tick, 250);
 const events = new EventSource('/events');
 events.addEventListener('change', refresh);
 events.addEventListener('open', () => {
-  link.hidden = true;
+  link.textContent = '';
 });
 events.addEventListener('error', () => {
   link.textContent = 'not connected: what you see may be out of date';
-  link.hidden = false;
 });
 // A page that comes out of the browser's memory is as old as when it was left.
 addEventListener('pageshow', (event) => event.persisted && refresh());
