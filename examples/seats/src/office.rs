@@ -119,6 +119,9 @@ pub enum OfficeError {
     /// The payments cannot be kept.
     #[error("the payments cannot be kept: {0}")]
     Payments(#[from] rusqlite::Error),
+    /// There is no payment that the bank could answer.
+    #[error("the bank has not been asked")]
+    NotAsked,
     /// It has been held for as long as it can be.
     #[error("it has been held for too long to be held longer")]
     HeldTooLong,
@@ -177,13 +180,13 @@ impl BoxOffice {
             Ok(()) | Err(OfficeError::HeldTooLong) => {}
             // Either too late, or paid already: finalize tells.
             Err(OfficeError::Claim(ClaimError::ClaimExpired | ClaimError::ClaimLost)) => {
-                return self.bank_answers(seat, stub).await;
+                return self.book(seat, stub).await;
             }
             Err(error) => return Err(error),
         }
-        self.payments.reserve(&stub.token, stub.number, seat).await?;
+        self.payments.reserve(seat, &stub.token, stub.number).await?;
         match method {
-            PaymentMethod::Card => self.bank_answers(seat, stub).await,
+            PaymentMethod::Card => self.book(seat, stub).await,
             PaymentMethod::Slow => Ok(Progress::Paying),
         }
     }
@@ -193,18 +196,11 @@ impl BoxOffice {
     /// # Errors
     ///
     /// [`ClaimError::ClaimLost`] if somebody else has claimed the seat meanwhile, [`ClaimError::ClaimExpired`] if nobody has: nothing is charged then, and the
-    /// other's claim stays as it is. Other errors say nothing of the claim: try again.
+    /// other's claim stays as it is. [`OfficeError::NotAsked`]. Other errors say nothing of the claim: try again.
     pub async fn bank_answers(&self, seat: Seat, stub: &Stub) -> Result<Progress, OfficeError> {
-        match self.claims.finalize(&seat.resource(), &stub.token).await {
-            Ok(_) => {
-                self.payments.charge(&stub.token).await?;
-                Ok(Progress::Booked)
-            }
-            Err(too_late @ (ClaimError::ClaimLost | ClaimError::ClaimExpired)) => {
-                self.payments.release(&stub.token).await?;
-                Err(too_late.into())
-            }
-            Err(error) => Err(error.into()),
+        match self.payments.of(seat, &stub.token).await? {
+            Some(_) => self.book(seat, stub).await,
+            None => Err(OfficeError::NotAsked),
         }
     }
 
@@ -215,7 +211,7 @@ impl BoxOffice {
     /// Those of the databases: try again.
     pub async fn give_back(&self, seat: Seat, stub: &Stub) -> Result<(), OfficeError> {
         match self.claims.release(&seat.resource(), &stub.token).await {
-            Ok(()) => return Ok(self.payments.release(&stub.token).await?),
+            Ok(()) => return Ok(self.payments.release(seat, &stub.token).await?),
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) => {}
             Err(error) => return Err(error.into()),
         }
@@ -223,10 +219,10 @@ impl BoxOffice {
         match self.claims.finalize(&seat.resource(), &stub.token).await {
             Ok(booking) => {
                 self.claims.unassign(&seat.resource(), Some(booking.fencing_token)).await?;
-                Ok(self.payments.refund(&stub.token).await?)
+                Ok(self.payments.refund(seat, &stub.token).await?)
             }
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) => {
-                Ok(self.payments.release(&stub.token).await?)
+                Ok(self.payments.release(seat, &stub.token).await?)
             }
             Err(error) => Err(error.into()),
         }
@@ -278,7 +274,7 @@ impl BoxOffice {
         seat: Seat,
         stub: &Stub,
     ) -> Result<(Option<Payment>, Option<Occupancy>), OfficeError> {
-        Ok((self.payments.of(&stub.token).await?, self.occupancy(seat).await?))
+        Ok((self.payments.of(seat, &stub.token).await?, self.occupancy(seat).await?))
     }
 
     /// Changes after everything that may have changed a seat.
@@ -294,6 +290,21 @@ impl BoxOffice {
     /// The length of a hold.
     pub(crate) fn hold(&self) -> Duration {
         self.hold
+    }
+
+    /// The step from claim to final state.
+    async fn book(&self, seat: Seat, stub: &Stub) -> Result<Progress, OfficeError> {
+        match self.claims.finalize(&seat.resource(), &stub.token).await {
+            Ok(_) => {
+                self.payments.charge(seat, &stub.token).await?;
+                Ok(Progress::Booked)
+            }
+            Err(too_late @ (ClaimError::ClaimLost | ClaimError::ClaimExpired)) => {
+                self.payments.release(seat, &stub.token).await?;
+                Err(too_late.into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn occupancy(&self, seat: Seat) -> Result<Option<Occupancy>, OfficeError> {

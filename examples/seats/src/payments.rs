@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::hall::Seat;
 
-/// `claim` is a hash of the claim's token: whoever has the token has the payment, and the table gives no token away. `number` is the claim's
-/// fencing token.
+/// `claim` is a hash of the seat and the claim's token: whoever has the token has the payment, for that seat and no other, and the table gives no
+/// token away. `number` is the claim's fencing token.
 const TABLE: &str = "\
 create table if not exists payments (
     claim blob primary key,
@@ -65,11 +65,11 @@ impl Payments {
     /// The bank keeps the price of the seat ready, unless it was asked for this claim before.
     pub(crate) async fn reserve(
         &self,
+        seat: Seat,
         claim: &Secret,
         number: FencingToken,
-        seat: Seat,
     ) -> rusqlite::Result<()> {
-        let claim = hash(claim);
+        let claim = hash(seat, claim);
         self.run(move |db| {
             let sql = "insert or ignore into payments values (?1, ?2, ?3, ?4, 'reserved')";
             db.execute(sql, params![claim, number_of(number), seat.to_string(), seat.price_cents()])
@@ -79,23 +79,23 @@ impl Payments {
     }
 
     /// What was reserved is charged.
-    pub(crate) async fn charge(&self, claim: &Secret) -> rusqlite::Result<()> {
-        self.settle(hash(claim), Payment::Reserved, Payment::Charged).await
+    pub(crate) async fn charge(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
+        self.settle(hash(seat, claim), Payment::Reserved, Payment::Charged).await
     }
 
     /// What was reserved is released.
-    pub(crate) async fn release(&self, claim: &Secret) -> rusqlite::Result<()> {
-        self.settle(hash(claim), Payment::Reserved, Payment::Released).await
+    pub(crate) async fn release(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
+        self.settle(hash(seat, claim), Payment::Reserved, Payment::Released).await
     }
 
     /// What was charged is given back.
-    pub(crate) async fn refund(&self, claim: &Secret) -> rusqlite::Result<()> {
-        self.settle(hash(claim), Payment::Charged, Payment::Refunded).await
+    pub(crate) async fn refund(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
+        self.settle(hash(seat, claim), Payment::Charged, Payment::Refunded).await
     }
 
     /// The payment of a claim, if the bank was asked.
-    pub(crate) async fn of(&self, claim: &Secret) -> rusqlite::Result<Option<Payment>> {
-        let claim = hash(claim);
+    pub(crate) async fn of(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<Option<Payment>> {
+        let claim = hash(seat, claim);
         self.run(move |db| {
             let sql = "select state from payments where claim = ?1";
             db.query_row(sql, [claim], |row| row.get(0)).optional()
@@ -184,8 +184,8 @@ impl rusqlite::types::FromSql for Payment {
     }
 }
 
-fn hash(claim: &Secret) -> [u8; 32] {
-    Sha256::digest(claim.reveal()).into()
+fn hash(seat: Seat, claim: &Secret) -> [u8; 32] {
+    Sha256::digest(format!("{seat} {}", claim.reveal())).into()
 }
 
 /// Fencing tokens are below 2^53.

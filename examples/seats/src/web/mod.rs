@@ -165,14 +165,20 @@ async fn page_of(app: &App, visitor: &Visitor, seat: Seat) -> Answer {
 
 /// What came of a step with a claim: the seat's page, or that it is too late.
 async fn told<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeError>) -> Answer {
-    let (status, ending) = match outcome {
+    let is_lost = match outcome {
         Ok(_) => return Ok(back_to(seat)),
         Err(OfficeError::HeldTooLong) => return Err(Trouble::held_too_long(seat)),
-        Err(OfficeError::Claim(ClaimError::ClaimLost)) => (StatusCode::CONFLICT, Ending::Lost),
-        Err(OfficeError::Claim(ClaimError::ClaimExpired)) => (StatusCode::GONE, Ending::Expired),
+        Err(OfficeError::NotAsked) => return Err(Trouble::not_paid(seat)),
+        Err(OfficeError::Claim(ClaimError::ClaimLost)) => true,
+        Err(OfficeError::Claim(ClaimError::ClaimExpired)) => false,
         Err(error) => return Err(error.into()),
     };
     let (payment, by) = app.office.aftermath(seat, stub).await?;
+    // An assignment is no claim: where somebody else has booked the seat already, ours has only expired. The payer has lost it all the same.
+    let (status, ending) = match is_lost || by.is_some() {
+        true => (StatusCode::CONFLICT, Ending::Lost),
+        false => (StatusCode::GONE, Ending::Expired),
+    };
     let page = SeatPage::over(seat, ending, payment, by.as_ref(), app.office.now());
     Ok((status, show(&page)).into_response())
 }

@@ -63,6 +63,11 @@ impl Trouble {
         Self::new(StatusCode::CONFLICT, format!("{seat} cannot be held longer"), advice).at(seat)
     }
 
+    pub(super) fn not_paid(seat: Seat) -> Self {
+        let advice = "Your bank has not been asked for anything, so that it cannot answer. Pay first.";
+        Self::new(StatusCode::CONFLICT, format!("{seat} is not paid"), advice).at(seat)
+    }
+
     /// The cause is for whoever runs the application, and none of it is secret.
     pub(super) fn out_of_order(cause: &dyn fmt::Display) -> Self {
         // Where stderr is gone, nobody can be told.
