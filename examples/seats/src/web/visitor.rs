@@ -88,7 +88,7 @@ impl Visitor {
     fn take(&mut self, cookie: &str) -> Option<()> {
         let (key, value) = cookie.trim().split_once('=')?;
         match key {
-            ID => self.id = HEXLOWER.decode(value.as_bytes()).ok().map(|_| value.to_owned()),
+            ID => self.id = is_id(value).then(|| value.to_owned()),
             NAME => self.name = percent_decode_str(value).decode_utf8().ok()?.parse().ok(),
             _ => {
                 let seat = key.strip_prefix(CLAIM)?.parse().ok()?;
@@ -165,6 +165,11 @@ fn set(key: &str, value: &str, lifetime: &str) -> SetCookie {
     (SET_COOKIE, header)
 }
 
+/// Whether it is one of ours, by its form.
+fn is_id(text: &str) -> bool {
+    HEXLOWER.decode(text.as_bytes()).is_ok_and(|bytes| bytes.len() == ID_BYTES)
+}
+
 fn new_id() -> Result<String, Trouble> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| Trouble::out_of_order(&error))?;
@@ -190,9 +195,15 @@ mod tests {
     #[test]
     fn cookies_of_others_and_broken_ones_are_none() {
         let mut visitor = Visitor::default();
-        for cookie in
-            ["", "x", "seats-visitor=zz", "seats-claim-Z9=1.00", "seats-claim-A1=x.y", "seats-name=%00"]
-        {
+        for cookie in [
+            "",
+            "x",
+            "seats-visitor=zz",
+            "seats-visitor=",
+            "seats-claim-Z9=1.00",
+            "seats-claim-A1=x.y",
+            "seats-name=%00",
+        ] {
             _ = visitor.take(cookie);
         }
         assert!(visitor.id.is_none() && visitor.name.is_none() && visitor.stubs.is_empty());

@@ -129,7 +129,8 @@ describe('the box office', () => {
     await keyboard.press('Tab');
     const focused = () => ada.page.evaluate(() => document.activeElement.id);
     assert.equal(await focused(), 'seat-A1');
-    for (const way of ['Down', 'Down', 'Right', 'Left', 'Right', 'Up', 'Left', 'Left']) await keyboard.press(`Arrow${way}`);
+    for (const way of ['Down', 'Down', 'Right', 'Left', 'Right', 'Up', 'Left', 'Left'])
+      await keyboard.press(`Arrow${way}`);
     assert.equal(await focused(), 'seat-B1', 'at the wall one stays where one is');
     await ada.picture('09-keyboard');
     await keyboard.press('Enter');
