@@ -8,7 +8,7 @@ use futures_util::stream::{self, Stream};
 
 use super::App;
 
-/// Says nothing of what has changed, so that there is nothing in it that not everybody may see.
+/// Says nothing of what has changed, so that there is nothing in it that not everybody may see. Browsers ignore an event without any data.
 pub(super) async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut changed = app.office.changed();
     // The first one at once: the page may be older than this connection.
@@ -18,7 +18,7 @@ pub(super) async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Res
             change = changed.changed() => change.is_ok(),
             _ = stopping.wait_for(|stopping| *stopping) => false,
         };
-        goes_on.then(|| (Ok(Event::default().event("change").data("")), (changed, stopping)))
+        goes_on.then(|| (Ok(Event::default().event("change").data("hall")), (changed, stopping)))
     });
     Sse::new(events).keep_alive(KeepAlive::default())
 }
