@@ -22,7 +22,7 @@ async function refresh() {
   try {
     do {
       again = false;
-      const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+      const answer = await fetch(document.getElementById('main').dataset.page);
       if (answer.ok) take(new DOMParser().parseFromString(await answer.text(), 'text/html'));
     } while (again);
   } catch {

@@ -81,7 +81,12 @@ pub enum Standing {
         renewable: bool,
     },
     /// It is the visitor's.
-    Booked(FencingToken),
+    Booked {
+        /// The fencing token of the claim that was made final: the booking's number.
+        number: FencingToken,
+        /// Whether the price is charged, as it is a moment later.
+        charged: bool,
+    },
     /// It was held for the visitor, and no longer is.
     Over {
         /// The visitor's payment.
@@ -259,7 +264,9 @@ impl BoxOffice {
                 paying: payment == Some(Payment::Reserved),
                 renewable: self.is_renewable(hold),
             },
-            Some(Occupancy { number, hold: None, .. }) if number == stub.number => Standing::Booked(number),
+            Some(Occupancy { number, hold: None, .. }) if number == stub.number => {
+                Standing::Booked { number, charged: payment == Some(Payment::Charged) }
+            }
             now => Standing::Over { payment, now },
         })
     }

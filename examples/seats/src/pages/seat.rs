@@ -37,7 +37,7 @@ enum Scene {
     Held { left: Countdown, until: u128, renewable: bool },
     Paying { left: Countdown, until: u128 },
     Overdue { now: Who },
-    Booked { name: String, number: FencingToken },
+    Booked { name: String, number: FencingToken, charged: bool },
     Over { ending: Ending, money: String, now: Who, is_free: bool },
 }
 
@@ -72,9 +72,9 @@ impl SeatPage {
                     (format!("{seat} is held for you"), format!("held {renewable}"), scene)
                 }
             }
-            Standing::Booked(number) => {
-                let scene = Scene::Booked { name: name.to_owned(), number };
-                (format!("{seat} is yours"), "booked".to_owned(), scene)
+            Standing::Booked { number, charged } => {
+                let scene = Scene::Booked { name: name.to_owned(), number, charged };
+                (format!("{seat} is yours"), format!("booked {charged}"), scene)
             }
             Standing::Over { payment: Some(Payment::Reserved), now: by } => {
                 let scene = Scene::Overdue { now: Who::new(by.as_ref(), now) };

@@ -104,7 +104,7 @@ async fn choose(
     let seat: Seat = seat.parse()?;
     let name = visitor.named(&name)?;
     let standing = app.office.standing(seat, visitor.stub(seat)).await?;
-    if let Standing::Held { .. } | Standing::Booked(_) = standing {
+    if let Standing::Held { .. } | Standing::Booked { .. } = standing {
         return Ok(back_to(seat));
     }
     let id = visitor.id_or_new()?;
