@@ -147,7 +147,7 @@ pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
         "lockhouse" => "library",
         "lockhouse-server" => "server",
         "xtask" => "xtask",
-        "customers" => "examples",
+        "customers" | "seats" => "examples",
         _ => return None,
     };
     Some(suite.to_owned())

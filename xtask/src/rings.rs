@@ -190,7 +190,10 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     node.arg(format!("--test-reporter-destination={}", report.display()))
         .args(test_files(&client.join("test"))?)
         .args(test_files(&run.root.join("examples"))?);
-    node.env("CUSTOMERS_BIN", binary.with_file_name("customers")).env("LOCKHOUSE_BIN", binary);
+    for (variable, program) in [("CUSTOMERS_BIN", "customers"), ("SEATS_BIN", "seats")] {
+        node.env(variable, binary.with_file_name(program));
+    }
+    node.env("LOCKHOUSE_BIN", binary);
     let end = run.logged(node.current_dir(client))?;
     let xml = fs::read_to_string(&report).with_context(|| format!("node left no results ({end})"))?;
     checked(results::read_node_junit(&xml)?, end)
