@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) unlock_answered: bool,
     /// How a client that was refused asks again.
     pub(crate) retry: Retry,
+    /// Whether every answer waits for the disk, so that the clock on the wall counts and not the CPU.
+    pub(crate) on_disk: bool,
 }
 
 /// How a client of a server without a queue asks again.
@@ -52,6 +54,7 @@ impl Plan {
         one_name: false,
         unlock_answered: true,
         retry: Retry::AtOnce,
+        on_disk: false,
     };
 }
 
@@ -65,7 +68,7 @@ const LONGEST: Duration = Duration::from_millis(2500);
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// How long a server may take to be ready after it listens.
-const READY: Duration = Duration::from_secs(5);
+pub(crate) const READY: Duration = Duration::from_secs(5);
 
 /// What the tasks of a slice share.
 struct Shared {
@@ -135,15 +138,17 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let rate = sum / wall.as_secs_f64();
     // Both sides share one CPU, so this is the rate of a machine that has nothing else to do; that of the clock on the wall
     // says more about the neighbours. From hand to hand some peers wait rather than work: there the wall counts.
-    let value = if plan.one_name { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
+    let value = if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
     let sample = Sample::of(value)
         .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
         .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
-    Ok(sample.with(if plan.one_name {
-        aside("unfairness", "max/min per client", spread(&done))
+    Ok(if plan.one_name {
+        sample.with(aside("unfairness", "max/min per client", spread(&done)))
+    } else if plan.on_disk {
+        sample
     } else {
-        Aside { suffix: "wall", unit: "pairs/s", better: Better::Higher, value: rate }
-    }))
+        sample.with(Aside { suffix: "wall", unit: "pairs/s", better: Better::Higher, value: rate })
+    })
 }
 
 /// The names of the clients of each connection, new ones for each slice.
@@ -158,7 +163,7 @@ fn names(plan: Plan) -> Vec<Rc<[String]>> {
 }
 
 /// A server that has only just begun to listen may not be ready yet.
-async fn connect_patiently<C: Codec>(address: SocketAddr, names: &Rc<[String]>) -> Result<(TcpStream, C)> {
+pub(crate) async fn connect_patiently<C: Codec>(address: SocketAddr, names: &Rc<[String]>) -> Result<(TcpStream, C)> {
     let start = Instant::now();
     loop {
         match connect(address, names.clone()).await {
