@@ -96,13 +96,18 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         stop: Cell::new(false),
         failure: RefCell::new(None),
     });
-    let mut tasks = Vec::new();
-    for (connection, names) in names(plan).into_iter().enumerate() {
-        let (stream, codec) = connect_patiently::<C>(server.address, &names).await?;
-        let task =
-            Connection { first: connection * plan.clients_each, shared: shared.clone(), codec, parted: 0 };
-        tasks.push(tokio::task::spawn_local(task.run(stream)));
+    let connect = |names| tokio::task::spawn_local(connect_patiently::<C>(server.address, names));
+    let connecting: Vec<_> = names(plan).into_iter().map(connect).collect();
+    let mut connected = Vec::new();
+    for connecting in connecting {
+        connected.push(connecting.await??);
     }
+    let work = |(connection, (stream, codec))| {
+        let first = connection * plan.clients_each;
+        let connection = Connection { first, shared: shared.clone(), codec, parted: 0 };
+        tokio::task::spawn_local(connection.run(stream))
+    };
+    let tasks: Vec<_> = connected.into_iter().enumerate().map(work).collect();
     sleep(WARM_UP).await;
     let counts = || shared.pairs.iter().map(Cell::get).collect::<Vec<_>>();
     let (start, before) = (Instant::now(), counts());
@@ -163,7 +168,7 @@ fn names(plan: Plan) -> Vec<Rc<[String]>> {
 }
 
 /// A server that has only just begun to listen may not be ready yet.
-pub(crate) async fn connect_patiently<C: Codec>(address: SocketAddr, names: &Rc<[String]>) -> Result<(TcpStream, C)> {
+pub(crate) async fn connect_patiently<C: Codec>(address: SocketAddr, names: Rc<[String]>) -> Result<(TcpStream, C)> {
     let start = Instant::now();
     loop {
         match connect(address, names.clone()).await {
