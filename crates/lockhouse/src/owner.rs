@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{
     Acquired, Command, FencingToken, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock, OwnerId,
-    Refusal, Seal, Unlock,
+    OwnerView, Refusal, Seal, Unlock,
 };
 
 use crate::bucket::Shared;
@@ -157,12 +157,18 @@ impl Owners {
     ///
     /// [`OwnerError::Unknown`] if it has ended, [`OwnerError::WrongSecret`] if the secret is another.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-        let seal = self.bucket.read(|manager| manager.owner(id).map(|owner| owner.seal)).await?;
-        let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(&self.bucket, id, seal))?;
-        if expected != *secret {
-            return Err(OwnerError::WrongSecret);
+        let seal = self.bucket.with(|state| state.manager().owner(id).map(|owner| owner.seal));
+        let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(&self.bucket, id, seal));
+        match expected {
+            // The secret was told only once its beginning was kept, and nothing else is told here.
+            Ok(expected) if expected == *secret => {
+                Ok(Owner { bucket: self.bucket.clone(), id, secret: expected })
+            }
+            refused => {
+                self.bucket.read(|_| ()).await?;
+                Err(refused.err().unwrap_or(OwnerError::WrongSecret))
+            }
         }
-        Ok(Owner { bucket: self.bucket.clone(), id, secret: expected })
     }
 }
 
@@ -421,7 +427,7 @@ impl Owner {
     /// [`StoreError`].
     pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
         let bucket = &self.bucket;
-        let describe = |owner: lockhouse_core::OwnerView<'_>| OwnerInfo {
+        let describe = |owner: OwnerView<'_>| OwnerInfo {
             label: owner.label.to_owned(),
             metadata: owner.metadata.map(str::to_owned),
             ttl: Duration::from_millis(owner.ttl_ms),
@@ -429,7 +435,7 @@ impl Owner {
             expires_at: bucket.wall(owner.expires),
             ends_at: owner.ends.map(|ends| bucket.wall(ends)),
         };
-        bucket.read(|manager| manager.owner(self.id).map(describe)).await
+        self.look(describe).await
     }
 
     /// When it ends unless more is heard of it; `None` if it has ended.
@@ -438,8 +444,7 @@ impl Owner {
     ///
     /// [`StoreError`].
     pub async fn expires_at(&self) -> Result<Option<SystemTime>, StoreError> {
-        let expires = self.bucket.read(|manager| manager.owner(self.id).map(|owner| owner.expires)).await?;
-        Ok(expires.map(|expires| self.bucket.wall(expires)))
+        self.look(|owner| self.bucket.wall(owner.expires)).await
     }
 
     /// Ends it, and with it all its locks. False if it had ended before.
@@ -456,6 +461,15 @@ impl Owner {
             Outcome::Ended { alive } => Ok(alive),
             outcome => unreachable!("an end cannot be answered with {outcome:?}"),
         }
+    }
+
+    /// What is to be seen of it while it lives: its beginning is kept, and what changes with its activity never is. Its end is told once that is kept.
+    async fn look<T>(&self, describe: impl Fn(OwnerView<'_>) -> T) -> Result<Option<T>, StoreError> {
+        let seen = self.bucket.with(|state| state.manager().owner(self.id).map(&describe));
+        if seen.is_none() {
+            self.bucket.read(|_| ()).await?;
+        }
+        Ok(seen)
     }
 
     fn refused(&self, refusal: Refusal) -> LockError {
