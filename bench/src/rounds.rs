@@ -89,10 +89,8 @@ impl Bench<'_> {
             for turn in 0..count {
                 let at = (round + turn) % count;
                 let contender = &mut self.contenders[at];
-                let t0 = std::time::Instant::now();
                 let sample =
                     (contender.measure)().with_context(|| format!("{} of {}", self.id, contender.name))?;
-                eprintln!("{} {} {:.0} {:?} {:?}", self.id, contender.name, sample.value, t0.elapsed(), sample.asides.iter().map(|a| (a.suffix, a.value)).collect::<Vec<_>>());
                 samples[at].push(sample);
             }
         }

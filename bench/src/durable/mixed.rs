@@ -32,8 +32,7 @@ fn measure(server: &Server, is_mixed: bool) -> Result<Sample> {
     let (web, durable) = LocalSet::new().block_on(&runtime, async {
         let stop = Rc::new(Cell::new(false));
         let web = spawn_local(pairs::<Lockhouse>(server.address, "web", stop.clone()));
-        let durable =
-            is_mixed.then(|| spawn_local(pairs::<Claims>(server.address, "durable", stop.clone())));
+        let durable = is_mixed.then(|| spawn_local(pairs::<Claims>(server.address, "durable", stop.clone())));
         sleep(MEASURED).await;
         stop.set(true);
         let durable = match durable {
@@ -45,7 +44,6 @@ fn measure(server: &Server, is_mixed: bool) -> Result<Sample> {
     ensure!(web.len() > 2 * WARM_UP, "only {} pairs", web.len());
     ensure!(is_mixed == !durable.is_empty(), "{} durable pairs", durable.len());
     let web = &web[WARM_UP..];
-    let p99 =
-        Aside { suffix: "p99", unit: "µs/pair", better: Better::Lower, value: percentile(web, 0.99) };
+    let p99 = Aside { suffix: "p99", unit: "µs/pair", better: Better::Lower, value: percentile(web, 0.99) };
     Ok(Sample::of(percentile(web, 0.5)).with(p99))
 }

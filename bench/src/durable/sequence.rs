@@ -13,7 +13,11 @@ use crate::server::codec::{Codec, Event};
 use crate::server::load::connect_patiently;
 
 /// Pairs on `name` until `stop`; how long each took, in µs.
-pub(super) async fn pairs<C: Codec>(address: SocketAddr, name: &str, stop: Rc<Cell<bool>>) -> Result<Vec<f64>> {
+pub(super) async fn pairs<C: Codec>(
+    address: SocketAddr,
+    name: &str,
+    stop: Rc<Cell<bool>>,
+) -> Result<Vec<f64>> {
     let names: Rc<[String]> = Rc::new([name.to_owned()]);
     let (mut stream, mut codec) = connect_patiently::<C>(address, names).await?;
     let (mut input, mut out, mut took_us) = (Vec::new(), Vec::new(), Vec::new());

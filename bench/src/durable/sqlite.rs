@@ -29,7 +29,9 @@ pub(super) fn slice(threads: usize) -> Result<Sample> {
                 let token = pairs.fetch_add(1, Ordering::Relaxed);
                 let run = |sql, token: u64| {
                     let file = file.lock().map_err(|_| anyhow!("another thread has failed"))?;
-                    Ok::<_, anyhow::Error>(file.prepare_cached(sql)?.execute(params![name, token.cast_signed()])?)
+                    Ok::<_, anyhow::Error>(
+                        file.prepare_cached(sql)?.execute(params![name, token.cast_signed()])?,
+                    )
                 };
                 let done = run("INSERT OR IGNORE INTO lock VALUES (?1, ?2)", token)?
                     + run("DELETE FROM lock WHERE name = ?1 AND token = ?2", token)?;

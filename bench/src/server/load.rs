@@ -143,7 +143,8 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let rate = sum / wall.as_secs_f64();
     // Both sides share one CPU, so this is the rate of a machine that has nothing else to do; that of the clock on the wall
     // says more about the neighbours. From hand to hand some peers wait rather than work: there the wall counts.
-    let value = if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
+    let value =
+        if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
     let sample = Sample::of(value)
         .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
         .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
@@ -168,7 +169,10 @@ fn names(plan: Plan) -> Vec<Rc<[String]>> {
 }
 
 /// A server that has only just begun to listen may not be ready yet.
-pub(crate) async fn connect_patiently<C: Codec>(address: SocketAddr, names: Rc<[String]>) -> Result<(TcpStream, C)> {
+pub(crate) async fn connect_patiently<C: Codec>(
+    address: SocketAddr,
+    names: Rc<[String]>,
+) -> Result<(TcpStream, C)> {
     let start = Instant::now();
     loop {
         match connect(address, names.clone()).await {

@@ -38,6 +38,7 @@ mod locks;
 mod open;
 mod outbox;
 mod owner;
+mod pace;
 mod pipeline;
 mod port;
 mod recovery;

@@ -11,33 +11,36 @@ use super::{Codec, Decoded, Event, find, leading_number};
 
 /// One connection, which has one client.
 pub(crate) struct Claims {
-    name: String,
-    host: String,
-    token: Vec<u8>,
+    /// The whole requests; in the second, only the token changes.
+    claim: Vec<u8>,
+    release: Vec<u8>,
     claiming: bool,
 }
 
+/// How long the token of a claim is.
+const TOKEN: usize = 40;
+
 impl Codec for Claims {
     async fn open(stream: &mut TcpStream, names: Rc<[String]>) -> Result<Self> {
-        ensure!(names.len() == 1, "an HTTP connection carries one client");
+        let [name] = &*names else { bail!("an HTTP connection carries one client") };
         let host = stream.peer_addr()?.to_string();
-        Ok(Self { name: names[0].clone(), host, token: Vec::new(), claiming: false })
+        let (mut claim, mut release) = (Vec::new(), Vec::new());
+        let body = format!(r#"{{"resource":"{name}","claimant":"bench","ttlMs":30000}}"#);
+        post(&host, "/v1/buckets/default/claims", "", body.as_bytes(), &mut claim);
+        let body = format!(r#"{{"resource":"{name}","token":"{:TOKEN$}"}}"#, "");
+        post(&host, "/v1/buckets/default/claims/release", "", body.as_bytes(), &mut release);
+        Ok(Self { claim, release, claiming: false })
     }
 
     fn lock(&mut self, _: usize, out: &mut Vec<u8>) {
         self.claiming = true;
-        let Self { host, name, .. } = self;
-        let body = format!(r#"{{"resource":"{name}","claimant":"bench","ttlMs":30000}}"#);
-        post(host, "/v1/buckets/default/claims", "", body.as_bytes(), out);
+        out.extend_from_slice(&self.claim);
     }
 
     fn unlock(&mut self, _: usize, answered: bool, out: &mut Vec<u8>) {
         assert!(answered, "claims are measured with every answer awaited");
         self.claiming = false;
-        let mut body = format!(r#"{{"resource":"{}","token":""#, self.name).into_bytes();
-        body.extend_from_slice(&self.token);
-        body.extend_from_slice(br#""}"#);
-        post(&self.host, "/v1/buckets/default/claims/release", "", &body, out);
+        out.extend_from_slice(&self.release);
     }
 
     fn decode(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Option<Decoded>> {
@@ -45,8 +48,9 @@ impl Codec for Claims {
         let event = match (answer.status, self.claiming) {
             (201, true) => {
                 let token = field(answer.body, b"\"token\":\"").context("a claim without a token")?;
-                self.token.clear();
-                self.token.extend_from_slice(token);
+                ensure!(token.len() == TOKEN, "a token of {} characters", token.len());
+                let end = self.release.len() - "\"}".len();
+                self.release[end - TOKEN..end].copy_from_slice(token);
                 Event::Granted(0)
             }
             (409, true) => Event::Refused(0),

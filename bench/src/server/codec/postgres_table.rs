@@ -16,7 +16,8 @@ use crate::server::load::READY;
 
 const TABLE: &[u8] = b"CREATE TABLE lock (name text PRIMARY KEY, token bigint NOT NULL, \
     expires timestamptz NOT NULL DEFAULT now() + interval '30 seconds')\0";
-const LOCK: &[u8] = b"l\0INSERT INTO lock (name, token) VALUES ($1, $2) ON CONFLICT DO NOTHING\0\0\x02\0\0\0\x19\0\0\0\x14";
+const LOCK: &[u8] =
+    b"l\0INSERT INTO lock (name, token) VALUES ($1, $2) ON CONFLICT DO NOTHING\0\0\x02\0\0\0\x19\0\0\0\x14";
 const UNLOCK: &[u8] = b"u\0DELETE FROM lock WHERE name = $1 AND token = $2\0\0\x02\0\0\0\x19\0\0\0\x14";
 
 /// Makes the table, once the server that has begun to listen is ready.

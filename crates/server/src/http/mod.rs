@@ -34,8 +34,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use self::body::whole;
-pub(crate) use self::idempotency::Answers;
 use self::gate::Gate;
+pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
 use crate::server::Server;
 

@@ -42,7 +42,11 @@ pub(super) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
 
 impl<'a> Members<'a> {
     pub(super) fn text(&self, key: &str, rule: &Text) -> Read<String> {
-        self.need(key, || rule.words(), |raw| string(raw).filter(|text| rule.admits(text)).map(Cow::into_owned))
+        self.need(
+            key,
+            || rule.words(),
+            |raw| string(raw).filter(|text| rule.admits(text)).map(Cow::into_owned),
+        )
     }
 
     pub(super) fn text_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
@@ -73,10 +77,14 @@ impl<'a> Members<'a> {
 
     /// A resource name; it may have lone surrogates.
     pub(super) fn resource(&self, key: &str) -> Read<NameBuf> {
-        self.need(key, || RESOURCE.words(), |raw| {
-            let name = wire::name_from_json(raw.get()).ok()?;
-            (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
-        })
+        self.need(
+            key,
+            || RESOURCE.words(),
+            |raw| {
+                let name = wire::name_from_json(raw.get()).ok()?;
+                (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
+            },
+        )
     }
 
     /// A list of objects with at least one and at most `most` of them.
