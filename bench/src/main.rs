@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use lockhouse_bench::{inproc, report, server};
+use lockhouse_bench::{durable, inproc, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
 #[derive(Debug, Parser)]
@@ -17,6 +17,9 @@ struct Args {
     /// Only the benches whose id begins so.
     #[arg(long, value_name = "ID", default_value = "")]
     only: String,
+    /// Measure this program instead of building `lockhouse`, such as one of an earlier commit.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Write the figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -31,6 +34,8 @@ enum Suite {
     Inproc,
     /// The server beside lock services, and the JavaScript client beside the browser's own locks.
     Server,
+    /// What the server keeps on the disk, beside others who keep it.
+    Durable,
 }
 
 fn main() -> Result<()> {
@@ -45,7 +50,10 @@ fn main() -> Result<()> {
         figures.extend(inproc::run(args.rounds, &args.only)?);
     }
     if wanted(Suite::Server) {
-        figures.extend(server::run(args.rounds, &args.only)?);
+        figures.extend(server::run(args.program.as_deref(), args.rounds, &args.only)?);
+    }
+    if wanted(Suite::Durable) {
+        figures.extend(durable::run(args.program.as_deref(), args.rounds, &args.only)?);
     }
     report::print(&figures);
     if let Some(file) = &args.json {

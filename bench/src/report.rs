@@ -97,15 +97,19 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Prints the table.
+/// Prints the table. The rows of one id stand together, under its name.
 pub fn print(figures: &[Figure]) {
     let header = ["id", "peer", "ours", "peer's", "unit", "ratio", "target", "met"].map(str::to_owned);
     let rows: Vec<[String; 8]> = std::iter::once(header).chain(figures.iter().map(cells)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 8] = std::array::from_fn(width);
+    let mut last = "";
     for row in &rows {
         let mut line = String::new();
+        let is_repeated = row[0] == last;
+        last = &row[0];
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let cell = if column == 0 && is_repeated { "" } else { cell };
             let padding = " ".repeat(width - cell.chars().count());
             let is_number = matches!(column, 2 | 3 | 5 | 6);
             line += &if is_number { format!("{padding}{cell}  ") } else { format!("{cell}{padding}  ") };
@@ -133,7 +137,7 @@ fn cells(figure: &Figure) -> [String; 8] {
         figure.unit.to_owned(),
         format!("{:.2}", figure.ratio),
         figure.target.map_or("–".to_owned(), |target| format!("{sign} {target}")),
-        figure.met.map_or("–", |met| if met { "yes" } else { "no" }).to_owned(),
+        figure.met.map_or("–", |met| if met { "✓" } else { "✗" }).to_owned(),
     ]
 }
 

@@ -9,7 +9,7 @@ use crate::{Verdict, shell, tree};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
-    /// Which suite: inproc or server; all if none is named
+    /// Which suite: inproc, server or durable; all if none is named
     suite: Option<String>,
     /// How often ours and each peer are measured in turn
     #[arg(long, value_name = "N")]
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Only the rows whose id begins so
     #[arg(long, value_name = "ID")]
     only: Option<String>,
+    /// Measure this program instead of building lockhouse, such as one of an earlier commit
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -32,6 +35,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     }
     if let Some(only) = &args.only {
         command.arg("--only").arg(only);
+    }
+    if let Some(program) = &args.program {
+        command.arg("--program").arg(program);
     }
     if let Some(json) = &args.json {
         command.arg("--json").arg(json);

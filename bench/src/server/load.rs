@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) unlock_answered: bool,
     /// How a client that was refused asks again.
     pub(crate) retry: Retry,
+    /// Whether every answer waits for the disk, so that the clock on the wall counts and not the CPU.
+    pub(crate) on_disk: bool,
 }
 
 /// How a client of a server without a queue asks again.
@@ -52,6 +54,7 @@ impl Plan {
         one_name: false,
         unlock_answered: true,
         retry: Retry::AtOnce,
+        on_disk: false,
     };
 }
 
@@ -65,7 +68,7 @@ const LONGEST: Duration = Duration::from_millis(2500);
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// How long a server may take to be ready after it listens.
-const READY: Duration = Duration::from_secs(5);
+pub(crate) const READY: Duration = Duration::from_secs(5);
 
 /// What the tasks of a slice share.
 struct Shared {
@@ -93,13 +96,18 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         stop: Cell::new(false),
         failure: RefCell::new(None),
     });
-    let mut tasks = Vec::new();
-    for (connection, names) in names(plan).into_iter().enumerate() {
-        let (stream, codec) = connect_patiently::<C>(server.address, &names).await?;
-        let task =
-            Connection { first: connection * plan.clients_each, shared: shared.clone(), codec, parted: 0 };
-        tasks.push(tokio::task::spawn_local(task.run(stream)));
+    let connect = |names| tokio::task::spawn_local(connect_patiently::<C>(server.address, names));
+    let connecting: Vec<_> = names(plan).into_iter().map(connect).collect();
+    let mut connected = Vec::new();
+    for connecting in connecting {
+        connected.push(connecting.await??);
     }
+    let work = |(connection, (stream, codec))| {
+        let first = connection * plan.clients_each;
+        let connection = Connection { first, shared: shared.clone(), codec, parted: 0 };
+        tokio::task::spawn_local(connection.run(stream))
+    };
+    let tasks: Vec<_> = connected.into_iter().enumerate().map(work).collect();
     sleep(WARM_UP).await;
     let counts = || shared.pairs.iter().map(Cell::get).collect::<Vec<_>>();
     let (start, before) = (Instant::now(), counts());
@@ -135,15 +143,18 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let rate = sum / wall.as_secs_f64();
     // Both sides share one CPU, so this is the rate of a machine that has nothing else to do; that of the clock on the wall
     // says more about the neighbours. From hand to hand some peers wait rather than work: there the wall counts.
-    let value = if plan.one_name { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
+    let value =
+        if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
     let sample = Sample::of(value)
         .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
         .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
-    Ok(sample.with(if plan.one_name {
-        aside("unfairness", "max/min per client", spread(&done))
+    Ok(if plan.one_name {
+        sample.with(aside("unfairness", "max/min per client", spread(&done)))
+    } else if plan.on_disk {
+        sample
     } else {
-        Aside { suffix: "wall", unit: "pairs/s", better: Better::Higher, value: rate }
-    }))
+        sample.with(Aside { suffix: "wall", unit: "pairs/s", better: Better::Higher, value: rate })
+    })
 }
 
 /// The names of the clients of each connection, new ones for each slice.
@@ -158,7 +169,10 @@ fn names(plan: Plan) -> Vec<Rc<[String]>> {
 }
 
 /// A server that has only just begun to listen may not be ready yet.
-async fn connect_patiently<C: Codec>(address: SocketAddr, names: &Rc<[String]>) -> Result<(TcpStream, C)> {
+pub(crate) async fn connect_patiently<C: Codec>(
+    address: SocketAddr,
+    names: Rc<[String]>,
+) -> Result<(TcpStream, C)> {
     let start = Instant::now();
     loop {
         match connect(address, names.clone()).await {

@@ -1,9 +1,9 @@
 //! The suite `server`: the server beside lock services over loopback, and the JavaScript client beside the browser's own locks.
 
 mod browser;
-mod codec;
-mod load;
-mod process;
+pub(crate) mod codec;
+pub(crate) mod load;
+pub(crate) mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,17 +21,17 @@ use self::process::{Recipe, Server, program, show};
 use crate::report::{Better, Figure};
 use crate::rounds::{Bench, Contender};
 
-/// Runs the benches whose ids begin with `only`.
-pub fn run(rounds: u32, only: &str) -> Result<Vec<Figure>> {
+/// Runs the benches whose ids begin with `only`, of that program or one that is built first.
+pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure>> {
     let wanted = |id: &str| id.starts_with(only);
-    let program = build()?;
+    let program = program_of(program)?;
     let mut figures = Vec::new();
     if ["js-seq", "js-1000", "js-1000-one"].into_iter().any(wanted) {
-        let ours = lockhouse(program.clone(), None)?;
+        let ours = lockhouse(&program, None, IN_MEMORY).start()?;
         figures.extend(browser::run(&ours, rounds)?.into_iter().filter(|figure| wanted(figure.id())));
     }
     if ["ws-64", "ws-64-oneway", "ws-mux", "server-handoff"].into_iter().any(wanted) {
-        let servers = Servers::start(program, pin()?)?;
+        let servers = Servers::start(&program, pin()?)?;
         for bench in servers.benches().into_iter().filter(|bench| wanted(bench.id)) {
             figures.extend(bench.run(rounds)?);
         }
@@ -48,12 +48,12 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(ours: PathBuf, cpu: usize) -> Result<Self> {
+    fn start(ours: &Path, cpu: usize) -> Result<Self> {
         Ok(Self {
-            ours: lockhouse(ours, Some(cpu))?,
-            redis: redis(cpu)?,
-            postgres: postgres(cpu)?,
-            etcd: etcd(cpu)?,
+            ours: lockhouse(ours, Some(cpu), IN_MEMORY).start()?,
+            redis: redis(cpu, FORGETFUL)?.start()?,
+            postgres: postgres(cpu)?.start()?,
+            etcd: etcd(cpu)?.start()?,
         })
     }
 
@@ -107,8 +107,13 @@ impl Servers {
     }
 }
 
-fn contender<'a, C: Codec>(name: &'static str, server: &'a Server, plan: Plan) -> Contender<'a> {
+pub(crate) fn contender<'a, C: Codec>(name: &'static str, server: &'a Server, plan: Plan) -> Contender<'a> {
     Contender::new(name, move || slice::<C>(server, plan))
+}
+
+/// That program, or the one that is built.
+pub(crate) fn program_of(program: Option<&Path>) -> Result<PathBuf> {
+    program.map_or_else(build, |program| Ok(std::path::absolute(program)?))
 }
 
 /// The real program, built with the optimisation that the library is measured with.
@@ -126,34 +131,34 @@ fn build() -> Result<PathBuf> {
     Ok(target.join("release/lockhouse"))
 }
 
-fn lockhouse(program: PathBuf, cpu: Option<usize>) -> Result<Server> {
-    Server::start(&Recipe {
+/// Ours without a file, beside servers that keep nothing either.
+pub(crate) const IN_MEMORY: &[&str] = &["--store", "memory:", "--fresh"];
+/// Ours with a file.
+pub(crate) const ON_DISK: &[&str] = &["--store", "sqlite:{folder}/lockhouse.db"];
+
+pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static str]) -> Recipe {
+    Recipe {
         name: "lockhouse",
-        program,
-        args: &["serve", "--listen", "127.0.0.1:{port}", "--drain", "0s", "--store", "memory:", "--fresh"],
+        program: program.to_owned(),
+        args: [&["serve", "--listen", "127.0.0.1:{port}", "--drain", "0s"], store].concat(),
         user: None,
         prepare: None,
         cpu,
         stop_signal: Signal::TERM,
-    })
+    }
 }
 
-fn redis(cpu: usize) -> Result<Server> {
-    Server::start(&Recipe {
+/// Redis that forgets everything with its end.
+pub(crate) const FORGETFUL: &[&str] = &["--appendonly", "no"];
+/// Redis that answers nothing before it is on the disk.
+pub(crate) const EVERY_WRITE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
+
+pub(crate) fn redis(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
+    let args = ["--bind", "127.0.0.1", "--port", "{port}", "--save", "", "--dir", "{folder}"];
+    Ok(Recipe {
         name: "redis",
         program: program("redis-server", &[], "redis-server")?,
-        args: &[
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            "{port}",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--dir",
-            "{folder}",
-        ],
+        args: [&args, keeping].concat(),
         user: None,
         prepare: None,
         cpu: Some(cpu),
@@ -161,14 +166,15 @@ fn redis(cpu: usize) -> Result<Server> {
     })
 }
 
-fn postgres(cpu: usize) -> Result<Server> {
+/// With its defaults, which keep every commit before it is answered.
+pub(crate) fn postgres(cpu: usize) -> Result<Recipe> {
     let folders = ["/usr/lib/postgresql/15/bin"];
     let postgres = program("postgres", &folders, "postgresql-15")?;
     let initdb = program("initdb", &folders, "postgresql-15")?;
-    Server::start(&Recipe {
+    Ok(Recipe {
         name: "postgres",
         program: postgres,
-        args: &[
+        args: vec![
             "-D",
             "{folder}/data",
             "-p",
@@ -176,23 +182,24 @@ fn postgres(cpu: usize) -> Result<Server> {
             "-c",
             "listen_addresses=127.0.0.1",
             "-c",
-            "max_connections=100",
+            "max_connections=1100",
             "-c",
             "unix_socket_directories=",
         ],
         // It refuses to run as root.
         user: rustix::process::getuid().is_root().then_some("postgres"),
-        prepare: Some((initdb, &["-D", "{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"])),
+        prepare: Some((initdb, vec!["-D", "{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"])),
         cpu: Some(cpu),
         stop_signal: Signal::INT,
     })
 }
 
-fn etcd(cpu: usize) -> Result<Server> {
-    Server::start(&Recipe {
+/// It keeps everything before it is answered.
+pub(crate) fn etcd(cpu: usize) -> Result<Recipe> {
+    Ok(Recipe {
         name: "etcd",
         program: program("etcd", &[], "etcd-server")?,
-        args: &[
+        args: vec![
             "--data-dir",
             "{folder}/data",
             "--log-level",
@@ -222,7 +229,7 @@ fn root() -> PathBuf {
 
 /// Puts this thread, which is the load generator, on one CPU, on which the servers will stay too: a wake-up across CPUs costs more
 /// than the work, and where the scheduler puts whom would be what is measured.
-fn pin() -> Result<usize> {
+pub(crate) fn pin() -> Result<usize> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpu =
         (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).context("no CPU")?;

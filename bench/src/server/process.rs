@@ -4,6 +4,8 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,21 +16,45 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     child: Child,
-    folder: PathBuf,
+    folder: Rc<Folder>,
     stop_signal: Signal,
 }
 
+/// Where a server keeps its data; gone with this.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// An empty one among the temporary files (`TMPDIR`).
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("lockhouse-bench-{name}-{process}-{count}"));
+        fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// How to start one.
-pub(crate) struct Recipe<'a> {
+pub(crate) struct Recipe {
     /// As a folder may be called.
-    pub(crate) name: &'a str,
+    pub(crate) name: &'static str,
     pub(crate) program: PathBuf,
     /// What `{port}`, `{other-port}` and `{folder}` stand in for.
-    pub(crate) args: &'a [&'a str],
+    pub(crate) args: Vec<&'static str>,
     /// The account to run as, if not this one.
-    pub(crate) user: Option<&'a str>,
-    /// Run in the folder before the start, with the same stand-ins.
-    pub(crate) prepare: Option<(PathBuf, &'a [&'a str])>,
+    pub(crate) user: Option<&'static str>,
+    /// Run in the folder before the start; `{folder}` stands in for it.
+    pub(crate) prepare: Option<(PathBuf, Vec<&'static str>)>,
     /// The CPU to stay on.
     pub(crate) cpu: Option<usize>,
     pub(crate) stop_signal: Signal,
@@ -37,36 +63,72 @@ pub(crate) struct Recipe<'a> {
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(30);
 
-impl Server {
-    /// Starts it and waits until it listens.
-    pub(crate) fn start(recipe: &Recipe<'_>) -> Result<Self> {
-        let folder =
-            std::env::temp_dir().join(format!("lockhouse-bench-{}-{}", recipe.name, std::process::id()));
-        fs::create_dir_all(&folder)?;
-        if let Some(user) = recipe.user {
-            run(Command::new("chown").arg(user).arg(&folder))?;
+impl Recipe {
+    /// Starts it in a folder of its own and waits until it listens.
+    pub(crate) fn start(&self) -> Result<Server> {
+        let folder = Folder::new(self.name)?;
+        if let Some(user) = self.user {
+            run(Command::new("chown").arg(user).arg(folder.path()))?;
         }
+        if let Some((program, args)) = &self.prepare {
+            let args = args.iter().map(|arg| arg.replace("{folder}", &folder.path().to_string_lossy()));
+            run(self.command(program, args).current_dir(folder.path()).stdout(Stdio::null()))?;
+        }
+        let mut server = self.spawn(Rc::new(folder))?;
+        server.wait_until_it_listens(self.name)?;
+        Ok(server)
+    }
+
+    /// Starts it in that folder and does not wait.
+    pub(crate) fn spawn(&self, folder: Rc<Folder>) -> Result<Server> {
         let (port, other_port) = (free_port()?, free_port()?);
         let fill = |arg: &&str| {
             arg.replace("{port}", &port.to_string())
                 .replace("{other-port}", &other_port.to_string())
-                .replace("{folder}", &folder.to_string_lossy())
+                .replace("{folder}", &folder.path().to_string_lossy())
         };
-        if let Some((program, args)) = &recipe.prepare {
-            run(command(recipe, program, args.iter().map(fill)).current_dir(&folder).stdout(Stdio::null()))?;
-        }
-        let mut command = command(recipe, &recipe.program, recipe.args.iter().map(fill));
-        let log = folder.join("log");
+        let mut command = self.command(&self.program, self.args.iter().map(fill));
         command
-            .current_dir(&folder)
-            .stdout(fs::File::create(&log)?)
-            .stderr(fs::File::create(folder.join("errors"))?);
+            .current_dir(folder.path())
+            .stdout(fs::File::create(folder.path().join("log"))?)
+            .stderr(fs::File::create(folder.path().join("errors"))?);
         show(&command);
-        let child = command.spawn().with_context(|| format!("cannot start {}", recipe.name))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", self.name))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Self { address, child, folder, stop_signal: recipe.stop_signal };
-        server.wait_until_it_listens(recipe.name)?;
-        Ok(server)
+        Ok(Server { address, child, folder, stop_signal: self.stop_signal })
+    }
+
+    /// Pinned, and as its user.
+    fn command(&self, program: &Path, args: impl Iterator<Item = String>) -> Command {
+        let mut words: Vec<String> = Vec::new();
+        if let Some(cpu) = self.cpu {
+            words.extend(["taskset".to_owned(), "-c".to_owned(), cpu.to_string()]);
+        }
+        if let Some(user) = self.user {
+            words.extend(
+                ["setpriv", &format!("--reuid={user}"), &format!("--regid={user}"), "--clear-groups"]
+                    .map(str::to_owned),
+            );
+        }
+        words.push(program.to_string_lossy().into_owned());
+        words.extend(args);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+}
+
+impl Server {
+    /// Ends it as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.stop_signal = Signal::KILL;
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
     }
 
     /// CPU time of the server and its children so far.
@@ -90,8 +152,9 @@ impl Server {
         Ok(())
     }
 
-    fn output(&self) -> String {
-        let read = |file| fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+    /// What it has said.
+    pub(crate) fn output(&self) -> String {
+        let read = |file| fs::read_to_string(self.folder.path().join(file)).unwrap_or_default();
         read("log") + &read("errors")
     }
 }
@@ -103,7 +166,6 @@ impl Drop for Server {
             _ = kill_process(pid, self.stop_signal);
         }
         _ = self.child.wait();
-        _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -136,25 +198,6 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     ensure!(status.success(), "{} ended with {status}", command.get_program().display());
     Ok(())
-}
-
-/// As the recipe has it: pinned, and as its user.
-fn command(recipe: &Recipe<'_>, program: &Path, args: impl Iterator<Item = String>) -> Command {
-    let mut words: Vec<String> = Vec::new();
-    if let Some(cpu) = recipe.cpu {
-        words.extend(["taskset".to_owned(), "-c".to_owned(), cpu.to_string()]);
-    }
-    if let Some(user) = recipe.user {
-        words.extend(
-            ["setpriv", &format!("--reuid={user}"), &format!("--regid={user}"), "--clear-groups"]
-                .map(str::to_owned),
-        );
-    }
-    words.push(program.to_string_lossy().into_owned());
-    words.extend(args);
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    command
 }
 
 fn search(name: &str, folders: &[&str]) -> Option<PathBuf> {

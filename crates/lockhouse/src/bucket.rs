@@ -327,7 +327,7 @@ impl Shared {
         let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };
         let wakers = std::mem::take(&mut state.wakers);
         let heard = std::mem::take(&mut state.heard);
-        let is_to_send = !state.outbox.is_idle() && state.seal();
+        let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.seal() };
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         heard.iter().for_each(|heard| heard.notify_waiters());
@@ -337,8 +337,8 @@ impl Shared {
         if has_first_deadline {
             self.house.watch_deadlines(self);
         }
-        if is_to_send {
-            self.house.enqueue(self);
+        if more > 0 {
+            self.house.enqueue(self, is_to_send, more);
         }
         result
     }
@@ -352,12 +352,12 @@ impl Shared {
         self.house.remember_runtime();
     }
 
-    /// A tick of the lease clock; false if no deadline is left.
-    pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant) -> bool {
+    /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all ended that had to.
+    pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
         let ticked = self.with(|state| {
-            state.time_has_passed(judged_by);
+            let is_done = state.time_has_passed(judged_by, most);
             state.ticked = state.manager().next_timeout().is_some();
-            state.ticked
+            (state.ticked, is_done)
         });
         self.tell_the_house();
         ticked
@@ -378,16 +378,15 @@ impl Shared {
         self.state.lock().is_needed()
     }
 
-    /// Moves a share of what is to be kept to `writes`; whether there is more.
-    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> bool {
+    /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
+    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
         let mut items = Vec::new();
         let mut state = self.state.lock();
-        state.outbox.take(share, &mut items);
-        state.queued = state.outbox.has_more();
+        let taken = state.take(share, &mut items);
         let has_more = state.queued;
         drop(state);
         writes.extend(items.into_iter().map(|item| item.into_write(&self.scope, &self.house.clock)));
-        has_more
+        (taken, has_more)
     }
 
     /// What was taken is durable.

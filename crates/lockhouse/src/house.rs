@@ -287,21 +287,23 @@ impl Inner {
     pub(crate) fn keep(&self, bucket: &Arc<Shared>) {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut kept = keeper.0.lock();
-        let displaced = if bucket.is_needed() {
-            kept.insert(bucket.key().clone(), bucket.clone())
-        } else {
-            kept.remove(bucket.key())
+        let displaced = match bucket.is_needed() {
+            true if kept.contains_key(bucket.key()) => None,
+            true => kept.insert(bucket.key().clone(), bucket.clone()),
+            false => kept.remove(bucket.key()),
         };
         drop(kept);
         drop(displaced);
     }
 
-    /// That bucket has something to send to the store.
+    /// That bucket has so many commands more to send to the store; the first since it was last asked, if `is_first`.
     #[cold]
-    pub(crate) fn enqueue(&self, bucket: &Arc<Shared>) {
-        if let Some(pipeline) = &self.pipeline {
+    pub(crate) fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize) {
+        let Some(pipeline) = &self.pipeline else { return };
+        if is_first {
             pipeline.enqueue(bucket.clone());
         }
+        pipeline.has_more(more);
     }
 
     /// From now on new buckets grant nothing.
@@ -355,26 +357,34 @@ impl Inner {
     /// A tick of a clock that is moved on by hand.
     pub(crate) fn tick_by_hand(&self) {
         if self.ticking.lock().running {
-            self.tick();
+            self.tick(usize::MAX);
         }
     }
 
-    /// One tick; false once no deadline is left and ticking has ended.
-    fn tick(&self) -> bool {
+    /// One tick, or a part of it: ends at most so many in each bucket.
+    fn tick(&self, most: usize) -> Ticked {
         let judged_by = self.clock.now();
         let buckets = std::mem::take(&mut self.ticking.lock().buckets);
-        let mut remaining: Vec<_> = buckets
-            .into_iter()
-            .filter(|bucket| Weak::upgrade(bucket).is_some_and(|b| b.tick(judged_by)))
-            .collect();
+        let mut is_done = true;
+        let mut tick = |bucket: &Weak<Shared>| {
+            let Some(bucket) = bucket.upgrade() else { return false };
+            let (has_deadlines, has_done) = bucket.tick(judged_by, most);
+            is_done &= has_done;
+            has_deadlines
+        };
+        let mut remaining: Vec<_> = buckets.into_iter().filter(&mut tick).collect();
         let mut ticking = self.ticking.lock();
         ticking.buckets.append(&mut remaining);
         if ticking.buckets.is_empty() {
             self.stop(&mut ticking);
-            return false;
+            return Ticked::NothingLeft;
+        }
+        if !is_done {
+            // Time stands still until all have ended that this tick ends.
+            return Ticked::InPart;
         }
         self.clock.tick();
-        true
+        Ticked::Wholly
     }
 
     fn stop(&self, ticking: &mut Ticking) {
@@ -391,6 +401,19 @@ impl Drop for Inner {
     }
 }
 
+/// How many leases, holds and claims of a bucket end before others may do something in it.
+const ENDS_AT_ONCE: usize = 256;
+
+/// How a tick went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ticked {
+    Wholly,
+    /// More has to end by it.
+    InPart,
+    /// No deadline is left, and ticking has ended.
+    NothingLeft,
+}
+
 /// The task that ticks. Ends with the house, with its runtime, or once there is nothing to watch.
 struct TickerTask {
     house: Weak<Inner>,
@@ -404,7 +427,13 @@ impl TickerTask {
         interval.tick().await;
         while !self.finished {
             interval.tick().await;
-            self.finished = !self.house.upgrade().is_some_and(|house| house.tick());
+            let tick = || self.house.upgrade().map_or(Ticked::NothingLeft, |house| house.tick(ENDS_AT_ONCE));
+            let mut ticked = tick();
+            while ticked == Ticked::InPart {
+                tokio::task::yield_now().await;
+                ticked = tick();
+            }
+            self.finished = ticked == Ticked::NothingLeft;
         }
     }
 }
@@ -457,7 +486,7 @@ mod tests {
 
         fn tick_after(&self, ms: u64) {
             self.house.inner.clock.advance(ms);
-            self.house.inner.tick();
+            self.house.inner.tick(usize::MAX);
         }
 
         fn told(&self) -> Vec<Notice> {
@@ -544,10 +573,32 @@ mod tests {
         let new =
             NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(1), metadata: None };
         world.port.submit(1, Command::Claim(new));
-        world.house.inner.tick();
+        world.house.inner.tick(usize::MAX);
         world.told();
         world.port.submit(2, Command::Renew { agent });
         assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+    }
+
+    #[tokio::test]
+    async fn a_crowd_ends_in_parts_between_which_others_go_on_while_time_stands_still() {
+        let world = World::new();
+        let crowd: Vec<_> = (0..5).map(|_| world.join(1000)).collect();
+        let other = world.join(60_000);
+        world.house.inner.clock.advance(500);
+        world.house.inner.tick(2);
+        world.house.inner.clock.advance(500);
+        world.house.inner.tick(2);
+        let now = world.house.now();
+        let mut ended = 0;
+        for part in 0..3 {
+            let ticked = world.house.inner.tick(2);
+            assert_eq!(ticked, if part < 2 { Ticked::InPart } else { Ticked::Wholly });
+            ended += world.told().len();
+            assert_eq!(ended, (2 * (part + 1)).min(crowd.len()));
+            assert!(part == 2 || world.house.now() == now);
+            world.port.submit(1, Command::Renew { agent: other });
+            assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+        }
     }
 
     #[tokio::test]

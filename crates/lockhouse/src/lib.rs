@@ -40,6 +40,7 @@ mod locks;
 mod open;
 mod outbox;
 mod owner;
+mod pace;
 mod pipeline;
 mod place;
 mod port;

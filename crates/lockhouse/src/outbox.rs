@@ -169,6 +169,11 @@ impl<C, N> Outbox<C, N> {
         self.sent < self.groups.len()
     }
 
+    /// How many groups there are to [`take`](Self::take).
+    pub(crate) fn unsent(&self) -> usize {
+        self.groups.len() - self.sent
+    }
+
     /// Whether the present command has changed something.
     pub(crate) fn is_open(&self) -> bool {
         self.open

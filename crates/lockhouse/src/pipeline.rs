@@ -11,15 +11,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockhouse_store::{Fatal, Fate, Scope, Section, Slot, Store, Unavailable, Write, WriterId};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
 
 use crate::bucket::Shared;
 use crate::open::OpenError;
+use crate::pace::Pace;
 
 /// How many writes one commit has, about.
 const WRITES_PER_COMMIT: usize = 4096;
@@ -32,6 +34,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 
 /// So many answers to one section may be lost before that is a reason to send anybody away.
 const ANSWERS_LOST: u32 = 4;
+
+/// The task does not wait for any number of commands.
+const NOT_WANTED: isize = isize::MAX;
 
 /// How a house stands with its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +79,10 @@ pub(crate) struct Pipeline {
     writer: WriterId,
     queue: Mutex<Queue>,
     wake: Notify,
+    /// How many commands are to be sent. Below 0 for moments: a command may be taken before it is reported.
+    unsent: AtomicIsize,
+    /// The task is to be woken once there are so many.
+    wanted: AtomicIsize,
     state: watch::Sender<StoreState>,
     /// A lease of this length may be given, as the store knows of it.
     longest_lease_ms: AtomicU64,
@@ -102,6 +111,8 @@ pub(crate) enum Stop {
 #[derive(Debug)]
 struct Batch {
     writes: Vec<Write>,
+    /// How many commands made them.
+    commands: usize,
     buckets: Vec<Arc<Shared>>,
 }
 
@@ -114,6 +125,8 @@ impl Pipeline {
             writer,
             queue: Mutex::default(),
             wake: Notify::new(),
+            unsent: AtomicIsize::new(0),
+            wanted: AtomicIsize::new(NOT_WANTED),
             state: watch::Sender::new(StoreState::Serving),
             longest_lease_ms: AtomicU64::new(0),
             next_seq: AtomicU64::new(1),
@@ -126,6 +139,14 @@ impl Pipeline {
         // Looked at under the mutex: at the end, what is in the queue by then is dropped.
         if !self.state.borrow().is_over() {
             queue.buckets.push_back(bucket);
+            self.wake.notify_one();
+        }
+    }
+
+    /// So many commands more are to be sent. Called without any mutex, after [`enqueue`](Self::enqueue).
+    pub(crate) fn has_more(&self, commands: usize) {
+        let more = commands.cast_signed();
+        if self.unsent.fetch_add(more, Ordering::AcqRel) + more >= self.wanted.load(Ordering::Acquire) {
             self.wake.notify_one();
         }
     }
@@ -192,12 +213,16 @@ impl Pipeline {
     pub(crate) async fn run(self: Arc<Self>, is_over: impl FnOnce()) {
         let ending = Ending { pipeline: self.clone(), is_over: Some(is_over) };
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
+        let mut pace = Pace::default();
         let over = loop {
-            match self.next().await {
+            match self.next(&mut pace).await {
                 Ok(batch) => {
+                    let start = Instant::now();
                     if let Err(over) = self.commit(&mut next_seq, batch.writes).await {
                         break over;
                     }
+                    let others = self.unsent.load(Ordering::Acquire).max(0).cast_unsigned();
+                    pace.has_committed(batch.commands, others, start.elapsed());
                     batch.buckets.iter().for_each(Shared::committed);
                 }
                 Err(stop) => break self.finish(&mut next_seq, stop).await,
@@ -207,18 +232,46 @@ impl Pipeline {
     }
 
     /// The next batch, or how to stop once there is none.
-    async fn next(&self) -> Result<Batch, Stop> {
+    async fn next(&self, pace: &mut Pace) -> Result<Batch, Stop> {
         loop {
             let woken = self.wake.notified();
+            let (is_empty, stop) = {
+                let queue = self.queue.lock();
+                (queue.buckets.is_empty() && queue.loose.is_empty(), queue.stop)
+            };
+            match stop {
+                Some(stop) if is_empty => return Err(stop),
+                None if is_empty => {
+                    woken.await;
+                    continue;
+                }
+                None => self.gather_company(pace).await,
+                Some(_) => {}
+            }
             let batch = self.gather();
             if !batch.writes.is_empty() {
                 return Ok(batch);
             }
-            if let Some(stop) = self.queue.lock().stop {
-                return Err(stop);
-            }
-            woken.await;
         }
+    }
+
+    /// Waits a moment for those who are likely to come, if that is worth it.
+    async fn gather_company(&self, pace: &mut Pace) {
+        let Some((commands, longest)) = pace.patience() else { return };
+        let wanted = commands.cast_signed();
+        let has_come = async {
+            loop {
+                let woken = self.wake.notified();
+                if self.unsent.load(Ordering::Acquire) >= wanted {
+                    return;
+                }
+                woken.await;
+            }
+        };
+        self.wanted.store(wanted, Ordering::Release);
+        let in_vain = timeout(longest, has_come).await.is_err();
+        self.wanted.store(NOT_WANTED, Ordering::Release);
+        pace.has_waited(in_vain);
     }
 
     /// Takes a share of each bucket in turn, until all have given everything or the commit is full. Whoever has more waits behind those
@@ -226,18 +279,20 @@ impl Pipeline {
     fn gather(&self) -> Batch {
         let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
         let share = (WRITES_PER_COMMIT / buckets.len().max(1)).max(LEAST_SHARE);
-        let mut batch = Batch { writes: Vec::new(), buckets: Vec::new() };
+        let mut batch = Batch { writes: Vec::new(), commands: 0, buckets: Vec::new() };
         while batch.writes.len() < WRITES_PER_COMMIT
             && let Some(bucket) = buckets.pop_front()
         {
             let left = WRITES_PER_COMMIT - batch.writes.len();
-            let has_more = bucket.take_changes(share.min(left), &mut batch.writes);
+            let (commands, has_more) = bucket.take_changes(share.min(left), &mut batch.writes);
+            batch.commands += commands;
             if has_more {
                 buckets.push_back(bucket.clone());
             }
             // More than once, if it had more than one turn: only the first counts.
             batch.buckets.push(bucket);
         }
+        self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
         let mut queue = self.queue.lock();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;

@@ -13,6 +13,7 @@ mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
 mod page;
+mod recent;
 mod router;
 mod server;
 mod session;

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP_CONNECTIONS};
 use crate::http::Answers;
+use crate::recent::Recent;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
 use crate::store::{Operator, StoreChoice, StoreError};
@@ -39,6 +40,8 @@ pub struct Server {
     pub(crate) tasks: TaskTracker,
     /// What requests with an `Idempotency-Key` were answered.
     pub(crate) answers: Arc<Answers>,
+    /// What calls have asked for lately.
+    pub(crate) recent: Recent,
     phase: watch::Sender<Phase>,
 }
 
@@ -138,6 +141,7 @@ impl Server {
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
             answers: Arc::default(),
+            recent: Recent::default(),
             phase: watch::Sender::new(Phase::Running),
         })
     }
@@ -168,7 +172,11 @@ impl Server {
             stop.cancel();
             end
         };
-        let ((), end) = tokio::join!(accepting, living);
+        let served = async { tokio::join!(accepting, living).1 };
+        let end = tokio::select! {
+            end = served => end,
+            never = self.recent.forget_in_time() => match never {},
+        };
         drop(listener);
         self.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.
@@ -249,6 +257,7 @@ impl Server {
                 "stopped while web locks were held; their holders can reclaim them from the next server"
             );
         }
+        self.recent.forget_all();
         self.house.close().await
     }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 use tokio::net::TcpStream;
 
+use super::claims::field;
 use super::{Codec, Decoded, Event, exchange, find, leading_number};
 
 /// One connection with a lease of its own, which has one client.
@@ -68,12 +69,6 @@ fn response(input: &[u8]) -> Result<Option<(usize, usize)>> {
         None => find(&input[head..], b"\r\n0\r\n\r\n").map(|at| head + at + 7),
     };
     Ok(end.filter(|end| input.len() >= *end).map(|end| (head, end)))
-}
-
-/// What stands between `before` and the next quotation mark.
-fn field<'a>(text: &'a [u8], before: &[u8]) -> Option<&'a [u8]> {
-    let value = &text[find(text, before)? + before.len()..];
-    value.split(|byte| *byte == b'"').next()
 }
 
 fn base64(bytes: &[u8]) -> String {

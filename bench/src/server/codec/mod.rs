@@ -1,8 +1,10 @@
 //! What differs between ours and the peers on the wire: how a lock is asked for, and how an answer is read.
 
+pub(crate) mod claims;
 pub(crate) mod etcd;
 pub(crate) mod lockhouse;
 pub(crate) mod postgres;
+pub(crate) mod postgres_table;
 pub(crate) mod redis;
 
 use std::rc::Rc;
@@ -56,7 +58,7 @@ impl Decoded {
 }
 
 /// Sends the request and reads until `complete` finds the end of the answer, for the exchanges before the first lock.
-async fn exchange(
+pub(crate) async fn exchange(
     stream: &mut TcpStream,
     request: &[u8],
     mut complete: impl FnMut(&[u8]) -> Result<Option<usize>>,

@@ -16,12 +16,7 @@ pub(crate) struct Postgres {
 impl Codec for Postgres {
     async fn open(stream: &mut TcpStream, names: Rc<[String]>) -> Result<Self> {
         ensure!(names.len() == 1, "a PostgreSQL connection carries one client");
-        let mut startup = Vec::new();
-        startup.extend_from_slice(&196_608_u32.to_be_bytes());
-        startup.extend_from_slice(b"user\0postgres\0database\0postgres\0\0");
-        let mut packet = (startup.len() as u32 + 4).to_be_bytes().to_vec();
-        packet.extend_from_slice(&startup);
-        exchange(stream, &packet, ready).await?;
+        begin(stream).await?;
         let mut prepare = Vec::new();
         message(b'P', b"l\0select pg_advisory_lock($1)\0\0\x01\0\0\0\x14", &mut prepare);
         message(b'P', b"u\0select pg_advisory_unlock($1)\0\0\x01\0\0\0\x14", &mut prepare);
@@ -69,14 +64,25 @@ impl Postgres {
     }
 }
 
-fn message(kind: u8, body: &[u8], out: &mut Vec<u8>) {
+/// Says who we are.
+pub(super) async fn begin(stream: &mut TcpStream) -> Result<()> {
+    let mut startup = Vec::new();
+    startup.extend_from_slice(&196_608_u32.to_be_bytes());
+    startup.extend_from_slice(b"user\0postgres\0database\0postgres\0\0");
+    let mut packet = (startup.len() as u32 + 4).to_be_bytes().to_vec();
+    packet.extend_from_slice(&startup);
+    exchange(stream, &packet, ready).await?;
+    Ok(())
+}
+
+pub(super) fn message(kind: u8, body: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
     out.extend_from_slice(body);
 }
 
 /// Where the answer ends, which is with ReadyForQuery.
-fn ready(input: &[u8]) -> Result<Option<usize>> {
+pub(super) fn ready(input: &[u8]) -> Result<Option<usize>> {
     let mut at = 0;
     while let Some([kind, length @ ..]) = input.get(at..at + 5) {
         let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;

@@ -103,7 +103,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::{Command, Outcome};
+    use crate::{Acquire, Command, Name, NewRequest, Outcome};
 
     #[test]
     fn a_renewed_lease_that_is_due_ends_after_those_due_before_it() {
@@ -121,5 +121,26 @@ mod tests {
         let ended = |agent| Some(Effect::AgentEnded { agent, reason: EndReason::Expired });
         assert_eq!([manager.poll_effect(), manager.poll_effect()], [ended(other), ended(renewed)]);
         assert_eq!(manager.next_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_due_ends_in_parts_and_nobody_inherits_from_the_dying_before_the_last() {
+        let mut manager = LockManager::new(FixedState::default());
+        let at = Instant::from_millis;
+        let agents: Vec<_> = (0..3)
+            .map(|_| {
+                let agent = NewAgent { client_id: "", lease_ms: Some(10) };
+                let Outcome::Joined(agent) = manager.handle(at(0), Command::Join(agent)) else { panic!() };
+                let request = NewRequest::new(agent, Name::new("n").unwrap(), Acquire::Wait);
+                manager.handle(at(0), Command::Request(request));
+                agent
+            })
+            .collect();
+        assert!(!manager.handle_timeout_in_part(at(10), 2));
+        assert!(manager.handle_timeout_in_part(at(10), 2));
+        let effects: Vec<_> = std::iter::from_fn(|| manager.poll_effect()).collect();
+        let ended = agents.into_iter().map(|agent| Effect::AgentEnded { agent, reason: EndReason::Expired });
+        assert!(ended.eq(effects.into_iter().filter(|effect| !matches!(effect, Effect::Change(_)))));
+        assert_eq!((manager.len(), manager.next_timeout()), (0, None));
     }
 }

@@ -188,13 +188,26 @@ impl<S: BuildHasher> LockManager<S> {
     /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the recovery; then
     /// the queues of the names they leave are processed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(due) = self.deadlines.pop_due(now) {
+        let is_done = self.handle_timeout_in_part(now, usize::MAX);
+        debug_assert!(is_done);
+    }
+
+    /// As [`handle_timeout`](Self::handle_timeout), but ends at most so many; whether that was all. If not, ask again, so that a crowd whose
+    /// time has come need not be dealt with at one go: the queues of the names that it leaves are processed by the next command, or with
+    /// the last part.
+    pub fn handle_timeout_in_part(&mut self, now: Instant, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(due) = self.deadlines.pop_due(now) else { break };
             self.expire(now, due);
+        }
+        if self.deadlines.next().is_some_and(|next| next <= now) {
+            return false;
         }
         if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= now) {
             self.end_recovery(now);
         }
         self.process_touched(now);
+        true
     }
 
     /// The number for the next grant or owner.

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(super) outbox: Outbox<Item, Parcel>,
     /// Whether the pipeline knows that there is something to send.
     pub(super) queued: bool,
+    /// How many commands the pipeline knows of that are to be sent.
+    reported: usize,
     /// Whether there is a store that keeps changes.
     is_kept: bool,
     /// Whether ports may be told of web locks: the store knows that this bucket has to recover after a crash.
@@ -76,6 +78,7 @@ impl State {
             heard: Vec::new(),
             outbox,
             queued: false,
+            reported: 0,
             is_kept,
             told: !is_kept,
             told_in: None,
@@ -116,12 +119,13 @@ impl State {
         held
     }
 
-    /// Ends what is due. Commands may have seen a later instant, of this very moment, by which nothing ends yet.
-    pub(super) fn time_has_passed(&mut self, now: Instant) {
+    /// Ends what is due, at most so many; whether that was all. Commands may have seen a later instant, of this very moment, by which
+    /// nothing ends yet.
+    pub(super) fn time_has_passed(&mut self, now: Instant, most: usize) -> bool {
         if self.manager.next_timeout().is_none_or(|next| next > now) {
-            return;
+            return true;
         }
-        self.manager.handle_timeout(now);
+        let is_done = self.manager.handle_timeout_in_part(now, most);
         self.touched = true;
         while let Some(effect) = self.manager.poll_effect() {
             if matches!(effect, Effect::Change(_)) {
@@ -131,6 +135,7 @@ impl State {
             self.deliver(effect);
         }
         self.after_effects();
+        is_done
     }
 
     /// Keeps an answer that rests on something uncommitted, or gives it back.
@@ -266,10 +271,20 @@ impl State {
         self.outbox.change(&[], item);
     }
 
-    /// The command is over; whether the pipeline is to be told that there is something to send.
-    pub(super) fn seal(&mut self) -> bool {
+    /// The command is over; whether the pipeline is to be told that there is something to send, and how many commands have come.
+    pub(super) fn seal(&mut self) -> (bool, usize) {
         self.outbox.seal();
-        self.outbox.has_more() && !std::mem::replace(&mut self.queued, true)
+        let is_first = self.outbox.has_more() && !std::mem::replace(&mut self.queued, true);
+        let unsent = self.outbox.unsent();
+        (is_first, unsent - std::mem::replace(&mut self.reported, unsent))
+    }
+
+    /// Sends a share of the changes; how many commands the pipeline has less to wait for.
+    pub(super) fn take(&mut self, share: usize, items: &mut Vec<Item>) -> usize {
+        self.outbox.take(share, items);
+        self.queued = self.outbox.has_more();
+        let unsent = self.outbox.unsent();
+        std::mem::replace(&mut self.reported, unsent) - unsent
     }
 
     /// What was sent is durable. Replies are given back, to be sent once the mutex is free.
@@ -300,6 +315,7 @@ impl State {
     /// There is no store any more. What is given back is to be dropped once the mutex is free.
     pub(super) fn keep_no_more(&mut self) -> Vec<Parcel> {
         (self.is_kept, self.is_known, self.told) = (false, false, true);
+        self.reported = 0;
         self.outbox.fenced()
     }
 

@@ -61,16 +61,24 @@ pub(crate) async fn whole(request: Request, next: Next) -> Response {
 /// All of a body, unless it is too long.
 pub(super) async fn collect(body: Body) -> Read<Bytes> {
     let mut chunks = body.into_data_stream();
-    let mut whole = Vec::new();
     let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
+    // Nearly always there is only one, which then need not be copied.
+    let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(chunk) = chunks.try_next().await.map_err(broken)? {
-        if whole.len() + chunk.len() > HTTP_BODY_BYTES {
+        if first.len().max(whole.len()) + chunk.len() > HTTP_BODY_BYTES {
             let rule = format!("at most {HTTP_BODY_BYTES} bytes");
             return Err(Problem::field(Code::TooLarge, "body", rule));
         }
+        if first.is_empty() {
+            first = chunk;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.extend_from_slice(&first);
+        }
         whole.extend_from_slice(&chunk);
     }
-    Ok(whole.into())
+    Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -14,6 +14,7 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Schema;
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
+use super::BASE;
 use super::body::JsonBody;
 use super::entries::parameter;
 use super::parameters::{InBucket, Parameters};
@@ -205,7 +206,7 @@ impl IntoParams for DeleteParameters {
 /// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming again is answered with the
 /// same claim while it lives, even over a restart of the server.
 #[utoipa::path(
-    post, path = "/claims", tag = "claims", operation_id = "claim", request_body = NewClaim,
+    post, context_path = BASE, path = "/claims", tag = "claims", operation_id = "claim", request_body = NewClaim,
     responses(
         (status = 201, description = "The resource is claimed.", body = Claimed),
         (status = 409, description = "`claimed` by somebody else, `busy` in another way, `already_assigned`, or \
@@ -247,7 +248,7 @@ pub(super) async fn show(
 ///
 /// Its TTL runs anew from now.
 #[utoipa::path(
-    post, path = "/claims/renew", tag = "claims", operation_id = "renewClaim", request_body = ClaimKey,
+    post, context_path = BASE, path = "/claims/renew", tag = "claims", operation_id = "renewClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The claim lasts longer.", body = Renewed),
         (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
@@ -267,7 +268,7 @@ pub(super) async fn renew(
 ///
 /// The resource is free at once. Releasing again is `claim_expired`.
 #[utoipa::path(
-    post, path = "/claims/release", tag = "claims", operation_id = "releaseClaim", request_body = ClaimKey,
+    post, context_path = BASE, path = "/claims/release", tag = "claims", operation_id = "releaseClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The claim is over.", body = ReleasedClaim),
         (status = 409, description = "`claim_lost`: another claim stands. Or `conflict_in_flight`."),
@@ -288,7 +289,7 @@ pub(super) async fn release(
 ///
 /// Succeeds only if, at that moment, the claim stands. Finalizing again is answered the same, until the assignment is deleted.
 #[utoipa::path(
-    post, path = "/claims/finalize", tag = "claims", operation_id = "finalizeClaim", request_body = ClaimKey,
+    post, context_path = BASE, path = "/claims/finalize", tag = "claims", operation_id = "finalizeClaim", request_body = ClaimKey,
     responses(
         (status = 200, description = "The resource is assigned for good.", body = Assignment),
         (status = 409, description = "`claim_lost`: another claim stands, which is not touched. Or `conflict_in_flight`."),
@@ -306,7 +307,7 @@ pub(super) async fn finalize(
 
 /// Show an assignment
 #[utoipa::path(
-    get, path = "/assignments", tag = "assignments", operation_id = "getAssignment", params(GetParameters),
+    get, context_path = BASE, path = "/assignments", tag = "assignments", operation_id = "getAssignment", params(GetParameters),
     responses(
         (status = 200, description = "The assignment.", body = Assignment),
         (status = 404, description = "`not_found`: the resource is not assigned."),
@@ -326,7 +327,7 @@ pub(super) async fn assignment(
 ///
 /// The resource can be claimed again. Where there is no such assignment, nothing happens.
 #[utoipa::path(
-    delete, path = "/assignments", tag = "assignments", operation_id = "deleteAssignment", params(DeleteParameters),
+    delete, context_path = BASE, path = "/assignments", tag = "assignments", operation_id = "deleteAssignment", params(DeleteParameters),
     responses(
         (status = 200, description = "There is no such assignment any more.", body = Unassigned),
         (status = 503, description = "`unavailable`."),

@@ -35,7 +35,7 @@ const RESTART: Duration = Duration::from_secs(1);
 const QUOTA: Duration = Duration::from_secs(1);
 
 fn bucket(server: &Server, key: BucketKey) -> Bucket {
-    let bucket = server.house.bucket(key);
+    let bucket = server.recent.bucket(&server.house, key);
     if server.phase() != Phase::Running {
         // It may have come after all others were closed.
         bucket.close();

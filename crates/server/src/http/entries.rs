@@ -12,6 +12,7 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::ObjectBuilder;
 use utoipa::{IntoParams, ToSchema};
 
+use super::BASE;
 use super::desk;
 use super::parameters::{InBucket, Parameters};
 use super::read::Read;
@@ -229,7 +230,7 @@ impl IntoParams for QueryParameters {
 /// Everybody who may connect to a bucket sees all of it. Each page is a cut of its own moment: what was there all the time
 /// is shown once, what comes and goes meanwhile may be missed.
 #[utoipa::path(
-    get, path = "/query", tag = "query", operation_id = "query", params(QueryParameters),
+    get, context_path = BASE, path = "/query", tag = "query", operation_id = "query", params(QueryParameters),
     responses((status = 200, description = "A page of entries, ordered by name.", body = Page<Entry>)),
 )]
 pub(super) async fn query(

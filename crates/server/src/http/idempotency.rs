@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
@@ -45,20 +45,14 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
     }
 }
 
-/// The layer around every POST. What is wrong with a request is left to the handler to tell, in its order.
-pub(super) async fn layer(
-    State(server): State<Arc<Server>>,
-    bucket: Read<InBucket>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let (Ok(InBucket(bucket)), Ok(Some(key)), &Method::POST) =
-        (bucket, key(request.headers()), request.method())
-    else {
-        return next.run(request).await;
+/// Answers a POST that has a key. What is wrong with a request is left to the handler to tell, in its order.
+pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let bucket = InBucket::from_request_parts(&mut parts, server).await;
+    let (Ok(InBucket(bucket)), Ok(Some(key))) = (bucket, key(&parts.headers)) else {
+        return next.run(Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
-    let (parts, body) = request.into_parts();
     let body = match collect(body).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),

@@ -14,6 +14,7 @@ use utoipa::openapi::schema::{AllOfBuilder, OneOfBuilder, Schema, SchemaType, Ty
 use utoipa::openapi::{ObjectBuilder, RefOr};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
+use super::BASE;
 use super::body::JsonBody;
 use super::desk::{self, OwnerKey};
 use super::entries::{Cut, Page, Position, cut_parameters, parameter};
@@ -416,7 +417,7 @@ impl IntoParams for ListParameters {
 /// All of them or none, at once: nothing waits. What the owner holds already is kept, and the sole reader of a record may become its
 /// writer.
 #[utoipa::path(
-    post, path = "/locks", tag = "locks", operation_id = "lock", request_body = NewLocks, security(("ownerSecret" = [])),
+    post, context_path = BASE, path = "/locks", tag = "locks", operation_id = "lock", request_body = NewLocks, security(("ownerSecret" = [])),
     responses(
         (status = 201, description = "The owner has all of them.", body = Locked),
         (status = 404, description = "`unknown_owner`: it has ended."),
@@ -439,7 +440,7 @@ pub(super) async fn lock(
 ///
 /// What the owner does not hold, or holds under another token, is passed over: releasing again does no harm.
 #[utoipa::path(
-    post, path = "/locks/release", tag = "locks", operation_id = "unlock", request_body = OldLocks,
+    post, context_path = BASE, path = "/locks/release", tag = "locks", operation_id = "unlock", request_body = OldLocks,
     security(("ownerSecret" = [])),
     responses(
         (status = 200, description = "How many were given back.", body = Released),
@@ -486,7 +487,7 @@ pub(super) async fn undo(
 ///
 /// Everybody who may connect to a bucket sees all of them.
 #[utoipa::path(
-    get, path = "/locks", tag = "locks", operation_id = "listLocks", params(ListParameters),
+    get, context_path = BASE, path = "/locks", tag = "locks", operation_id = "listLocks", params(ListParameters),
     responses((status = 200, description = "A page of locks, ordered by name.", body = HeldLocks)),
 )]
 pub(super) async fn list(

@@ -1,8 +1,8 @@
 //! The HTTP API: offline locks, claims, assignments and queries for programs that speak JSON over HTTP.
 //!
 //! ```text
-//!   request ─▶ host, origin ─▶ CORS ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
-//!                  └──────────────────────┴─────────────────┴──▶ Problem (RFC 9457)
+//!   request ─▶ gate: host, origin ─▶ CORS ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
+//!                        └──────────────────────┴─────────────────┴──▶ Problem (RFC 9457)
 //! ```
 //!
 //! What a request must look like stands once, in `rules`: requests are read by it, and the OpenAPI document tells it.
@@ -13,6 +13,7 @@ mod claims;
 mod desk;
 mod document;
 mod entries;
+mod gate;
 mod idempotency;
 mod locks;
 mod owners;
@@ -23,22 +24,19 @@ mod rules;
 mod views;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{HeaderValue, Method, Uri, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use self::body::whole;
+use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
-use crate::access::{check_host, check_origin};
 use crate::server::Server;
 
 /// Below this everything is told as JSON, problems included.
@@ -46,18 +44,15 @@ const BASE: &str = "/v1/buckets/{bucket}";
 
 /// The routes of the API, and of what explains it.
 pub(crate) fn routes(server: &Arc<Server>) -> Router<Arc<Server>> {
-    let (api, document) = OpenApiRouter::new().nest(BASE, calls()).split_for_parts();
+    let (api, document) = calls().split_for_parts();
     let document: Arc<str> = document::complete(document).into();
     let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let document = move || async move { ([json.clone()], document.to_string()) };
-    api.layer(from_fn_with_state(server.clone(), idempotency::layer))
-        .route("/openapi.json", get(document))
+    api.route("/openapi.json", get(document))
         .route("/problems/{code}", get(problem::explain))
         .route("/v1/backup", post(backup::backup))
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(cors(server))
-        .layer(from_fn_with_state(server.clone(), guard))
-        .layer(from_fn(never_sniff))
+        .layer(from_fn_with_state(Arc::new(Gate::new(server)), gate::pass))
 }
 
 fn calls() -> OpenApiRouter<Arc<Server>> {
@@ -89,36 +84,4 @@ pub(crate) fn nowhere() -> Response {
 async fn method_not_allowed(method: Method) -> Response {
     Problem::new(Code::MethodNotAllowed, format!("{method} is none of the methods that this path knows"))
         .into_response()
-}
-
-async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    let (headers, origins) = (request.headers(), &server.config.allowed_origins);
-    match check_host(headers, origins).and_then(|()| check_origin(headers, origins)) {
-        Ok(()) => next.run(request).await,
-        Err(denied) => Problem::new(Code::Forbidden, denied.to_string()).into_response(),
-    }
-}
-
-/// What is answered is not to be taken for anything else than it says it is.
-async fn never_sniff(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-/// What a page of another origin may send and see. Whether the origin is admitted at all, `guard` decides, too.
-fn cors(server: &Arc<Server>) -> CorsLayer {
-    let allowed = server.clone();
-    let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {
-        check_origin(&parts.headers, &allowed.config.allowed_origins).is_ok()
-    };
-    let sent: [HeaderName; 3] = [header::AUTHORIZATION, header::CONTENT_TYPE, idempotency::KEY];
-    let seen: [HeaderName; 4] =
-        [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED];
-    CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(is_allowed))
-        .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers(sent)
-        .expose_headers(seen)
-        .max_age(Duration::from_secs(600))
 }

@@ -12,6 +12,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
+use super::BASE;
 use super::body::JsonBody;
 use super::desk::{self, OwnerKey};
 use super::locks::HeldLock;
@@ -115,7 +116,7 @@ pub(super) struct OwnerState {
 ///
 /// An owner stands for a session or a business transaction. Nothing is locked yet.
 #[utoipa::path(
-    post, path = "/owners", tag = "owners", operation_id = "openOwner", request_body = NewOwner,
+    post, context_path = BASE, path = "/owners", tag = "owners", operation_id = "openOwner", request_body = NewOwner,
     responses(
         (status = 201, description = "The owner lives.", body = OpenedOwner,
             headers(("Location" = String, description = "Where it is."))),
@@ -138,7 +139,7 @@ pub(super) async fn open(
 ///
 /// Its TTL runs anew from now. Whatever else an owner does has the same effect.
 #[utoipa::path(
-    post, path = "/owners/{owner}/heartbeat", tag = "owners", operation_id = "heartbeat", security(("ownerSecret" = [])),
+    post, context_path = BASE, path = "/owners/{owner}/heartbeat", tag = "owners", operation_id = "heartbeat", security(("ownerSecret" = [])),
     responses(
         (status = 200, description = "The TTL runs anew.", body = Beat),
         (status = 404, description = "`unknown_owner`: it has ended."),
@@ -155,7 +156,7 @@ pub(super) async fn heartbeat(
 
 /// Show an owner and its locks
 #[utoipa::path(
-    get, path = "/owners/{owner}", tag = "owners", operation_id = "getOwner", security(("ownerSecret" = [])),
+    get, context_path = BASE, path = "/owners/{owner}", tag = "owners", operation_id = "getOwner", security(("ownerSecret" = [])),
     responses(
         (status = 200, description = "The owner and what it holds.", body = OwnerState),
         (status = 404, description = "`unknown_owner`: it has ended."),
@@ -173,7 +174,7 @@ pub(super) async fn show(
 ///
 /// All its locks are released. This is how a business transaction ends.
 #[utoipa::path(
-    delete, path = "/owners/{owner}", tag = "owners", operation_id = "endOwner", security(("ownerSecret" = [])),
+    delete, context_path = BASE, path = "/owners/{owner}", tag = "owners", operation_id = "endOwner", security(("ownerSecret" = [])),
     responses(
         (status = 204, description = "It has ended, and its locks are free."),
         (status = 404, description = "`unknown_owner`: it had ended before."),

@@ -42,7 +42,11 @@ pub(super) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
 
 impl<'a> Members<'a> {
     pub(super) fn text(&self, key: &str, rule: &Text) -> Read<String> {
-        self.need(key, rule.words(), |raw| string(raw).filter(|text| rule.admits(text)).map(Cow::into_owned))
+        self.need(
+            key,
+            || rule.words(),
+            |raw| string(raw).filter(|text| rule.admits(text)).map(Cow::into_owned),
+        )
     }
 
     pub(super) fn text_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
@@ -59,7 +63,7 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn number(&self, key: &str, rule: &Number) -> Read<u64> {
-        self.need(key, rule.words(), |raw| rule.parse_json(raw.get()))
+        self.need(key, || rule.words(), |raw| rule.parse_json(raw.get()))
     }
 
     pub(super) fn number_if_any(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
@@ -67,20 +71,24 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<T> {
-        self.need(key, rule.words(), |raw| rule.parse(&string(raw)?))
+        self.need(key, || rule.words(), |raw| rule.parse(&string(raw)?))
     }
 
     pub(super) fn flag_if_any(&self, key: &str) -> Read<Option<bool>> {
         let read = |raw: &RawValue| raw.get().parse().ok();
-        self.get(key).map(|_| self.need(key, "true or false".to_owned(), read)).transpose()
+        self.get(key).map(|_| self.need(key, || "true or false".to_owned(), read)).transpose()
     }
 
     /// A resource name; it may have lone surrogates.
     pub(super) fn resource(&self, key: &str) -> Read<NameBuf> {
-        self.need(key, RESOURCE.words(), |raw| {
-            let name = wire::name_from_json(raw.get()).ok()?;
-            (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
-        })
+        self.need(
+            key,
+            || RESOURCE.words(),
+            |raw| {
+                let name = wire::name_from_json(raw.get()).ok()?;
+                (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
+            },
+        )
     }
 
     pub(super) fn resource_if_any(&self, key: &str) -> Read<Option<NameBuf>> {
@@ -97,7 +105,7 @@ impl<'a> Members<'a> {
 
     /// A list of objects with at least one and at most `most` of them.
     pub(super) fn list<T: FromMembers>(&self, key: &str, most: usize) -> Read<Vec<T>> {
-        let rule = format!("a list of 1 to {most} objects");
+        let rule = || format!("a list of 1 to {most} objects");
         let items: Vec<&'a RawValue> = self.need(key, rule, |raw| {
             serde_json::from_str(raw.get()).ok().filter(|items: &Vec<_>| (1..=most).contains(&items.len()))
         })?;
@@ -124,11 +132,17 @@ impl<'a> Members<'a> {
         member.map(|(_, raw)| *raw).filter(|raw| raw.get() != "null")
     }
 
-    fn need<T>(&self, key: &str, rule: String, read: impl FnOnce(&'a RawValue) -> Option<T>) -> Read<T> {
+    /// `rule` in words, for a problem.
+    fn need<T>(
+        &self,
+        key: &str,
+        rule: impl FnOnce() -> String,
+        read: impl FnOnce(&'a RawValue) -> Option<T>,
+    ) -> Read<T> {
         let Some(raw) = self.get(key) else {
-            return Err(Problem::rule(Code::Invalid, self.named(key), "absent", rule));
+            return Err(Problem::rule(Code::Invalid, self.named(key), "absent", rule()));
         };
-        read(raw).ok_or_else(|| Problem::rule(Code::Invalid, self.named(key), raw.get(), rule))
+        read(raw).ok_or_else(|| Problem::rule(Code::Invalid, self.named(key), raw.get(), rule()))
     }
 }
 

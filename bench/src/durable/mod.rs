@@ -1,0 +1,134 @@
+//! The suite `durable`: what is kept on the disk before it is answered, beside others who promise the same.
+
+mod caller;
+mod crowd;
+mod expiry;
+mod mixed;
+mod restart;
+mod sequence;
+mod sqlite;
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use crate::report::{Better, Figure};
+use crate::rounds::{Bench, Contender};
+use crate::server::codec::claims::Claims;
+use crate::server::codec::etcd::Etcd;
+use crate::server::codec::postgres_table::{self, PostgresTable};
+use crate::server::codec::redis::Redis;
+use crate::server::load::Plan;
+use crate::server::process::Server;
+use crate::server::{self as servers, contender};
+
+/// Runs the benches whose ids begin with `only`, of that program or one that is built first.
+pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure>> {
+    let wanted = |id: &str| id.starts_with(only);
+    on_a_disk(&std::env::temp_dir())?;
+    let (program, cpu) = (servers::program_of(program)?, servers::pin()?);
+    let mut figures = Vec::new();
+    if ["durable-1", "durable-64", "durable-1000"].into_iter().any(wanted) {
+        let kept = Kept::start(&program, cpu)?;
+        for bench in kept.benches().into_iter().filter(|bench| wanted(bench.id)) {
+            figures.extend(bench.run(rounds)?);
+        }
+    }
+    if wanted("http-64") {
+        let ours = servers::lockhouse(&program, Some(cpu), servers::IN_MEMORY).start()?;
+        let redis = servers::redis(cpu, servers::FORGETFUL)?.start()?;
+        figures.extend(http(&ours, &redis).run(rounds)?);
+    }
+    if wanted("mixed") {
+        let ours = servers::lockhouse(&program, Some(cpu), servers::ON_DISK).start()?;
+        figures.extend(mixed::bench(&ours).run(rounds)?);
+    }
+    for size in restart::SIZES.into_iter().filter(|size| wanted(size.id)) {
+        figures.extend(restart::run(&program, cpu, size, rounds)?);
+    }
+    if wanted("expiry") {
+        figures.extend(expiry::run(&program, cpu, rounds)?);
+    }
+    Ok(figures)
+}
+
+/// A file system in memory would make nonsense of everything.
+fn on_a_disk(folder: &Path) -> Result<()> {
+    const TMPFS: i64 = 0x0102_1994;
+    let kind = rustix::fs::statfs(folder)?.f_type;
+    ensure!(kind != TMPFS, "{} is in memory: set TMPDIR to a folder on a disk", folder.display());
+    Ok(())
+}
+
+/// Everything that keeps what it answers.
+struct Kept {
+    ours: Server,
+    redis: Server,
+    postgres: Server,
+    etcd: Server,
+}
+
+impl Kept {
+    fn start(ours: &Path, cpu: usize) -> Result<Self> {
+        let postgres = servers::postgres(cpu)?.start()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(postgres_table::create(postgres.address))?;
+        Ok(Self {
+            ours: servers::lockhouse(ours, Some(cpu), servers::ON_DISK).start()?,
+            redis: servers::redis(cpu, servers::EVERY_WRITE)?.start()?,
+            postgres,
+            etcd: servers::etcd(cpu)?.start()?,
+        })
+    }
+
+    fn benches(&self) -> [Bench<'_>; 3] {
+        let Self { ours, redis, postgres, etcd } = self;
+        let many = |connections| Plan { connections, on_disk: true, ..Plan::SEPARATE };
+        // A thousand clients take turns on a pool of connections, as PostgreSQL wants it.
+        let pooled = Plan { connections: 50, clients_each: 20, ..many(0) };
+        let ours = |plan| contender::<Claims>("lockhouse", ours, plan);
+        let redis = |plan| contender::<Redis>("Redis 7, appendfsync always", redis, plan);
+        let table = |plan| contender::<PostgresTable>("PostgreSQL lock table", postgres, plan);
+        let etcd = |plan| contender::<Etcd>("etcd v3lock", etcd, plan);
+        let sqlite = |threads| {
+            Contender::new("SQLite, a transaction for each operation", move || sqlite::slice(threads))
+        };
+        let one = many(1);
+        let bench = |id, contenders| Bench { id, unit: "pairs/s", better: Better::Higher, contenders };
+        [
+            bench(
+                "durable-1",
+                vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), sqlite(1)],
+            ),
+            bench(
+                "durable-64",
+                vec![
+                    ours(many(64)),
+                    redis(many(64)).target(1.2),
+                    table(many(64)).target(1.2),
+                    etcd(many(64)).target(2.5),
+                    sqlite(64),
+                ],
+            ),
+            bench(
+                "durable-1000",
+                vec![
+                    ours(many(1000)),
+                    table(many(1000)).target(4.0),
+                    contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled)
+                        .target(4.0),
+                    redis(many(1000)),
+                ],
+            ),
+        ]
+    }
+}
+
+/// Neither side keeps anything.
+fn http<'a>(ours: &'a Server, redis: &'a Server) -> Bench<'a> {
+    let contenders = vec![
+        contender::<Claims>("lockhouse", ours, Plan::SEPARATE),
+        contender::<Redis>("Redis 7, 64 connections", redis, Plan::SEPARATE).target(0.8),
+    ];
+    Bench { id: "http-64", unit: "pairs/CPU s", better: Better::Higher, contenders }
+}

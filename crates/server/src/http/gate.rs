@@ -1,0 +1,82 @@
+//! What every call passes first: one layer for all of it, as each layer costs every call.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower::{Layer, Service};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use super::idempotency;
+use super::problem::{Code, Problem};
+use crate::access::{check_host, check_origin};
+use crate::server::Server;
+
+/// What the gate goes by.
+#[derive(Debug)]
+pub(super) struct Gate {
+    server: Arc<Server>,
+    cors: CorsLayer,
+}
+
+impl Gate {
+    pub(super) fn new(server: &Arc<Server>) -> Self {
+        Self { server: server.clone(), cors: cors(server) }
+    }
+}
+
+/// The layer.
+pub(super) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let mut response = gate.admit(request, next).await;
+    // What is answered is not to be taken for anything else than it says it is.
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+impl Gate {
+    async fn admit(&self, request: Request, next: Next) -> Response {
+        let (headers, origins) = (request.headers(), &self.server.config.allowed_origins);
+        if let Err(denied) = check_host(headers, origins).and_then(|()| check_origin(headers, origins)) {
+            return Problem::new(Code::Forbidden, denied.to_string()).into_response();
+        }
+        // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.
+        let is_of_program = !headers.contains_key(header::ORIGIN);
+        if is_of_program && matches!(*request.method(), Method::POST | Method::DELETE) {
+            return self.answer(request, next).await;
+        }
+        let next = tower::service_fn(|request| async { Ok(self.answer(request, next.clone()).await) });
+        let answer: Result<_, Infallible> = self.cors.layer(next).call(request).await;
+        match answer {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    async fn answer(&self, request: Request, next: Next) -> Response {
+        if request.method() == Method::POST && request.headers().contains_key(idempotency::KEY) {
+            return idempotency::once(&self.server, request, next).await;
+        }
+        next.run(request).await
+    }
+}
+
+/// What a page of another origin may send and see. Whether the origin is admitted at all, `guard` decides, too.
+fn cors(server: &Arc<Server>) -> CorsLayer {
+    let allowed = server.clone();
+    let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {
+        check_origin(&parts.headers, &allowed.config.allowed_origins).is_ok()
+    };
+    let sent: [HeaderName; 3] = [header::AUTHORIZATION, header::CONTENT_TYPE, idempotency::KEY];
+    let seen: [HeaderName; 4] =
+        [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED];
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(is_allowed))
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers(sent)
+        .expose_headers(seen)
+        .max_age(Duration::from_secs(600))
+}
