@@ -103,7 +103,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::{Acquire, Command, Name, NewRequest, Outcome};
+    use crate::{Acquire, Command, Mode, Name, NewRequest, Outcome};
 
     #[test]
     fn a_renewed_lease_that_is_due_ends_after_those_due_before_it() {
@@ -131,7 +131,7 @@ mod tests {
             .map(|_| {
                 let agent = NewAgent { client_id: "", lease_ms: Some(10) };
                 let Outcome::Joined(agent) = manager.handle(at(0), Command::Join(agent)) else { panic!() };
-                let request = NewRequest::new(agent, Name::new("n").unwrap(), Acquire::Wait);
+                let request = NewRequest::new(agent, Name::new("n").unwrap(), Acquire::Wait(Mode::Exclusive));
                 manager.handle(at(0), Command::Request(request));
                 agent
             })
