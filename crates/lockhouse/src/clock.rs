@@ -270,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn a_calendar_that_is_set_moves_no_instant() {
+        let manual = ManualClock::new();
+        let clock = Clock::manual(manual.clone());
+        let (at, told) = (clock.now(), clock.wall(clock.now()));
+        manual.set_calendar(-3_600_000);
+        assert_eq!(clock.now(), at);
+        assert_eq!(clock.wall(at), told - Duration::from_secs(3600));
+        manual.set_calendar(0);
+        assert_eq!(clock.wall(at), told);
+    }
+
+    #[test]
     fn times_of_an_earlier_life_are_instants_too() {
         let clock = Clock::new();
         let an_hour_ago = calendar_ms() - 3_600_000;

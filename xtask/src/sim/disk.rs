@@ -73,7 +73,7 @@ impl Disk {
             let mut random = self.random.lock();
             self.strays.lock().extract_if(.., |_| !only_some || random.percent(50)).collect()
         };
-        let epoch = self.ledger(|ledger| ledger.epoch());
+        let epoch = self.ledger(Ledger::epoch);
         strays.into_iter().any(|section| {
             let is_late = section.epoch != epoch;
             self.noted.commit_now(&section) == Some(Fate::Committed) && is_late

@@ -2,9 +2,12 @@
 
 use lockhouse::StoreState;
 
+use super::buyer::Buyer;
+use super::clerk::Clerk;
 use super::look;
 use super::schedule::Stage;
 use super::tab::Tab;
+use super::worker::Worker;
 
 impl Stage {
     pub(super) fn mend(&mut self) -> Result<(), String> {
@@ -37,9 +40,9 @@ impl Stage {
             buyers.iter_mut().for_each(|buyer| buyer.leave(life));
             workers.iter_mut().for_each(|worker| worker.leave(life));
             tabs.iter_mut().for_each(|tab| tab.leave(life));
-            let have_left = clerks.iter().all(|clerk| clerk.has_left())
-                && buyers.iter().all(|buyer| buyer.has_left())
-                && workers.iter().all(|worker| worker.has_left())
+            let have_left = clerks.iter().all(Clerk::has_left)
+                && buyers.iter().all(Buyer::has_left)
+                && workers.iter().all(Worker::has_left)
                 && tabs.iter().all(Tab::has_left);
             if have_left {
                 self.tabs.iter_mut().for_each(|tab| tab.says_goodbye(&self.life));

@@ -1,5 +1,7 @@
 //! What fails: the process, the clocks, the clients' connections, the store and the way to it.
 
+use super::buyer::Buyer;
+use super::clerk::Clerk;
 use super::look;
 use super::schedule::{Displaced, STEP_MS, Stage};
 use super::server::Life;
@@ -194,8 +196,8 @@ impl Stage {
         life.run(1);
         let (number, server) = (life.server.number, &life.server);
         workers.iter_mut().for_each(|worker| worker.must_know_of_the_end(server));
-        self.clerks.iter_mut().for_each(super::clerk::Clerk::hear);
-        self.buyers.iter_mut().for_each(super::buyer::Buyer::hear);
+        self.clerks.iter_mut().for_each(Clerk::hear);
+        self.buyers.iter_mut().for_each(Buyer::hear);
         let clerks = self.clerks.iter().filter(|clerk| clerk.waits_for(number)).count();
         let buyers = self.buyers.iter().filter(|buyer| buyer.waits_for(number)).count();
         if clerks + buyers > 0 {

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use super::book::{Book, Op};
 use super::disk::{Disk, Line};
-use super::ledger::Sort;
+use super::ledger::{Ledger, Sort};
 use crate::history::record::{Call, Reason};
 
 /// The names that everybody wants.
@@ -154,7 +154,7 @@ impl Life {
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(line.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let (book, disk) = (book.clone(), disk.clone());
-        let epoch = disk.ledger(|ledger| ledger.epoch());
+        let epoch = disk.ledger(Ledger::epoch);
         let server = Server { house, number, epoch, book, disk, is_displaced: Arc::default() };
         Ok(Self { server, clock, runtime: Some(runtime), line })
     }

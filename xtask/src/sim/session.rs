@@ -10,6 +10,7 @@ use lockhouse::core::{
 use lockhouse::{FencingToken, Notice, Port};
 use parking_lot::Mutex;
 
+use super::ledger::Ledger;
 use super::server::{Life, Place, Server, Started};
 
 /// What the client is sent.
@@ -90,6 +91,11 @@ impl Session {
         std::mem::take(&mut *self.shared.frames.lock())
     }
 
+    /// Whether something has come that was not read yet.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.shared.frames.lock().is_empty()
+    }
+
     /// What the server calls that request, if it has said so.
     pub(super) fn request_of(&self, tag: u64) -> Option<RequestId> {
         self.shared.requests.lock().ids.get(&tag).copied()
@@ -168,7 +174,7 @@ impl Task {
     fn answer(&self, tag: u64, outcome: Outcome) -> Option<Frame> {
         match outcome {
             Outcome::Joined(agent) => {
-                let known = self.server.disk.ledger(|ledger| ledger.longest_lease_ms());
+                let known = self.server.disk.ledger(Ledger::longest_lease_ms);
                 if known < self.lease_ms && !self.server.is_displaced() {
                     self.server.book.breach(format!(
                         "a lease of {} ms was given, but the store knows of {known} ms",
@@ -221,7 +227,7 @@ impl Task {
         if self.shared.requests.lock().void.contains(&tag) {
             self.server.book.breach(format!("token {token} was brought back with a void ticket"));
         }
-        if tag % 2 == 0 {
+        if tag.is_multiple_of(2) {
             self.server.told_token(&self.place, token);
         }
         let is_told = self.server.disk.ledger(|ledger| ledger.is_told(&self.place.scope));

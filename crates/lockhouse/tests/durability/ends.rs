@@ -7,7 +7,7 @@ use lockhouse::core::{Acquire, Command, Mode, Name, NewAgent, NewRequest, Outcom
 use lockhouse::store::{MemoryStore, Slot, Store, WriterId};
 use lockhouse::{ClaimError, House, LockError, Loss, Notice, Options, RequestError, StoreError, StoreState};
 
-use crate::gate::{Gate, drained, poll, record, settle};
+use crate::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
 async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
@@ -103,6 +103,17 @@ async fn closing_keeps_what_is_under_way_and_grants_nothing_more() {
     let house = Gate::before(gate.inner.reopen()).house().await;
     let owner = house.bucket("default").owners().resume(owner.id(), owner.secret()).await.unwrap();
     assert_eq!(owner.locks().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_lengthens_what_ends_by_time() {
+    let (clock, options) = manual();
+    let house = House::open(Arc::new(MemoryStore::new().unwrap()), options).await.unwrap();
+    let owner = house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+    clock.stand_still(Duration::from_secs(3600));
+    assert_eq!(owner.touch().await, Ok(true));
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(owner.touch().await, Ok(false));
 }
 
 /// Whether the next start finds a clean stop.

@@ -1,0 +1,264 @@
+//! What a clerk asks: each question is a future that writes down itself what it asks and is told.
+
+use std::time::Duration;
+
+use lockhouse::core::Acquired;
+use lockhouse::{BusinessTransaction, Mode, OfflineLock, OwnerError, Secret};
+
+use super::{Desk, Known, Learned, Plan, mode, record, wanted};
+use crate::history::record::{Call, Gain, Reason};
+use crate::sim::book::Op;
+use crate::sim::ledger::Sort;
+use crate::sim::look;
+use crate::sim::server::NAMES;
+
+pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
+    // A calendar that is set makes longest lives shorter or longer, so that nothing of them is certain.
+    let known_max = max_ms.map(|_| 0);
+    let op = desk.ask(Call::OpenOwner { ttl_ms, max_ms: known_max });
+    let mut new = desk.server.bucket(&desk.place).owners().open(&*desk.client, Duration::from_millis(ttl_ms));
+    if let Some(max_ms) = max_ms {
+        new = new.max_life(Duration::from_millis(max_ms));
+    }
+    match new.await {
+        Ok(owner) => {
+            let (id, secret) = (owner.id(), owner.secret().clone());
+            desk.server.told(&desk.place, Sort::Owner, id.get());
+            desk.server.book.count("owner: opened");
+            let gain = Gain { owner: Some(id.to_string()), ..Gain::default() };
+            // Whoever has given up does not hear of it.
+            if desk.server.book.ok(op, true, gain) {
+                Learned::Opened(Known { id, secret })
+            } else {
+                Learned::Nothing
+            }
+        }
+        Err(OwnerError::Store(error)) => {
+            desk.server.failed(op, &error);
+            Learned::Nothing
+        }
+        Err(OwnerError::Closed) => {
+            desk.server.book.refused(op, Reason::Other);
+            Learned::Nothing
+        }
+        Err(error) => {
+            desk.server.strange(error);
+            Learned::Nothing
+        }
+    }
+}
+
+pub(super) async fn lock(desk: Desk, known: Known, wishes: Vec<(usize, Mode)>) -> Learned {
+    let ops = ask_locks(&desk, &known, &wishes);
+    let owner = match desk.owner(&known, ops[0]).await {
+        Ok(owner) => owner,
+        Err(learned) => {
+            ops.iter().for_each(|op| desk.server.book.unknown(*op));
+            return learned;
+        }
+    };
+    match owner.lock(wanted(&wishes)).await {
+        Ok(locks) => {
+            ops.iter().zip(&locks).for_each(|(op, lock)| desk.granted(*op, lock));
+            Learned::Nothing
+        }
+        Err(error) => desk.not_locked(&ops, &error),
+    }
+}
+
+fn ask_locks(desk: &Desk, known: &Known, wishes: &[(usize, Mode)]) -> Vec<Op> {
+    let ask = |(name, wish): &(usize, Mode)| {
+        let (owner, name) = (known.id.to_string(), NAMES[*name].to_owned());
+        desk.ask(Call::Lock { owner, name, mode: mode(*wish) })
+    };
+    wishes.iter().map(ask).collect()
+}
+
+fn ask_unlock(desk: &Desk, known: &Known, name: usize) -> Op {
+    desk.ask(Call::Unlock { owner: known.id.to_string(), name: NAMES[name].to_owned() })
+}
+
+pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -> Learned {
+    let op = ask_unlock(&desk, &known, name);
+    let owner = match desk.owner(&known, op).await {
+        Ok(owner) => owner,
+        Err(learned) => return learned,
+    };
+    // A token that is nobody's: nothing may happen.
+    let token = stale.then(|| lockhouse::FencingToken::new(1));
+    match owner.unlock(record(name).as_name(), token).await {
+        Ok(was) if stale => {
+            desk.server.book.unknown(op);
+            if was {
+                desk.server.strange("an unlock with a token that is nobody's has unlocked something");
+            }
+        }
+        Ok(was) => {
+            desk.unlocked(&known, name);
+            desk.server.book.count(if was { "offline: unlocked" } else { "offline: nothing to unlock" });
+            desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+        }
+        Err(error) => desk.server.failed(op, &error),
+    }
+    Learned::Nothing
+}
+
+pub(super) async fn unlock_all(desk: Desk, known: Known) -> Learned {
+    let op = desk.ask(Call::UnlockAll { owner: known.id.to_string() });
+    let owner = match desk.owner(&known, op).await {
+        Ok(owner) => owner,
+        Err(learned) => return learned,
+    };
+    match owner.unlock_all().await {
+        Ok(count) => {
+            (0..NAMES.len()).for_each(|name| desk.unlocked(&known, name));
+            desk.server.book.ok(op, true, Gain { was: Some(count > 0), ..Gain::default() });
+        }
+        Err(error) => desk.server.failed(op, &error),
+    }
+    Learned::Nothing
+}
+
+pub(super) async fn touch(desk: Desk, known: Known) -> Learned {
+    let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+    let owner = match desk.owner(&known, op).await {
+        Ok(owner) => owner,
+        Err(learned) => return learned,
+    };
+    match owner.touch().await {
+        Ok(true) => {
+            desk.server.book.count("owner: touched");
+            desk.server.book.ok(op, false, Gain::default());
+            Learned::Nothing
+        }
+        Ok(false) => desk.gone(op),
+        Err(error) => {
+            desk.server.failed(op, &error);
+            Learned::Nothing
+        }
+    }
+}
+
+pub(super) async fn end(desk: Desk, known: Known) -> Learned {
+    let op = desk.ask(Call::EndOwner { owner: known.id.to_string() });
+    let owner = match desk.owner(&known, op).await {
+        Ok(owner) => owner,
+        Err(learned) => return learned,
+    };
+    match owner.end().await {
+        Ok(was) => {
+            let id = known.id.get();
+            if was {
+                desk.server.told(&desk.place, Sort::OwnerEnded, id);
+            }
+            desk.server.book.count("owner: ended");
+            desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            Learned::Gone
+        }
+        Err(error) => {
+            desk.server.failed(op, &error);
+            Learned::Nothing
+        }
+    }
+}
+
+pub(super) async fn wrong_secret(desk: Desk, known: Known) -> Learned {
+    let wrong: Result<Secret, _> = "00".repeat(20).parse();
+    let owners = desk.server.bucket(&desk.place).owners();
+    if let Ok(wrong) = wrong
+        && owners.resume(known.id, &wrong).await.is_ok()
+    {
+        desk.server.strange(format!("owner {} was found with a secret that is nobody's", known.id));
+    }
+    Learned::Nothing
+}
+
+pub(super) async fn look(desk: Desk, known: Known) -> Learned {
+    let ops: Vec<_> =
+        (0..NAMES.len()).map(|name| desk.ask(Call::Look { name: NAMES[name].to_owned() })).collect();
+    _ = known;
+    match look::found(&desk.server, &desk.place).await {
+        Ok(found) => {
+            for (name, op) in NAMES.iter().zip(ops) {
+                let here = found.iter().filter(|found| found.name == *name).cloned().collect();
+                desk.server.book.ok(op, true, Gain { found: Some(here), ..Gain::default() });
+            }
+        }
+        Err(error) => ops.iter().for_each(|op| desk.server.failed(*op, &error)),
+    }
+    Learned::Nothing
+}
+
+/// A step of a business transaction: it locks, and then succeeds or is undone.
+pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
+    let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+    let owner = match desk.owner(&known, op).await {
+        Ok(owner) => owner,
+        Err(learned) => return learned,
+    };
+    desk.server.book.unknown(op);
+    let mut transaction =
+        if plan.begins { BusinessTransaction::begin(&owner) } else { BusinessTransaction::resume(&owner) };
+    let mut step = transaction.step();
+    let mut locked: Vec<OfflineLock> = Vec::new();
+    let mut failed = None;
+    for wishes in &plan.locks {
+        let ops = ask_locks(&desk, &known, wishes);
+        match step.lock(wanted(wishes)).await {
+            Ok(locks) => {
+                ops.iter().zip(&locks).for_each(|(op, lock)| desk.granted(*op, lock));
+                locked.extend(locks);
+            }
+            Err(error) => {
+                failed = Some(desk.not_locked(&ops, &error));
+                break;
+            }
+        }
+    }
+    if plan.commits && failed.is_none() {
+        plan.releases.iter().for_each(|name| step.release(record(*name).as_name()));
+        let names: Vec<usize> = (0..NAMES.len())
+            .filter(|name| {
+                let spared = locked.iter().any(|lock| lock.name == record(*name));
+                plan.releases.contains(name) || (plan.begins && !spared)
+            })
+            .collect();
+        let ops: Vec<Op> = names.iter().map(|name| ask_unlock(&desk, &known, *name)).collect();
+        match step.commit().await {
+            Ok(()) => {
+                desk.server.book.count("step: committed");
+                names.into_iter().for_each(|name| desk.unlocked(&known, name));
+                // The steps of an owner that has ended succeed as well, as nothing is left to give back.
+                let lives = owner.touch().await == Ok(true);
+                for op in ops {
+                    if lives {
+                        desk.server.book.ok(op, true, Gain::default());
+                    } else {
+                        desk.server.book.unknown(op);
+                    }
+                }
+            }
+            Err(error) => {
+                desk.server.failed(None, &error);
+                ops.into_iter().for_each(|op| desk.server.book.unknown(op));
+                undone(&desk, &known, &locked);
+            }
+        }
+        return Learned::Nothing;
+    }
+    undone(&desk, &known, &locked);
+    drop(step);
+    failed.unwrap_or(Learned::Nothing)
+}
+
+/// What a step had locked is taken back, which nobody is told of.
+fn undone(desk: &Desk, known: &Known, locked: &[OfflineLock]) {
+    desk.server.book.count("step: undone");
+    for name in 0..NAMES.len() {
+        let here = record(name);
+        if locked.iter().any(|lock| lock.name == here && lock.how != Acquired::AlreadyHeld) {
+            let op = ask_unlock(desk, known, name);
+            desk.server.book.unknown(op);
+        }
+    }
+}
