@@ -173,6 +173,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::ClaimExpired`], [`ClaimError::ClaimLost`], [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may have been renewed.
     pub async fn renew<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -224,6 +228,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn get<'a>(&self, resource: impl Into<NameArg<'a>>) -> Result<Option<ClaimInfo>, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
         at!(&self.place, get(&name))
@@ -234,6 +242,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn assignment<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -247,6 +259,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn assignments(&self) -> Result<Vec<Assignment>, ClaimError> {
         at!(&self.place, assignments())
     }
@@ -330,6 +346,10 @@ impl Claim {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there; the end that this handle knows stays the earlier one.
     pub async fn renew(&mut self) -> Result<(), ClaimError> {
         self.expires_at = self.claims.renew(&self.resource, &self.token).await?;
         Ok(())
@@ -340,6 +360,10 @@ impl Claim {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
     pub async fn release(&self) -> Result<(), ClaimError> {
         self.claims.release(&self.resource, &self.token).await
     }
@@ -347,6 +371,10 @@ impl Claim {
     /// As [`Claims::finalize`].
     ///
     /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
     ///
     /// As there.
     pub async fn finalize(&self) -> Result<Assignment, ClaimError> {
