@@ -181,6 +181,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::ClaimExpired`], [`ClaimError::ClaimLost`], [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may have been renewed.
     pub async fn renew<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -232,6 +236,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn get<'a>(&self, resource: impl Into<NameArg<'a>>) -> Result<Option<ClaimInfo>, ClaimError> {
         let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
         at!(&self.place, get(&name))
@@ -242,6 +250,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn assignment<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -255,6 +267,10 @@ impl Claims {
     /// # Errors
     ///
     /// [`ClaimError::Store`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn assignments(&self) -> Result<Vec<Assignment>, ClaimError> {
         at!(&self.place, assignments())
     }
@@ -338,6 +354,10 @@ impl Claim {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there; the end that this handle knows stays the earlier one.
     pub async fn renew(&mut self) -> Result<(), ClaimError> {
         self.expires_at = self.claims.renew(&self.resource, &self.token).await?;
         Ok(())
@@ -348,6 +368,10 @@ impl Claim {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
     pub async fn release(&self) -> Result<(), ClaimError> {
         self.claims.release(&self.resource, &self.token).await
     }
@@ -355,6 +379,10 @@ impl Claim {
     /// As [`Claims::finalize`].
     ///
     /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
     ///
     /// As there.
     pub async fn finalize(&self) -> Result<Assignment, ClaimError> {

@@ -156,6 +156,10 @@ impl Owners {
     /// # Errors
     ///
     /// [`OwnerError::Unknown`] if it has ended, [`OwnerError::WrongSecret`] if the secret is another.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
         at!(&self.place, resume(id, secret))
     }
@@ -222,6 +226,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`LockError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
     pub async fn lock_with(
         &self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -340,6 +348,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn locks(&self) -> Result<Vec<OfflineLock>, StoreError> {
         at!(&self.place, locks(self))
     }
@@ -349,6 +361,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn has_lock(&self, name: Name<'_>) -> Result<Option<OfflineLock>, StoreError> {
         Ok(self.locks().await?.into_iter().find(|lock| lock.name.as_name() == name))
     }
@@ -358,6 +374,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may have counted.
     pub async fn touch(&self) -> Result<bool, StoreError> {
         at!(&self.place, touch(self))
     }
@@ -367,6 +387,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
         at!(&self.place, info(self))
     }
@@ -376,6 +400,10 @@ impl Owner {
     /// # Errors
     ///
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn expires_at(&self) -> Result<Option<SystemTime>, StoreError> {
         Ok(self.info().await?.map(|info| info.expires_at))
     }

@@ -26,6 +26,7 @@
 //! | the client is paused or cut off beyond the TTL | [`OwnerEnded`](crate::LockError::OwnerEnded), [`ClaimExpired`](crate::ClaimError::ClaimExpired) or [`ClaimLost`](crate::ClaimError::ClaimLost) at its next call | others may hold by then. What it writes meanwhile only the [fence](crate::fence) can refuse |
 //! | the client is killed | – | what it held stays until the TTL, or until somebody [resumes](crate::Owners::resume) the owner |
 //! | a future is dropped | – | its call goes on in the background, and what it brings is taken back; whatever else the connection asks waits for that |
+//! | the same to an upgrade in a [step](crate::Step) that then fails | – | the record may stay read-locked, under a token that the step does not know, until the owner's next transaction, or its end |
 
 mod api;
 mod call;
