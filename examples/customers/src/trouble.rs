@@ -220,7 +220,7 @@ struct TroublePage {
     trouble: Trouble,
     /// To try the same again, where that makes sense.
     again: Option<String>,
-    /// To look at the customer without having him.
+    /// To look at the customer without having it.
     look: Option<String>,
 }
 

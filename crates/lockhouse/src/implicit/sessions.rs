@@ -102,7 +102,7 @@ impl SessionOptions {
         self
     }
 
-    /// Whoever has no session gets one of this user name where a business transaction begins; without it he is refused.
+    /// Whoever has no session gets one of this user name where a business transaction begins; without it the request is refused.
     pub fn guests(mut self, user: &str) -> Self {
         self.guests = Some(user.to_owned());
         self

@@ -1,4 +1,4 @@
-//! Being on the phone about a customer: he must not change under one's eyes, but colleagues may talk about him as well.
+//! Being on the phone about a customer: it must not change meanwhile, but colleagues may talk about it as well.
 
 use askama::Template;
 use axum::extract::{Path, State};

@@ -52,7 +52,7 @@ pub(crate) async fn compare(
     Ok(page(StatusCode::OK, &MergePage { frame, sides, timeout: span(app.session_timeout) }))
 }
 
-/// Continues: both must be locked already, as the user has decided by what he saw under these locks.
+/// Continues: both must be locked already, as the user has decided by what was shown under these locks.
 pub(crate) async fn merge(
     State(app): State<App>,
     Path(id): Path<i64>,
