@@ -1,0 +1,153 @@
+//! The ticker of a house, tick by tick.
+
+use std::collections::VecDeque;
+
+use lockhouse_core::{AgentId, Command, NameBuf, NewAgent, NewClaim, Outcome, Seal};
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::{Notice, Port};
+
+/// A house whose time is moved by hand; its ticker never comes to run, as these tests never wait.
+struct World {
+    house: House,
+    port: Port,
+}
+
+impl World {
+    fn new() -> Self {
+        let house = House::with_clock(Limits::DEFAULT, Clock::manual(ManualClock::default()));
+        let port = house.bucket("default").port(1000);
+        Self { house, port }
+    }
+
+    fn join(&self, lease_ms: u64) -> AgentId {
+        self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
+        match self.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn tick_after(&self, ms: u64) {
+        self.house.inner.clock.advance(ms);
+        self.house.inner.tick(usize::MAX);
+    }
+
+    fn told(&self) -> Vec<Notice> {
+        let mut notices = VecDeque::new();
+        self.port.drain(&mut notices).unwrap();
+        notices.into()
+    }
+
+    /// The ticks of 100 ms until an agent ends.
+    fn ticks_until_an_end(&self) -> u32 {
+        (1..1000)
+            .find(|_| {
+                self.tick_after(100);
+                self.told().iter().any(|notice| matches!(notice, Notice::Effect(_)))
+            })
+            .expect("no agent has ended in 100 s")
+    }
+}
+
+#[tokio::test]
+async fn a_lease_ends_with_the_first_tick_after_the_one_that_reaches_it() {
+    let world = World::new();
+    world.join(1000);
+    assert_eq!(world.ticks_until_an_end(), 11);
+}
+
+#[tokio::test]
+async fn a_renewal_that_waited_through_a_stall_is_in_time() {
+    let world = World::new();
+    let agent = world.join(1000);
+    world.tick_after(100);
+    // The process stands still for a minute; the ticker comes to run before the pending renewal does.
+    world.tick_after(60_000);
+    world.tick_after(100);
+    world.port.submit(1, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    assert_eq!(world.ticks_until_an_end(), 11);
+}
+
+#[tokio::test]
+async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
+    let world = World::new();
+    let agent = world.join(500);
+    world.tick_after(60_000);
+    world.port.submit(1, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
+    let world = World::new();
+    world.join(1000);
+    world.house.inner.clock.advance(80);
+    let seat = NameBuf::new("seat").unwrap();
+    let claim = |tag| {
+        let new =
+            NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(tag), metadata: None };
+        world.port.submit(tag, Command::Claim(new));
+        match world.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => Some(claim.expires.as_millis()),
+            _ => None,
+        }
+    };
+    assert_eq!(claim(1), Some(180));
+    world.tick_after(20);
+    assert_eq!(claim(2), None, "20 ms later");
+    world.tick_after(80);
+    assert_eq!(claim(3), Some(280), "100 ms later");
+}
+
+#[tokio::test]
+async fn a_claim_made_right_after_a_stall_ends_no_lease() {
+    let world = World::new();
+    let agent = world.join(500);
+    world.house.inner.clock.advance(60_000);
+    let seat = NameBuf::new("seat").unwrap();
+    let new = NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(1), metadata: None };
+    world.port.submit(1, Command::Claim(new));
+    world.house.inner.tick(usize::MAX);
+    world.told();
+    world.port.submit(2, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_crowd_ends_in_parts_between_which_others_go_on_while_time_stands_still() {
+    let world = World::new();
+    let crowd: Vec<_> = (0..5).map(|_| world.join(1000)).collect();
+    let other = world.join(60_000);
+    world.house.inner.clock.advance(500);
+    world.house.inner.tick(2);
+    world.house.inner.clock.advance(500);
+    world.house.inner.tick(2);
+    let now = world.house.now();
+    let mut ended = 0;
+    for part in 0..3 {
+        let ticked = world.house.inner.tick(2);
+        assert_eq!(ticked, if part < 2 { Ticked::InPart } else { Ticked::Wholly });
+        ended += world.told().len();
+        assert_eq!(ended, (2 * (part + 1)).min(crowd.len()));
+        assert!(part == 2 || world.house.now() == now);
+        world.port.submit(1, Command::Renew { agent: other });
+        assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    }
+}
+
+#[tokio::test]
+async fn time_runs_on_without_deadlines_and_never_backwards() {
+    let world = World::new();
+    world.house.inner.clock.advance(5000);
+    assert_eq!(world.house.now().as_millis(), 5000);
+    world.join(1000);
+    world.tick_after(60_000);
+    let ticks = world.ticks_until_an_end();
+    assert!(ticks <= 10, "{ticks}");
+    let before = world.house.now();
+    world.house.inner.clock.advance(50);
+    assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
+}
