@@ -84,6 +84,8 @@ pub(crate) struct Pipeline {
     /// The task is to be woken once there are so many.
     wanted: AtomicIsize,
     state: watch::Sender<StoreState>,
+    /// Wakes those who wait for it to be anything but serving, in the order in which they came.
+    away: Notify,
     /// A lease of this length may be given, as the store knows of it.
     longest_lease_ms: AtomicU64,
     /// The number of the task's first write.
@@ -128,6 +130,7 @@ impl Pipeline {
             unsent: AtomicIsize::new(0),
             wanted: AtomicIsize::new(NOT_WANTED),
             state: watch::Sender::new(StoreState::Serving),
+            away: Notify::new(),
             longest_lease_ms: AtomicU64::new(0),
             next_seq: AtomicU64::new(1),
         }
@@ -182,10 +185,13 @@ impl Pipeline {
 
     /// Waits until nothing can be kept, for the moment or for good.
     pub(crate) async fn not_serving(&self) -> StoreState {
-        let mut state = self.state();
-        match state.wait_for(|state| *state != StoreState::Serving).await {
-            Ok(state) => state.clone(),
-            Err(_) => unreachable!("the sender is ours"),
+        loop {
+            let away = self.away.notified();
+            let state = self.state.borrow().clone();
+            if state != StoreState::Serving {
+                return state;
+            }
+            away.await;
         }
     }
 
@@ -354,6 +360,7 @@ impl Pipeline {
     }
 
     fn set_state(&self, state: StoreState) {
+        let is_away = state != StoreState::Serving;
         self.state.send_if_modified(|known| {
             let is_new = *known != state && !known.is_over();
             if is_new {
@@ -361,6 +368,9 @@ impl Pipeline {
             }
             is_new
         });
+        if is_away {
+            self.away.notify_waiters();
+        }
     }
 }
 
