@@ -17,7 +17,7 @@ use crate::server::process::Server;
 
 const MEASURED: Duration = Duration::from_millis(1500);
 /// The first web lock of a bucket is told once the store knows that there are some.
-const WARM_UP: usize = 100;
+const WARM_UP: usize = 10;
 
 pub(super) fn bench(server: &Server) -> Bench<'_> {
     let contenders = vec![
