@@ -133,7 +133,7 @@ impl Clerk {
 
     /// The future that is about to be dropped takes back what it has locked.
     fn may_be_undone(&self, server: &Server) {
-        let Some(known) = self.owner.as_ref().filter(|_| !server.is_displaced()) else { return };
+        let Some(known) = &self.owner else { return };
         for name in NAMES {
             let call = Call::Unlock { owner: known.id.to_string(), name: name.to_owned() };
             let op = server.book.invoke(&self.name, server.number, self.place.label, call);
