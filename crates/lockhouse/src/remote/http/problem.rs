@@ -30,7 +30,10 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(super) fn of(answer: &Answer) -> Box<Self> {
-        serde_json::from_slice(&answer.body).unwrap_or_else(|_| Self::not_lockhouse(answer))
+        match serde_json::from_slice::<Box<Self>>(&answer.body) {
+            Ok(problem) if !problem.code.is_empty() => problem,
+            _ => Self::not_lockhouse(answer),
+        }
     }
 
     pub(super) fn not_lockhouse(answer: &Answer) -> Box<Self> {
