@@ -228,7 +228,7 @@ pub(super) async fn claim(
 ///
 /// Who claims a resource, and until when; never the token.
 #[utoipa::path(
-    get, path = "/claims", tag = "claims", operation_id = "getClaim", params(GetParameters),
+    get, context_path = BASE, path = "/claims", tag = "claims", operation_id = "getClaim", params(GetParameters),
     responses(
         (status = 200, description = "The current claim.", body = ClaimState),
         (status = 404, description = "`not_found`: the resource is not claimed."),

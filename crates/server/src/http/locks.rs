@@ -464,7 +464,7 @@ pub(super) async fn release(
 /// What a failed step was granted: what it took freshly is released, what it upgraded is shared again. What is no longer held under its token
 /// is passed over: taking back again does no harm.
 #[utoipa::path(
-    post, path = "/locks/undo", tag = "locks", operation_id = "undoLocks", request_body = UndoneLocks,
+    post, context_path = BASE, path = "/locks/undo", tag = "locks", operation_id = "undoLocks", request_body = UndoneLocks,
     security(("ownerSecret" = [])),
     responses(
         (status = 200, description = "How many were taken back.", body = Undone),
