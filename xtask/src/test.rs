@@ -33,12 +33,14 @@ pub(crate) fn run(args: &Args) -> Verdict {
     }
     if args.only.is_empty() {
         println!("── requirements: every line has tests that ran and passed, or an argument");
-        match requirements::joined(&root, &stamp, "WL", false) {
-            Ok(true) => passed += 1,
-            Ok(false) => failed += 1,
-            Err(error) => {
-                println!("   {error:#}");
-                failed += 1;
+        for section in requirements::SECTIONS {
+            match requirements::joined(&root, &stamp, section, false) {
+                Ok(true) => passed += 1,
+                Ok(false) => failed += 1,
+                Err(error) => {
+                    println!("   {error:#}");
+                    failed += 1;
+                }
             }
         }
     }

@@ -19,10 +19,13 @@ use join::{Joined, State};
 const CHECKLIST: &str = "docs/requirements.md";
 const LINES: &[(&str, usize)] = &[("WL", 118), ("OL", 63), ("CL", 19)];
 
+/// Its sections.
+pub(crate) const SECTIONS: [&str; 3] = ["WL", "OL", "CL"];
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// Which section: WL (Web Locks), OL (offline locks) or CL (claims)
-    #[arg(default_value = "WL", value_parser = ["WL", "OL", "CL"])]
+    #[arg(default_value = "WL", value_parser = SECTIONS)]
     section: String,
     /// Write every line with its tests to this file
     #[arg(long, value_name = "FILE")]
