@@ -8,7 +8,7 @@ use lockhouse_core::{Acquired, FencingToken, NameBuf};
 use parking_lot::Mutex;
 
 use super::objects::Objects;
-use super::refusal::{AccessError, LoadError};
+use super::refusal::{AccessError, LoadError, Refusal};
 use crate::kept::StoreError;
 use crate::kinds::{Record, Wanted};
 use crate::owner::{LockError, OfflineLock, Owner};
@@ -57,8 +57,8 @@ enum Phase {
 
 struct Open {
     step: Step<'static>,
-    /// What it has locked anew.
-    taken: Vec<NameBuf>,
+    /// What it has locked, also if it was there already.
+    locked: Vec<OfflineLock>,
     released: Vec<NameBuf>,
 }
 
@@ -201,8 +201,7 @@ impl ApplicationSession {
             // The request ended meanwhile, and could not wait for us.
             return Err(AccessError::Unbound);
         }
-        let fresh = locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
-        open.taken.extend(fresh.map(|lock| lock.name.clone()));
+        open.locked.extend(locks.iter().cloned());
         open.released.retain(|released| !locks.iter().any(|lock| lock.name == *released));
         self.transaction.objects.lock().locked(&locks);
         Ok(locks)
@@ -277,7 +276,7 @@ impl ApplicationSession {
     }
 
     fn bind(transaction: Arc<Transaction>, step: Step<'static>, is_first: bool) -> Self {
-        let open = Open { step, taken: Vec::new(), released: Vec::new() };
+        let open = Open { step, locked: Vec::new(), released: Vec::new() };
         let phase = Mutex::new(Phase::Open);
         let bound = Bound { is_first, phase, open: tokio::sync::Mutex::new(Some(open)) };
         Self { transaction, step: Arc::new(bound) }
@@ -293,20 +292,24 @@ impl ApplicationSession {
     }
 
     /// The request has succeeded. Returns the error that makes its answer a lie; one that does not goes to `harmless`.
-    pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), StoreError> {
+    pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), Refusal> {
         *self.step.phase.lock() = Phase::Committing;
         // Waits for a task of the handler that is still at it: what it locks is part of the step.
-        let Some(Open { step, taken, released }) = self.step.open.lock().await.take() else {
-            return Err(StoreError::Unknown("the step was undone before its end".to_owned()));
+        let Some(Open { step, mut locked, released }) = self.step.open.lock().await.take() else {
+            let why = "the step was undone before its end".to_owned();
+            return Err(Refusal::Store(StoreError::Unknown(why)));
         };
-        let promises_locks = self.step.is_first || taken.iter().any(|name| !released.contains(name));
+        locked.retain(|lock| !released.contains(&lock.name));
+        let is_new = |lock: &OfflineLock| lock.how != Acquired::AlreadyHeld;
+        let promises_more = self.step.is_first || locked.iter().any(is_new);
         match step.commit().await {
             Ok(()) => self.transaction.objects.lock().settle(&released),
-            Err(error) if promises_locks => {
-                self.transaction.objects.lock().undo();
-                return Err(error);
-            }
+            Err(error) if promises_more => return Err(Refusal::Store(error)),
             Err(error) => harmless(error),
+        }
+        // The session may have ended meanwhile, with all locks.
+        if !locked.is_empty() && !self.transaction.owner.touch().await.map_err(Refusal::Store)? {
+            return Err(Refusal::NoSession);
         }
         *self.step.phase.lock() = Phase::Committed;
         Ok(())

@@ -167,12 +167,11 @@ impl Sessions {
             return Ok(Some(session.clone()));
         }
         let Some(key) = self.key_of(request) else { return Ok(None) };
-        let known = self.inner.open.lock().get(&key.owner).cloned();
+        let known = self.inner.heard_of(&key);
         if let Some(open) = known {
             if *open.owner.secret() != key.secret {
                 return Ok(None);
             }
-            *open.heard.lock() = Instant::now();
             if open.owner.touch().await? {
                 return Ok(Some(self.session(open)));
             }
@@ -242,21 +241,41 @@ impl Sessions {
     }
 }
 
+impl Inner {
+    /// The session that this process knows by that id, for which the request counts if it knows the secret.
+    fn heard_of(&self, key: &SessionKey) -> Option<Arc<Open>> {
+        // At once, so that it cannot expire in between.
+        let all = self.open.lock();
+        let open = all.get(&key.owner)?;
+        if *open.owner.secret() == key.secret {
+            *open.heard.lock() = Instant::now();
+        }
+        Some(open.clone())
+    }
+
+    /// Takes a session out of which nothing was heard for its time, or says when that will be so.
+    fn take_silent(&self, owner: OwnerId) -> Option<Result<Arc<Open>, Instant>> {
+        let mut all = self.open.lock();
+        let ends = *all.get(&owner)?.heard.lock() + self.options.timeout;
+        if ends > Instant::now() {
+            return Some(Err(ends));
+        }
+        all.remove(&owner).map(Ok)
+    }
+}
+
 /// Ends a session once nothing was heard of it for its time.
 async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
     loop {
-        let Some(inner) = sessions.upgrade() else { return };
-        let Some(open) = inner.open.lock().get(&owner).cloned() else { return };
-        let ends = *open.heard.lock() + inner.options.timeout;
-        if ends <= Instant::now() {
-            inner.open.lock().remove(&owner);
-            drop(inner);
-            // Its error was told already.
-            let _ = open.remover.unbound().await;
-            return;
+        let Some(silent) = sessions.upgrade().and_then(|inner| inner.take_silent(owner)) else { return };
+        match silent {
+            Ok(open) => {
+                // Its error was told already.
+                let _ = open.remover.unbound().await;
+                return;
+            }
+            Err(ends) => tokio::time::sleep_until(ends).await,
         }
-        drop((inner, open));
-        tokio::time::sleep_until(ends).await;
     }
 }
 
