@@ -118,9 +118,9 @@ impl Browser {
         let response = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         if let Some(cookie) = parts.headers.get(header::SET_COOKIE) {
-            let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+            let (cookie, how) = cookie.to_str().unwrap().split_once(';').unwrap();
             assert!(cookie.starts_with(COOKIE), "{cookie}");
-            self.cookie = Some(cookie.to_owned());
+            self.cookie = (!how.contains("Max-Age=0")).then(|| cookie.to_owned());
         }
         let location = parts.headers.get(header::LOCATION).map(|to| to.to_str().unwrap().to_owned());
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();

@@ -68,7 +68,10 @@ async fn signing_out_frees_all_and_signing_in_anew_as_well() {
     ada.get("/customers/1/merge?with=2").await;
     let mut bob = office.browser("Bob").await;
     bob.get("/customers/3/edit").await;
+    let cookie = ada.cookie.clone();
     assert_eq!(ada.post("/sign-out", &[]).await.location, "/sign-in");
+    assert_eq!(ada.cookie, None, "it was taken away");
+    ada.cookie = cookie;
     assert_eq!(office.held().await, ["Bob writes customer/3"]);
     assert_eq!(ada.get("/customers/1/edit").await.status, 303, "her cookie is worth nothing any more");
     bob.post("/sign-in", &[("user", "Grace")]).await;
