@@ -19,6 +19,8 @@ pub(crate) struct Office {
 pub(crate) struct Browser {
     router: Router,
     pub(crate) cookie: Option<String>,
+    /// What it says of the site whose page has sent it.
+    pub(crate) site: Option<&'static str>,
 }
 
 pub(crate) struct Answer {
@@ -40,7 +42,7 @@ impl Office {
 
     /// A browser in which nobody has signed in.
     pub(crate) fn stranger(&self) -> Browser {
-        Browser { router: self.router.clone(), cookie: None }
+        Browser { router: self.router.clone(), cookie: None, site: None }
     }
 
     pub(crate) async fn browser(&self, user: &str) -> Browser {
@@ -111,6 +113,9 @@ impl Browser {
         let mut request = Request::builder().method(method).uri(path);
         if method == "POST" {
             request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        }
+        if let Some(site) = self.site {
+            request = request.header("sec-fetch-site", site);
         }
         if let Some(cookie) = &self.cookie {
             request = request.header(header::COOKIE, cookie);
