@@ -38,6 +38,8 @@ pub struct Options {
     pub data: PathBuf,
     /// How long a session lasts without any request.
     pub session_timeout: Duration,
+    /// How the locks are kept, and by which clock.
+    pub house: lockhouse::Options,
 }
 
 /// The application. Cheap to clone; every clone is the same one.
@@ -56,12 +58,12 @@ impl App {
     ///
     /// What stands in the way, and of which file.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
-        let Options { data, session_timeout } = options.clone();
+        let Options { data, session_timeout, house } = options.clone();
         std::fs::create_dir_all(&data).with_context(|| format!("--data {}", data.display()))?;
         let customers = data.join("customers.db");
         let database = Database::open(&customers).with_context(|| format!("{}", customers.display()))?;
         let store = SqliteStore::open(data.join("customers-locks.db"))?;
-        let house = House::open(Arc::new(store), lockhouse::Options::new()).await?;
+        let house = House::open(Arc::new(store), house).await?;
         let serious = |error| tracing::error!("{error}");
         let of_sessions = SessionOptions::new(session_timeout, serious).cookie(COOKIE);
         let sessions = Sessions::new(house.bucket(BUCKET).owners(), of_sessions);

@@ -6,9 +6,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
 use customers::{App, COOKIE, Options};
+use lockhouse::ManualClock;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tower::ServiceExt;
+
+/// How long a session lasts without any request.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1200);
 
 pub(crate) struct Office {
     pub(crate) app: App,
@@ -31,12 +35,22 @@ pub(crate) struct Answer {
 
 impl Office {
     pub(crate) async fn open() -> Self {
-        Self::with_timeout(Duration::from_secs(1200)).await
+        Self::with_timeout(TIMEOUT).await
     }
 
     pub(crate) async fn with_timeout(session_timeout: Duration) -> Self {
+        Self::over(lockhouse::Options::new(), session_timeout).await
+    }
+
+    /// With a clock that is moved on by hand.
+    pub(crate) async fn by_hand(clock: &ManualClock) -> Self {
+        Self::over(lockhouse::Options::new().clock(clock), TIMEOUT).await
+    }
+
+    async fn over(house: lockhouse::Options, session_timeout: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let app = App::open(&Options { data: folder.path().to_owned(), session_timeout }).await.unwrap();
+        let options = Options { data: folder.path().to_owned(), session_timeout, house };
+        let app = App::open(&options).await.unwrap();
         Self { router: app.router(), app, folder }
     }
 
