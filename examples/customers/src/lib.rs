@@ -7,6 +7,7 @@
 mod commands;
 mod customer;
 mod database;
+mod guard;
 mod holding;
 mod pages;
 mod trouble;
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{MethodRouter, get, post};
 use lockhouse::implicit::{SessionOptions, Sessions};
 use lockhouse::store::SqliteStore;
 use lockhouse::{Bucket, House, StoreState};
@@ -37,6 +38,8 @@ pub struct Options {
     pub data: PathBuf,
     /// How long a session lasts without any request.
     pub session_timeout: Duration,
+    /// How the locks are kept, and by which clock.
+    pub house: lockhouse::Options,
 }
 
 /// The application. Cheap to clone; every clone is the same one.
@@ -55,12 +58,12 @@ impl App {
     ///
     /// What stands in the way, and of which file.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
-        let Options { data, session_timeout } = options.clone();
+        let Options { data, session_timeout, house } = options.clone();
         std::fs::create_dir_all(&data).with_context(|| format!("--data {}", data.display()))?;
         let customers = data.join("customers.db");
         let database = Database::open(&customers).with_context(|| format!("{}", customers.display()))?;
         let store = SqliteStore::open(data.join("customers-locks.db"))?;
-        let house = House::open(Arc::new(store), lockhouse::Options::new()).await?;
+        let house = House::open(Arc::new(store), house).await?;
         let serious = |error| tracing::error!("{error}");
         let of_sessions = SessionOptions::new(session_timeout, serious).cookie(COOKIE);
         let sessions = Sessions::new(house.bucket(BUCKET).owners(), of_sessions);
@@ -72,14 +75,18 @@ impl App {
         let sessions = &self.sessions;
         let nothing_typed_is_lost = from_fn_with_state(self.clone(), edit::nothing_typed_is_lost);
         let saves = post(edit::save).layer(sessions.continues()).layer(nothing_typed_is_lost);
+        // Such a page changes who has what, though it is only looked at.
+        let begins = |command: MethodRouter<Self>| {
+            command.layer(sessions.begins()).layer(from_fn(guard::locking_pages))
+        };
         Router::new()
             .route("/", get(list::root))
             .route("/customers", get(list::list))
             .route("/customers/{id}", get(list::view).merge(saves))
-            .route("/customers/{id}/edit", get(edit::edit).layer(sessions.begins()))
-            .route("/customers/{id}/call", get(call::call).layer(sessions.begins()))
+            .route("/customers/{id}/edit", begins(get(edit::edit)))
+            .route("/customers/{id}/call", begins(get(call::call)))
             .route("/customers/{id}/done", post(edit::done).layer(sessions.continues()))
-            .route("/customers/{id}/merge", get(merge::compare).layer(sessions.begins()))
+            .route("/customers/{id}/merge", begins(get(merge::compare)))
             .route("/customers/{id}/merge", post(merge::merge).layer(sessions.continues()))
             .route("/locks", get(locks::locks))
             .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
@@ -87,6 +94,7 @@ impl App {
             .route("/style.css", get(pages::style))
             .fallback(trouble::no_such_page)
             .method_not_allowed_fallback(trouble::no_such_command)
+            .layer(from_fn(guard::buttons))
             .layer(from_fn_with_state(self.clone(), trouble::explain))
             .layer(sessions.attends())
             .with_state(self.clone())

@@ -32,7 +32,8 @@ async fn main() -> anyhow::Result<()> {
     let Args { port, data, session_timeout } = Args::parse();
     // First, so that it is in place when somebody is told where to find us.
     let mut terminated = signal(SignalKind::terminate())?;
-    let app = App::open(&Options { data, session_timeout }).await?;
+    let house = lockhouse::Options::new();
+    let app = App::open(&Options { data, session_timeout, house }).await?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address)
         .await

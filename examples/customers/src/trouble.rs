@@ -29,6 +29,8 @@ pub(crate) enum Trouble {
     Changed,
     NoSuchCustomer(i64),
     NoSuchPage,
+    /// Another site has sent it.
+    FromElsewhere,
     /// What was sent makes no sense.
     Misunderstood(StatusCode, String),
     /// Nothing can be kept at the moment.
@@ -68,7 +70,7 @@ impl Trouble {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Taken(_) => StatusCode::LOCKED,
-            Self::NoSession => StatusCode::FORBIDDEN,
+            Self::NoSession | Self::FromElsewhere => StatusCode::FORBIDDEN,
             Self::NotLocked | Self::Changed => StatusCode::CONFLICT,
             Self::NoSuchCustomer(_) | Self::NoSuchPage => StatusCode::NOT_FOUND,
             Self::Misunderstood(status, _) => *status,
@@ -88,6 +90,7 @@ impl Trouble {
             Self::Changed => "It has changed in the meantime",
             Self::NoSuchCustomer(_) => "There is no such customer",
             Self::NoSuchPage => "There is no such page",
+            Self::FromElsewhere => "That did not come from here",
             Self::Misunderstood(..) => "That request makes no sense",
             Self::Unavailable(_) => "Nothing can be kept at the moment",
             Self::Failed(_) => "Something is broken",
@@ -102,6 +105,7 @@ impl Trouble {
             Self::Changed => "Somebody has saved another version since you began. Compare the two and save what is right.".to_owned(),
             Self::NoSuchCustomer(id) => format!("Customer {id} is not there, or was merged into another one."),
             Self::NoSuchPage => "Go back to the list of all customers.".to_owned(),
+            Self::FromElsewhere => "Another site has tried to press a button for you. Nothing has happened. Use the buttons on our own pages.".to_owned(),
             Self::Misunderstood(_, why) => format!("{} Go back and try it another way.", why.trim()),
             Self::Unavailable(why) => format!("{why}. Nothing was changed; try again in a moment."),
             Self::Failed(why) => format!("{why}. Nothing was changed. Tell whoever runs this application."),

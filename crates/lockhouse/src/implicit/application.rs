@@ -3,13 +3,12 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockhouse_core::{Acquired, FencingToken, NameBuf};
 use parking_lot::Mutex;
 
 use super::objects::Objects;
-use super::refusal::{AccessError, LoadError};
+use super::refusal::{AccessError, LoadError, Refusal};
 use crate::kept::StoreError;
 use crate::kinds::{Record, Wanted};
 use crate::owner::{LockError, OfflineLock, Owner};
@@ -41,16 +40,36 @@ pub(crate) struct Transaction {
 /// The step that the request is.
 struct Bound {
     is_first: bool,
-    is_over: AtomicBool,
+    /// A mutex, so that whoever sets it and whoever gives `open` back agree on who was first.
+    phase: Mutex<Phase>,
     open: tokio::sync::Mutex<Option<Open>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The request has succeeded. What the step is still at is part of it, nothing more begins.
+    Committing,
+    Committed,
+    /// Whoever comes across the step drops it.
+    Undone,
 }
 
 struct Open {
     step: Step<'static>,
-    /// What it has locked anew.
-    taken: Vec<NameBuf>,
+    /// What it has locked, also if it was there already.
+    locked: Vec<OfflineLock>,
     released: Vec<NameBuf>,
 }
+
+/// The step in use. Its end leaves no step behind that was undone meanwhile.
+struct InUse<'a> {
+    open: tokio::sync::MutexGuard<'a, Option<Open>>,
+    _leaves: Leaves<'a>,
+}
+
+/// Drops an undone step once nobody uses it any more.
+struct Leaves<'a>(&'a Bound);
 
 /// An object of the identity map, under its lock.
 #[derive(Debug)]
@@ -176,15 +195,13 @@ impl ApplicationSession {
         wanted: impl IntoIterator<Item = Wanted>,
     ) -> Result<Vec<OfflineLock>, AccessError> {
         let mut bound = self.bound().await?;
-        let Some(open) = bound.as_mut() else { return Err(AccessError::Unbound) };
+        let Some(open) = bound.open.as_mut() else { return Err(AccessError::Unbound) };
         let locks = open.step.lock(wanted).await?;
-        if self.step.is_over.load(Ordering::Acquire) {
+        if *self.step.phase.lock() == Phase::Undone {
             // The request ended meanwhile, and could not wait for us.
-            bound.take();
             return Err(AccessError::Unbound);
         }
-        let fresh = locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
-        open.taken.extend(fresh.map(|lock| lock.name.clone()));
+        open.locked.extend(locks.iter().cloned());
         open.released.retain(|released| !locks.iter().any(|lock| lock.name == *released));
         self.transaction.objects.lock().locked(&locks);
         Ok(locks)
@@ -230,19 +247,19 @@ impl ApplicationSession {
     /// [`AccessError::Unbound`].
     pub async fn release(&self, record: &Record) -> Result<(), AccessError> {
         let mut bound = self.bound().await?;
-        let Some(open) = bound.as_mut() else { return Err(AccessError::Unbound) };
+        let Some(open) = bound.open.as_mut() else { return Err(AccessError::Unbound) };
         open.step.release(record.name());
         open.released.push(record.name().to_buf());
         Ok(())
     }
 
-    async fn bound(&self) -> Result<tokio::sync::MutexGuard<'_, Option<Open>>, AccessError> {
-        let mut open = self.step.open.lock().await;
-        if self.step.is_over.load(Ordering::Acquire) {
-            open.take();
-            return Err(AccessError::Unbound);
-        }
-        Ok(open)
+    async fn bound(&self) -> Result<InUse<'_>, AccessError> {
+        // First, so that it looks even if nobody waits any more for what comes.
+        let leaves = Leaves(&self.step);
+        let open = self.step.open.lock().await;
+        let in_use = InUse { open, _leaves: leaves };
+        let phase = *self.step.phase.lock();
+        if phase == Phase::Open { Ok(in_use) } else { Err(AccessError::Unbound) }
     }
 }
 
@@ -259,9 +276,9 @@ impl ApplicationSession {
     }
 
     fn bind(transaction: Arc<Transaction>, step: Step<'static>, is_first: bool) -> Self {
-        let open = Open { step, taken: Vec::new(), released: Vec::new() };
-        let bound =
-            Bound { is_first, is_over: AtomicBool::new(false), open: tokio::sync::Mutex::new(Some(open)) };
+        let open = Open { step, locked: Vec::new(), released: Vec::new() };
+        let phase = Mutex::new(Phase::Open);
+        let bound = Bound { is_first, phase, open: tokio::sync::Mutex::new(Some(open)) };
         Self { transaction, step: Arc::new(bound) }
     }
 
@@ -275,31 +292,57 @@ impl ApplicationSession {
     }
 
     /// The request has succeeded. Returns the error that makes its answer a lie; one that does not goes to `harmless`.
-    pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), StoreError> {
-        self.step.is_over.store(true, Ordering::Release);
-        let Some(Open { step, taken, released }) = self.step.open.lock().await.take() else { return Ok(()) };
-        let promises_locks = self.step.is_first || taken.iter().any(|name| !released.contains(name));
+    pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), Refusal> {
+        *self.step.phase.lock() = Phase::Committing;
+        // Waits for a task of the handler that is still at it: what it locks is part of the step.
+        let Some(Open { step, mut locked, released }) = self.step.open.lock().await.take() else {
+            let why = "the step was undone before its end".to_owned();
+            return Err(Refusal::Store(StoreError::Unknown(why)));
+        };
+        locked.retain(|lock| !released.contains(&lock.name));
+        let is_new = |lock: &OfflineLock| lock.how != Acquired::AlreadyHeld;
+        let promises_more = self.step.is_first || locked.iter().any(is_new);
         match step.commit().await {
             Ok(()) => self.transaction.objects.lock().settle(&released),
-            Err(error) if promises_locks => {
-                self.transaction.objects.lock().undo();
-                return Err(error);
-            }
+            Err(error) if promises_more => return Err(Refusal::Store(error)),
             Err(error) => harmless(error),
         }
+        // The session may have ended meanwhile, with all locks.
+        if !locked.is_empty() && !self.transaction.owner.touch().await.map_err(Refusal::Store)? {
+            return Err(Refusal::NoSession);
+        }
+        *self.step.phase.lock() = Phase::Committed;
         Ok(())
     }
 
     /// The request has failed, or nobody waits for it any more.
     pub(crate) fn roll_back(&self) {
-        if self.step.is_over.swap(true, Ordering::AcqRel) {
-            return;
+        {
+            let mut phase = self.step.phase.lock();
+            if *phase == Phase::Committed {
+                return;
+            }
+            *phase = Phase::Undone;
         }
         self.transaction.objects.lock().undo();
-        // Whoever holds it now, in a task that outlives the request, finds that it is over and drops it.
-        if let Ok(mut open) = self.step.open.try_lock() {
+        self.step.leave();
+    }
+}
+
+impl Bound {
+    /// Drops a step that was undone. If somebody has it in use, in a task that outlives the request, that one does it when it has finished.
+    fn leave(&self) {
+        if *self.phase.lock() == Phase::Undone
+            && let Ok(mut open) = self.open.try_lock()
+        {
             open.take();
         }
+    }
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 

@@ -151,8 +151,8 @@ impl ImplicitLock {
             return Ok(response);
         }
         let remover = session.remover();
-        if let Err(error) = application.commit(|error| remover.not_given_back(error)).await {
-            return Ok(Refusal::Store(error).into_response());
+        if let Err(refusal) = application.commit(|error| remover.not_given_back(error)).await {
+            return Ok(refusal.into_response());
         }
         drop(undone_unless_committed);
         *present = Some(application.transaction().clone());

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::OwnerId;
+use tokio::time::Instant;
 
 use crate::kept::StoreError;
 use crate::owner::Owner;
@@ -66,9 +68,28 @@ impl LockRemover {
         Ok(())
     }
 
+    /// Ends the owner after all, for as long as that makes sense: not if the store is gone for good, and not for longer than the owner lives.
+    pub(crate) async fn try_again(&self, mut error: StoreError, until: Instant) {
+        while Instant::now() < until {
+            let pause = match error {
+                StoreError::Unavailable { retry_after, .. } => retry_after.max(PAUSE),
+                StoreError::Unknown(_) => PAUSE,
+                StoreError::Fenced | StoreError::Failed(_) | StoreError::Closed => return,
+            };
+            tokio::time::sleep(pause).await;
+            match self.owner.end().await {
+                Ok(_) => return,
+                Err(again) => error = again,
+            }
+        }
+    }
+
     /// A step has succeeded, and its releases have failed.
     pub(crate) fn not_given_back(&self, error: StoreError) {
         let (owner, user) = (self.owner.id(), self.user.clone());
         (self.errors)(SeriousError::NotGivenBack { owner, user, error });
     }
 }
+
+/// At least so long between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Web sessions: owners whose id and secret the browser bears.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,8 +61,16 @@ pub struct MalformedSessionKey;
 struct Inner {
     owners: Owners,
     options: SessionOptions,
-    open: Mutex<HashMap<OwnerId, Arc<Open>>>,
+    known: Mutex<Known>,
     transactions: AtomicU64,
+}
+
+/// The sessions of which this process has heard.
+#[derive(Debug, Default)]
+struct Known {
+    open: HashMap<OwnerId, Arc<Open>>,
+    /// Those that are over while their owners may not be, as the store is away: nobody finds them again.
+    ended: HashSet<OwnerId>,
 }
 
 /// A session of which this process has heard.
@@ -126,8 +134,8 @@ impl fmt::Debug for SessionOptions {
 impl Sessions {
     /// Sessions whose locks these owners hold.
     pub fn new(owners: Owners, options: SessionOptions) -> Self {
-        let (open, transactions) = (Mutex::default(), AtomicU64::new(1));
-        Self { inner: Arc::new(Inner { owners, options, open, transactions }) }
+        let (known, transactions) = (Mutex::default(), AtomicU64::new(1));
+        Self { inner: Arc::new(Inner { owners, options, known, transactions }) }
     }
 
     /// The layer of a route that begins a business transaction: once it has succeeded, whatever the session has locked before is given
@@ -154,7 +162,7 @@ impl Sessions {
     /// [`OwnerError`].
     pub async fn open(&self, user: &str) -> Result<WebSession, OwnerError> {
         let owner = self.inner.owners.open(user, self.inner.options.timeout).await?;
-        Ok(self.bind(owner, user))
+        self.bind(owner, user).ok_or(OwnerError::Unknown)
     }
 
     /// The session of a request, if it has one that has not ended; the request counts as activity.
@@ -167,16 +175,15 @@ impl Sessions {
             return Ok(Some(session.clone()));
         }
         let Some(key) = self.key_of(request) else { return Ok(None) };
-        let known = self.inner.open.lock().get(&key.owner).cloned();
+        let known = self.inner.heard_of(&key);
         if let Some(open) = known {
             if *open.owner.secret() != key.secret {
                 return Ok(None);
             }
-            *open.heard.lock() = Instant::now();
             if open.owner.touch().await? {
                 return Ok(Some(self.session(open)));
             }
-            self.inner.open.lock().remove(&key.owner);
+            self.inner.known.lock().open.remove(&key.owner);
             return Ok(None);
         }
         self.resume(&key).await
@@ -184,13 +191,24 @@ impl Sessions {
 
     /// A session from before a restart.
     async fn resume(&self, key: &SessionKey) -> Result<Option<WebSession>, OwnerError> {
+        if self.inner.known.lock().ended.contains(&key.owner) {
+            return Ok(None);
+        }
         let owner = match self.inner.owners.resume(key.owner, &key.secret).await {
             Ok(owner) => owner,
             Err(OwnerError::Unknown | OwnerError::WrongSecret) => return Ok(None),
             Err(error) => return Err(error),
         };
         let (true, Some(info)) = (owner.touch().await?, owner.info().await?) else { return Ok(None) };
-        Ok(Some(self.bind(owner, &info.label)))
+        Ok(self.bind(owner, &info.label))
+    }
+
+    /// The `Set-Cookie` header that takes the cookie from a browser whose session is over.
+    pub fn no_cookie(&self) -> HeaderValue {
+        let SessionOptions { cookie, is_secure, .. } = &self.inner.options;
+        let secure = if *is_secure { "; Secure" } else { "" };
+        let cookie = format!("{cookie}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0{secure}");
+        HeaderValue::from_str(&cookie).expect("the name is plain ASCII")
     }
 
     fn key_of(&self, request: &Parts) -> Option<SessionKey> {
@@ -212,12 +230,16 @@ impl Sessions {
         }
     }
 
-    /// The session of an owner, which has its lock remover from now on. If another request was quicker, it is that one's.
-    fn bind(&self, owner: Owner, user: &str) -> WebSession {
-        let Inner { options, open, .. } = &*self.inner;
+    /// The session of an owner, which has its lock remover from now on. If another request was quicker, it is that one's; none if
+    /// it has ended meanwhile.
+    fn bind(&self, owner: Owner, user: &str) -> Option<WebSession> {
+        let Inner { options, known, .. } = &*self.inner;
         let key = SessionKey { owner: owner.id(), secret: owner.secret().clone() };
-        let mut all = open.lock();
-        let open = all.entry(owner.id()).or_insert_with(|| {
+        let mut known = known.lock();
+        if known.ended.contains(&owner.id()) {
+            return None;
+        }
+        let open = known.open.entry(owner.id()).or_insert_with(|| {
             tokio::spawn(expire(Arc::downgrade(&self.inner), owner.id()));
             Arc::new(Open {
                 remover: LockRemover::new(&owner, user, &options.errors),
@@ -228,7 +250,7 @@ impl Sessions {
                 transaction: Arc::default(),
             })
         });
-        self.session(open.clone())
+        Some(self.session(open.clone()))
     }
 
     fn session(&self, open: Arc<Open>) -> WebSession {
@@ -242,21 +264,64 @@ impl Sessions {
     }
 }
 
+impl Inner {
+    /// The session that this process knows by that id, for which the request counts if it knows the secret.
+    fn heard_of(&self, key: &SessionKey) -> Option<Arc<Open>> {
+        // At once, so that it cannot expire in between.
+        let known = self.known.lock();
+        let open = known.open.get(&key.owner)?;
+        if *open.owner.secret() == key.secret {
+            *open.heard.lock() = Instant::now();
+        }
+        Some(open.clone())
+    }
+
+    /// The session is over, whatever becomes of its owner.
+    fn forget(&self, owner: OwnerId) {
+        let mut known = self.known.lock();
+        known.open.remove(&owner);
+        known.ended.insert(owner);
+    }
+
+    /// Forgets a session of which nothing was heard for its time, or says when that will be so.
+    fn take_silent(&self, owner: OwnerId) -> Option<Result<Arc<Open>, Instant>> {
+        let mut known = self.known.lock();
+        let ends = *known.open.get(&owner)?.heard.lock() + self.options.timeout;
+        if ends > Instant::now() {
+            return Some(Err(ends));
+        }
+        known.ended.insert(owner);
+        known.open.remove(&owner).map(Ok)
+    }
+}
+
 /// Ends a session once nothing was heard of it for its time.
 async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
     loop {
-        let Some(inner) = sessions.upgrade() else { return };
-        let Some(open) = inner.open.lock().get(&owner).cloned() else { return };
-        let ends = *open.heard.lock() + inner.options.timeout;
-        if ends <= Instant::now() {
-            inner.open.lock().remove(&owner);
-            drop(inner);
-            // Its error was told already.
-            let _ = open.remover.unbound().await;
-            return;
+        let Some(silent) = sessions.upgrade().and_then(|inner| inner.take_silent(owner)) else { return };
+        match silent {
+            Ok(open) => {
+                // Its error was told already.
+                return end(sessions, open, |_| {}).await;
+            }
+            Err(ends) => tokio::time::sleep_until(ends).await,
         }
-        drop((inner, open));
-        tokio::time::sleep_until(ends).await;
+    }
+}
+
+/// Ends the owner of a session that is forgotten; `first` hears what came of the first attempt. While the store is away it goes on trying, until the
+/// owner has ended by itself.
+async fn end(sessions: Weak<Inner>, open: Arc<Open>, first: impl FnOnce(Result<(), StoreError>)) {
+    let owner = open.owner.id();
+    let timeout = sessions.upgrade().map(|inner| inner.options.timeout);
+    let until = Instant::now() + timeout.unwrap_or_default();
+    let ended = open.remover.unbound().await;
+    first(ended.clone());
+    if let Err(error) = ended {
+        open.remover.try_again(error, until).await;
+    }
+    if let Some(inner) = sessions.upgrade() {
+        inner.known.lock().ended.remove(&owner);
     }
 }
 
@@ -285,16 +350,21 @@ impl WebSession {
     ///
     /// # Errors
     ///
-    /// [`StoreError`], which was told to the handler of serious errors, too. The session is over all the same.
+    /// [`StoreError`], which was told to the handler of serious errors, too. The session is over all the same: this process finds it no more, and ends
+    /// its owner once the store serves again. Only another process may find it before that, so take the cookie away as well
+    /// ([`Sessions::no_cookie`]).
     ///
     /// # Cancel safety
     ///
     /// It ends all the same.
     pub async fn end(&self) -> Result<(), StoreError> {
         if let Some(sessions) = self.sessions.upgrade() {
-            sessions.open.lock().remove(&self.open.owner.id());
+            sessions.forget(self.open.owner.id());
         }
-        self.open.remover.unbound().await
+        let (told, ended) = tokio::sync::oneshot::channel();
+        // Whoever has gone meanwhile does not hear of it.
+        tokio::spawn(end(self.sessions.clone(), self.open.clone(), |ended| _ = told.send(ended)));
+        ended.await.unwrap_or(Err(StoreError::Closed))
     }
 
     pub(crate) fn remover(&self) -> &LockRemover {

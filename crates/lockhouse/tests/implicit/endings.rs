@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::routing::get;
-use lockhouse::implicit::{AccessError, ApplicationSession, Refusal, SeriousError};
+use lockhouse::implicit::{AccessError, ApplicationSession, Refusal, SeriousError, WebSession};
 use lockhouse::store::MemoryStore;
 use lockhouse::{House, Options, StoreError};
 use tokio::sync::{Barrier, Notify, oneshot};
@@ -153,4 +154,24 @@ async fn an_answer_whose_locks_could_only_not_be_given_back_stands_and_that_is_r
         panic!("{serious:?}")
     };
     assert_eq!(user, "Ada");
+}
+
+#[tokio::test]
+async fn an_answer_that_promises_locks_is_not_given_once_the_session_has_ended() {
+    let office = Office::with(|router, sessions| {
+        // As if she signed out in another tab meanwhile.
+        let ends = async |Path(id): Path<u32>, Extension(session): Extension<WebSession>| {
+            lock(id).await;
+            session.end().await.unwrap();
+        };
+        let router = router.route("/ends/{id}", get(ends).layer(sessions.begins()));
+        router.route("/ends-later/{id}", get(ends).layer(sessions.continues()))
+    });
+    for (before, path) in [("/edit/2", "/ends/1"), ("/edit/1", "/ends/1"), ("/edit/1", "/ends-later/1")] {
+        let ada = office.open("Ada").await;
+        assert_eq!(office.get(&ada, before).await, 200);
+        let answer = office.send(Some(&ada), "GET", path).await;
+        assert_eq!(answer.extensions().get(), Some(&Refusal::NoSession), "{before}, {path}");
+        assert!(office.held().await.is_empty());
+    }
 }

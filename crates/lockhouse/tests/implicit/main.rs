@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod endings;
+#[path = "../durability/gate.rs"]
+#[allow(dead_code, reason = "the tests of durability use the rest")]
+mod gate;
 mod office;
 mod sessions;
 mod steps;
+mod strays;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::routing::get;
 use lockhouse::implicit::{MalformedSessionKey, Refusal, SeriousError, SessionKey, WebSession};
-use lockhouse::store::MemoryStore;
-use lockhouse::{House, Options, OwnerError, StoreError};
+use lockhouse::store::{Fate, MemoryStore, Unavailable};
+use lockhouse::{House, Options, OwnerError, StoreError, StoreState};
 
+use crate::gate::Gate;
 use crate::office::{Office, TIMEOUT, text};
 
 #[tokio::test]
@@ -192,4 +193,42 @@ async fn while_nobody_can_tell_sessions_apart_one_can_look_but_not_begin() {
     let refused = office.send(Some(&ada), "GET", "/edit/1").await;
     assert_eq!(refused.status(), 503);
     assert_eq!(refused.extensions().get(), Some(&Refusal::Owner(OwnerError::Store(StoreError::Closed))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_while_the_store_is_away_is_over_at_once_and_its_locks_go_when_it_serves_again() {
+    let gate = Gate::new();
+    let office = Office::over(gate.house().await, |options| options, |router, _| router);
+    let (ada, bob) = (office.open("Ada").await, office.open("Bob").await);
+    assert_eq!(office.get(&ada, "/edit/1").await, 200);
+    let unplugged = Unavailable::Away { place: "the store".into(), why: "unplugged".into() };
+    gate.then([Fate::Refused(unplugged)]);
+    let (refused, _) = tokio::join!(office.get(&bob, "/edit/2"), async {
+        office.house.unavailable().await;
+        gate.shut();
+        assert!(matches!(ada.end().await, Err(StoreError::Unavailable { .. })));
+        let request = http::Request::builder().extension(ada.key()).body(()).unwrap().into_parts().0;
+        assert!(office.sessions.find(&request).await.unwrap().is_none(), "her cookie is worth nothing");
+        gate.open();
+    });
+    assert_eq!(refused, 200, "it was kept once the store served again");
+    assert_eq!(office.house.store_state(), StoreState::Serving);
+    let all_gone = async {
+        while office.held().await != ["Bob customer/2"] {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT / 4, all_gone).await.expect("her locks go long before her time is over");
+    let serious = office.serious.lock().unwrap().clone();
+    assert!(matches!(&serious[..], [SeriousError::NotRemoved { .. }]), "told once: {serious:?}");
+}
+
+#[tokio::test]
+async fn a_cookie_is_taken_away_where_it_was_given() {
+    let office = Office::over(House::new(), |options| options.cookie("mine").secure(), |router, _| router);
+    let given = office.open("Ada").await.cookie();
+    let (_, how) = given.to_str().unwrap().split_once(';').unwrap();
+    let taken = office.sessions.no_cookie();
+    assert_eq!(how, " Path=/; HttpOnly; SameSite=Lax; Secure");
+    assert_eq!(taken.to_str().unwrap(), "mine=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0; Secure");
 }

@@ -65,9 +65,11 @@ pub(crate) async fn sign_in(State(app): State<App>, frame: Frame, bytes: Bytes) 
     Ok((cookie, to).into_response())
 }
 
-pub(crate) async fn sign_out(frame: Frame) -> Redirect {
+/// Ends the session, and takes its cookie away: should the session still be there after a restart, as its end could not be kept, nobody comes back to it.
+pub(crate) async fn sign_out(State(app): State<App>, frame: Frame) -> Response {
     end(&frame).await;
-    Redirect::to("/sign-in")
+    let no_cookie = AppendHeaders([(header::SET_COOKIE, app.sessions.no_cookie())]);
+    (no_cookie, Redirect::to("/sign-in")).into_response()
 }
 
 async fn end(frame: &Frame) {

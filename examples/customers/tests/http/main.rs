@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod editing;
+mod elsewhere;
 mod errors;
 mod merging;
 mod office;

@@ -6,9 +6,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
 use customers::{App, COOKIE, Options};
+use lockhouse::ManualClock;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tower::ServiceExt;
+
+/// How long a session lasts without any request.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1200);
 
 pub(crate) struct Office {
     pub(crate) app: App,
@@ -19,6 +23,8 @@ pub(crate) struct Office {
 pub(crate) struct Browser {
     router: Router,
     pub(crate) cookie: Option<String>,
+    /// What it says of the site whose page has sent it.
+    pub(crate) site: Option<&'static str>,
 }
 
 pub(crate) struct Answer {
@@ -29,18 +35,28 @@ pub(crate) struct Answer {
 
 impl Office {
     pub(crate) async fn open() -> Self {
-        Self::with_timeout(Duration::from_secs(1200)).await
+        Self::with_timeout(TIMEOUT).await
     }
 
     pub(crate) async fn with_timeout(session_timeout: Duration) -> Self {
+        Self::over(lockhouse::Options::new(), session_timeout).await
+    }
+
+    /// With a clock that is moved on by hand.
+    pub(crate) async fn by_hand(clock: &ManualClock) -> Self {
+        Self::over(lockhouse::Options::new().clock(clock), TIMEOUT).await
+    }
+
+    async fn over(house: lockhouse::Options, session_timeout: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let app = App::open(&Options { data: folder.path().to_owned(), session_timeout }).await.unwrap();
+        let options = Options { data: folder.path().to_owned(), session_timeout, house };
+        let app = App::open(&options).await.unwrap();
         Self { router: app.router(), app, folder }
     }
 
     /// A browser in which nobody has signed in.
     pub(crate) fn stranger(&self) -> Browser {
-        Browser { router: self.router.clone(), cookie: None }
+        Browser { router: self.router.clone(), cookie: None, site: None }
     }
 
     pub(crate) async fn browser(&self, user: &str) -> Browser {
@@ -112,15 +128,18 @@ impl Browser {
         if method == "POST" {
             request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         }
+        if let Some(site) = self.site {
+            request = request.header("sec-fetch-site", site);
+        }
         if let Some(cookie) = &self.cookie {
             request = request.header(header::COOKIE, cookie);
         }
         let response = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         if let Some(cookie) = parts.headers.get(header::SET_COOKIE) {
-            let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+            let (cookie, how) = cookie.to_str().unwrap().split_once(';').unwrap();
             assert!(cookie.starts_with(COOKIE), "{cookie}");
-            self.cookie = Some(cookie.to_owned());
+            self.cookie = (!how.contains("Max-Age=0")).then(|| cookie.to_owned());
         }
         let location = parts.headers.get(header::LOCATION).map(|to| to.to_str().unwrap().to_owned());
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::office::Office;
+use lockhouse::ManualClock;
+
+use crate::office::{Office, TIMEOUT};
 
 #[tokio::test]
 async fn whoever_begins_without_a_session_gets_one_and_goes_on_where_he_was() {
@@ -51,14 +53,16 @@ async fn a_closed_browser_frees_its_customers_with_no_further_call() {
 
 #[tokio::test]
 async fn any_request_keeps_a_session_alive() {
-    let office = Office::with_timeout(Duration::from_millis(1500)).await;
+    let clock = ManualClock::new();
+    let office = Office::by_hand(&clock).await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/edit").await;
-    let mut ticks = tokio::time::interval(Duration::from_millis(150));
-    for _ in 0..15 {
-        ticks.tick().await;
+    for _ in 0..4 {
+        clock.advance(TIMEOUT / 2);
         ada.get("/locks").await.says("customer/1");
     }
+    clock.advance(TIMEOUT);
+    ada.get("/locks").await.never_says("customer/1");
 }
 
 #[tokio::test]
@@ -68,7 +72,10 @@ async fn signing_out_frees_all_and_signing_in_anew_as_well() {
     ada.get("/customers/1/merge?with=2").await;
     let mut bob = office.browser("Bob").await;
     bob.get("/customers/3/edit").await;
+    let cookie = ada.cookie.clone();
     assert_eq!(ada.post("/sign-out", &[]).await.location, "/sign-in");
+    assert_eq!(ada.cookie, None, "it was taken away");
+    ada.cookie = cookie;
     assert_eq!(office.held().await, ["Bob writes customer/3"]);
     assert_eq!(ada.get("/customers/1/edit").await.status, 303, "her cookie is worth nothing any more");
     bob.post("/sign-in", &[("user", "Grace")]).await;
