@@ -133,8 +133,8 @@ impl<S: BuildHasher> LockManager<S> {
             Command::Unlock { owner, locks } => Outcome::Unlocked { count: self.unlock(now, owner, locks) },
             Command::Undo { owner, locks } => Outcome::Undone { count: self.undo(now, owner, locks) },
             Command::Claim(claim) => Outcome::Claimed(self.claim(now, &claim)?),
-            Command::RenewClaim { name, token } => {
-                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token)? }
+            Command::RenewClaim { name, token, late_ms } => {
+                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token, late_ms)? }
             }
             Command::ReleaseClaim { name, token } => self.release_claim(now, name, token)?,
             Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lockhouse_core::{AgentId, Command, NameBuf, NewAgent, NewClaim, Outcome, Seal};
+use lockhouse_core::{AgentId, Command, FencingToken, NameBuf, NewAgent, NewClaim, Outcome, Seal};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -25,6 +25,17 @@ impl World {
         self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
         match self.told().pop() {
             Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn claim(&self, name: &str, ttl_ms: u64) -> FencingToken {
+        let name = NameBuf::new(name).unwrap();
+        let name = name.as_name();
+        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seal: Seal(1), metadata: None };
+        self.port.submit(0, Command::Claim(new));
+        match self.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
             other => panic!("{other:?}"),
         }
     }
@@ -87,8 +98,14 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
     world.house.inner.clock.advance(80);
     let seat = NameBuf::new("seat").unwrap();
     let claim = |tag| {
-        let new =
-            NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(tag), metadata: None };
+        let new = NewClaim {
+            name: seat.as_name(),
+            claimant: "ada",
+            ttl_ms: 100,
+            late_ms: 0,
+            seal: Seal(tag),
+            metadata: None,
+        };
         world.port.submit(tag, Command::Claim(new));
         match world.told().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => Some(claim.expires.as_millis()),
@@ -108,12 +125,51 @@ async fn a_claim_made_right_after_a_stall_ends_no_lease() {
     let agent = world.join(500);
     world.house.inner.clock.advance(60_000);
     let seat = NameBuf::new("seat").unwrap();
-    let new = NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(1), metadata: None };
+    let new = NewClaim {
+        name: seat.as_name(),
+        claimant: "ada",
+        ttl_ms: 100,
+        late_ms: 0,
+        seal: Seal(1),
+        metadata: None,
+    };
     world.port.submit(1, Command::Claim(new));
     world.house.inner.tick(usize::MAX);
     world.told();
     world.port.submit(2, Command::Renew { agent });
     assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 1000);
+    world.tick_after(500);
+    world.tick_after(200);
+    // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
+    world.house.inner.clock.advance(5000);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
+    match world.told().pop() {
+        Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
+            assert_eq!(expires.as_millis(), 700 + 500 + 1000);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 300);
+    world.house.inner.clock.advance(5000);
+    world.claim("another seat", 300);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::Finalize { name: seat.as_name(), token: Some(token) });
+    let told = world.told().pop();
+    assert!(matches!(told, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{told:?}");
 }
 
 #[tokio::test]
