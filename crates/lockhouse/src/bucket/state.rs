@@ -119,7 +119,7 @@ impl State {
         held
     }
 
-    /// Ends what is due, at most so many; whether that was all.
+    /// Ends what is due, and processes the queues that it leaves, at most so many; whether that was all.
     pub(super) fn time_has_passed(&mut self, now: Instant, most: usize) -> bool {
         let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > now) {

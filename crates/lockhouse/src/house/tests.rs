@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use lockhouse_core::{AgentId, Command, FencingToken, NameBuf, NewAgent, NewClaim, Outcome, Seal};
+use lockhouse_core::{
+    Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
+    Outcome, Seal,
+};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -206,4 +209,27 @@ async fn time_runs_on_without_deadlines_and_never_backwards() {
     let before = world.house.now();
     world.house.inner.clock.advance(50);
     assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
+}
+
+#[tokio::test]
+async fn a_tick_goes_on_until_the_heirs_of_a_crowd_have_been_granted_what_it_left() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d"].map(|name| Name::new(name).unwrap());
+    let request = |agent, name| {
+        let request = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+        world.port.submit(1, Command::Request(request));
+    };
+    names.iter().for_each(|name| request(world.join(500), *name));
+    world.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
+    let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.told().pop() else { panic!() };
+    names.iter().for_each(|name| request(heir, *name));
+    world.tick_after(500);
+    world.told();
+    let grants = || {
+        let told = world.told();
+        told.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
+    };
+    let parts: Vec<_> = (0..4).map(|_| (world.house.inner.tick(2), grants())).collect();
+    let expected = [(Ticked::InPart, 0), (Ticked::InPart, 0), (Ticked::InPart, 2), (Ticked::NothingLeft, 2)];
+    assert_eq!(parts, expected);
 }
