@@ -133,6 +133,8 @@ pub struct NewClaim<'a> {
     pub claimant: &'a str,
     /// How long the claim lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
+    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, it would be cut short else.
+    pub late_ms: u64,
     /// What its secret is derived from.
     pub seal: Seal,
     /// Shown to others.
@@ -209,6 +211,8 @@ pub enum Command<'a> {
         name: Name<'a>,
         /// The token of the claim; `None`: whoever asks has shown no secret of a claim.
         token: Option<FencingToken>,
+        /// As in [`NewClaim`].
+        late_ms: u64,
     },
     /// Gives a claim back. Answer: `ClaimReleased`, or `Refused` as expired or lost.
     ReleaseClaim {

@@ -143,7 +143,14 @@ fn lock(manager: &mut LockManager<FixedState>, owner: OwnerId, names: &[String])
 
 fn claim(manager: &mut LockManager<FixedState>, name: &str, seal: u64) -> lockhouse_core::FencingToken {
     let name = Name::new(name).expect("no hyphen");
-    let new = NewClaim { name, claimant: "claimant", ttl_ms: 1_000, seal: Seal(seal), metadata: Some("m") };
+    let new = NewClaim {
+        name,
+        claimant: "claimant",
+        ttl_ms: 1_000,
+        late_ms: 0,
+        seal: Seal(seal),
+        metadata: Some("m"),
+    };
     match manager.handle(NOW, Command::Claim(new)) {
         Outcome::Claimed(grant) => grant.token,
         other => panic!("{other:?}"),

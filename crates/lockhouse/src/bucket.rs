@@ -17,8 +17,8 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Grant, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal, RequestId,
-    Standing,
+    AgentId, Command, Grant, Instant, LockManager, NewAgent, NewClaim, NewRequest, Outcome, Party, Refusal,
+    RequestId, Standing,
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
@@ -185,7 +185,8 @@ impl Shared {
     /// Carries out a command. The answer waits, if it rests on something that is not kept yet; `look` sees it before.
     pub(crate) fn ask(self: &Arc<Self>, command: Command<'_>, look: impl FnOnce(&Outcome)) -> Asked {
         let asked = self.with(|state| {
-            let outcome = state.handle(self.now_for(&command), command);
+            let (now, command) = self.timed(command);
+            let outcome = state.handle(now, command);
             look(&outcome);
             if state.outbox.is_idle() {
                 return Asked::Answered(outcome);
@@ -276,7 +277,8 @@ impl Shared {
             if let Some(ms) = lease_ms {
                 state.keep(Item::LongestLease { ms });
             }
-            let outcome = state.handle(self.now_for(&command), command);
+            let (now, command) = self.timed(command);
+            let outcome = state.handle(now, command);
             match outcome {
                 Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
                 Outcome::Ended { alive: true } => {
@@ -295,11 +297,19 @@ impl Shared {
         });
     }
 
-    /// A claim is over at the first tick that has reached its end, so that a TTL must not begin at the tick before.
-    fn now_for(&self, command: &Command<'_>) -> Instant {
+    /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its end, so that its TTL must
+    /// not begin at the tick before.
+    fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
         match command {
-            Command::Claim(_) | Command::RenewClaim { .. } => self.house.clock.exactly_now(),
-            _ => self.house.clock.now(),
+            Command::Claim(claim) => {
+                let (now, late_ms) = self.house.clock.now_and_late();
+                (now, Command::Claim(NewClaim { late_ms, ..claim }))
+            }
+            Command::RenewClaim { name, token, .. } => {
+                let (now, late_ms) = self.house.clock.now_and_late();
+                (now, Command::RenewClaim { name, token, late_ms })
+            }
+            _ => (self.house.clock.now(), command),
         }
     }
 

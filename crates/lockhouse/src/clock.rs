@@ -30,9 +30,7 @@ pub(crate) struct Clock {
     ticking: AtomicBool,
     /// The time of the last tick, valid while ticking.
     tick_ms: AtomicU64,
-    /// System time at the last tick, to measure the next step by.
-    system_ms: AtomicU64,
-    /// How far this clock lags behind the system's, through stalls; valid while not ticking.
+    /// How far this clock lags behind the system's, through stalls. Written before the tick that follows from it.
     lag_ms: AtomicU64,
     /// How far the calendar is ahead of the system's clock.
     drift_ms: AtomicI64,
@@ -132,7 +130,6 @@ impl Clock {
             system,
             ticking: AtomicBool::new(false),
             tick_ms: AtomicU64::new(0),
-            system_ms: AtomicU64::new(0),
             lag_ms: AtomicU64::new(0),
             drift_ms: AtomicI64::new(0),
         }
@@ -148,13 +145,15 @@ impl Clock {
         }
     }
 
-    /// The same, and between two ticks not that of the last one: what gets its time by this gets all of it. The next tick comes later.
-    pub(crate) fn exactly_now(&self) -> Instant {
-        let since_tick = self.system().saturating_sub(self.system_ms.load(Ordering::Acquire));
-        match self.ticking.load(Ordering::Acquire) {
-            true => self.now().plus_millis(since_tick.min(LONGEST_STEP_MS)),
-            false => self.now(),
+    /// Now, and for how many milliseconds it has been that: what gets its time from there on gets all of it, as the next tick comes later.
+    pub(crate) fn now_and_late(&self) -> (Instant, u64) {
+        if !self.ticking.load(Ordering::Acquire) {
+            return (self.now(), 0);
         }
+        let tick_ms = self.tick_ms.load(Ordering::Acquire);
+        // Read after the tick: should another come in between, both lead to the same instant.
+        let late_ms = self.free_running().saturating_sub(tick_ms);
+        (Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
     }
 
     /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
@@ -179,12 +178,11 @@ impl Clock {
         if drift.abs_diff(self.drift_ms.load(Ordering::Acquire)) > CALENDAR_TOLERANCE_MS {
             self.drift_ms.store(drift, Ordering::Release);
         }
-        self.drift_ms.load(Ordering::Acquire) + self.lag().cast_signed()
+        self.drift_ms.load(Ordering::Acquire) + self.lag_ms.load(Ordering::Acquire).cast_signed()
     }
 
     /// Ticking begins: time stands still between ticks from now on.
     pub(crate) fn start_ticking(&self) {
-        self.system_ms.store(self.system(), Ordering::Release);
         self.tick_ms.store(self.free_running(), Ordering::Release);
         self.ticking.store(true, Ordering::Release);
     }
@@ -192,26 +190,21 @@ impl Clock {
     /// Ticking ends, with a last step: time runs freely from there on.
     pub(crate) fn stop_ticking(&self) {
         self.tick();
-        self.lag_ms.store(self.lag(), Ordering::Release);
         self.ticking.store(false, Ordering::Release);
     }
 
-    /// The step from one tick to the next.
+    /// The step from one tick to the next. One thread at a time.
     pub(crate) fn tick(&self) {
-        let system = self.system();
-        let step = system.saturating_sub(self.system_ms.swap(system, Ordering::AcqRel));
-        self.tick_ms.fetch_add(step.min(LONGEST_STEP_MS), Ordering::AcqRel);
-    }
-
-    fn lag(&self) -> u64 {
-        if !self.ticking.load(Ordering::Acquire) {
-            return self.lag_ms.load(Ordering::Acquire);
-        }
-        self.system_ms.load(Ordering::Acquire).saturating_sub(self.tick_ms.load(Ordering::Acquire))
+        let last = self.tick_ms.load(Ordering::Acquire);
+        let step = self.free_running().saturating_sub(last);
+        let moved = step.min(LONGEST_STEP_MS);
+        self.lag_ms.fetch_add(step - moved, Ordering::AcqRel);
+        self.tick_ms.store(last + moved, Ordering::Release);
     }
 
     fn free_running(&self) -> u64 {
-        self.system().saturating_sub(self.lag_ms.load(Ordering::Acquire))
+        let lag = self.lag_ms.load(Ordering::Acquire);
+        self.system().saturating_sub(lag)
     }
 
     fn system(&self) -> u64 {
@@ -267,6 +260,29 @@ mod tests {
         clock.stop_ticking();
         assert_eq!(clock.wall(at), told);
         assert_eq!(clock.wall(clock.now()), told + Duration::from_millis(310));
+    }
+
+    #[test]
+    fn whoever_asks_while_a_tick_comes_is_told_no_time_that_was_over_before() {
+        let clock = Clock::manual(ManualClock::new());
+        clock.start_ticking();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    clock.advance(100);
+                    clock.tick();
+                }
+            });
+            let too_early = (0..200_000).find_map(|_| {
+                let before = clock.free_running();
+                let (now, late_ms) = clock.now_and_late();
+                let told = now.as_millis() + late_ms;
+                (told < before).then_some((told, before))
+            });
+            is_over.store(true, Ordering::Release);
+            assert_eq!(too_early, None);
+        });
     }
 
     #[test]

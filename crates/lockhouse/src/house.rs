@@ -114,6 +114,8 @@ struct Registry {
 #[derive(Debug, Default)]
 struct Ticking {
     buckets: Vec<Weak<Shared>>,
+    /// Those of them with which the present tick is done, while it is not with others.
+    done: Vec<Weak<Shared>>,
     running: bool,
     /// The latest runtime in which a lease or a longest hold was asked for.
     runtime: Option<Handle>,
@@ -365,23 +367,27 @@ impl Inner {
     fn tick(&self, most: usize) -> Ticked {
         let judged_by = self.clock.now();
         let buckets = std::mem::take(&mut self.ticking.lock().buckets);
-        let mut is_done = true;
-        let mut tick = |bucket: &Weak<Shared>| {
-            let Some(bucket) = bucket.upgrade() else { return false };
-            let (has_deadlines, has_done) = bucket.tick(judged_by, most);
-            is_done &= has_done;
-            has_deadlines
-        };
-        let mut remaining: Vec<_> = buckets.into_iter().filter(&mut tick).collect();
+        let (mut unfinished, mut done) = (Vec::new(), Vec::new());
+        for known in buckets {
+            let Some(bucket) = known.upgrade() else { continue };
+            match bucket.tick(judged_by, most) {
+                (true, true) => done.push(known),
+                (true, false) => unfinished.push(known),
+                (false, _) => {}
+            }
+        }
         let mut ticking = self.ticking.lock();
-        ticking.buckets.append(&mut remaining);
+        ticking.done.append(&mut done);
+        if !unfinished.is_empty() {
+            // Time stands still until all have ended that this tick ends.
+            ticking.buckets.append(&mut unfinished);
+            return Ticked::InPart;
+        }
+        let mut done = std::mem::take(&mut ticking.done);
+        ticking.buckets.append(&mut done);
         if ticking.buckets.is_empty() {
             self.stop(&mut ticking);
             return Ticked::NothingLeft;
-        }
-        if !is_done {
-            // Time stands still until all have ended that this tick ends.
-            return Ticked::InPart;
         }
         self.clock.tick();
         Ticked::Wholly
@@ -401,7 +407,7 @@ impl Drop for Inner {
     }
 }
 
-/// How many leases, holds and claims of a bucket end before others may do something in it.
+/// How many leases, holds and claims of a bucket end, and names that they leave are processed, before others may do something in it.
 const ENDS_AT_ONCE: usize = 256;
 
 /// How a tick went.
@@ -447,7 +453,8 @@ impl Drop for TickerTask {
         let Some(house) = self.house.upgrade() else { return };
         let mut ticking = house.ticking.lock();
         house.stop(&mut ticking);
-        let orphans = std::mem::take(&mut ticking.buckets);
+        let mut orphans = std::mem::take(&mut ticking.buckets);
+        orphans.append(&mut ticking.done);
         drop(ticking);
         orphans.iter().filter_map(Weak::upgrade).for_each(|bucket| bucket.ticker_is_gone());
     }

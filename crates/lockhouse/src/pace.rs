@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::pipeline::WRITES_PER_COMMIT;
+
 /// A commit that takes less is not worth waiting for company.
 const SLOW: Duration = Duration::from_millis(2);
 
@@ -32,9 +34,10 @@ impl Pace {
         self.tired = self.tired.saturating_sub(1);
     }
 
-    /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away.
+    /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and more than one commit can
+    /// keep are not worth a wait.
     pub(crate) fn patience(&self) -> Option<(usize, Duration)> {
-        let wanted = self.known - self.known / 8;
+        let wanted = (self.known - self.known / 8).min(WRITES_PER_COMMIT);
         (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))
     }
 
@@ -60,6 +63,13 @@ mod tests {
         assert_eq!(pace.patience(), Some((56, TOOK / 4)));
         pace.has_committed(32, 32, 100 * TOOK);
         assert_eq!(pace.patience(), Some((56, LONGEST)));
+    }
+
+    #[test]
+    fn a_full_commit_waits_for_nobody_else() {
+        let mut pace = Pace::default();
+        pace.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
+        assert_eq!(pace.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
     }
 
     #[test]

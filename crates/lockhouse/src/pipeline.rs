@@ -23,8 +23,8 @@ use crate::bucket::Shared;
 use crate::open::OpenError;
 use crate::pace::Pace;
 
-/// How many writes one commit has, about.
-const WRITES_PER_COMMIT: usize = 4096;
+/// How many writes one commit has, about. A command makes one or more.
+pub(crate) const WRITES_PER_COMMIT: usize = 4096;
 
 /// What each bucket may have of a commit in its turn, however many there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
@@ -149,7 +149,9 @@ impl Pipeline {
     /// So many commands more are to be sent. Called without any mutex, after [`enqueue`](Self::enqueue).
     pub(crate) fn has_more(&self, commands: usize) {
         let more = commands.cast_signed();
-        if self.unsent.fetch_add(more, Ordering::AcqRel) + more >= self.wanted.load(Ordering::Acquire) {
+        // Here it is first `unsent`, then `wanted`; the task does it the other way round. Only one order for all lets one of the two see
+        // what the other did, so that the task does not sleep while what it waits for is there.
+        if self.unsent.fetch_add(more, Ordering::SeqCst) + more >= self.wanted.load(Ordering::SeqCst) {
             self.wake.notify_one();
         }
     }
@@ -268,13 +270,14 @@ impl Pipeline {
         let has_come = async {
             loop {
                 let woken = self.wake.notified();
-                if self.unsent.load(Ordering::Acquire) >= wanted {
+                // After `wanted` is stored: see `has_more`.
+                if self.unsent.load(Ordering::SeqCst) >= wanted {
                     return;
                 }
                 woken.await;
             }
         };
-        self.wanted.store(wanted, Ordering::Release);
+        self.wanted.store(wanted, Ordering::SeqCst);
         let in_vain = timeout(longest, has_come).await.is_err();
         self.wanted.store(NOT_WANTED, Ordering::Release);
         pace.has_waited(in_vain);

@@ -143,4 +143,45 @@ mod tests {
         assert!(ended.eq(effects.into_iter().filter(|effect| !matches!(effect, Effect::Change(_)))));
         assert_eq!((manager.len(), manager.next_timeout()), (0, None));
     }
+
+    #[test]
+    fn the_names_that_a_crowd_leaves_are_processed_in_parts_once_all_have_ended_and_by_no_other_command() {
+        let mut manager = LockManager::new(FixedState::default());
+        let at = Instant::from_millis;
+        let names = ["a", "b", "c", "d", "e"].map(|name| Name::new(name).unwrap());
+        let join = |manager: &mut LockManager<_>, lease_ms| {
+            let agent = NewAgent { client_id: "", lease_ms };
+            let Outcome::Joined(agent) = manager.handle(at(0), Command::Join(agent)) else { panic!() };
+            agent
+        };
+        let request = |manager: &mut LockManager<_>, agent, name| {
+            let request = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+            manager.handle(at(0), Command::Request(request))
+        };
+        for name in names {
+            let dying = join(&mut manager, Some(10));
+            request(&mut manager, dying, name);
+        }
+        let heir = join(&mut manager, None);
+        for name in names {
+            assert!(matches!(request(&mut manager, heir, name), Outcome::Queued(_)));
+        }
+        let mut parts = Vec::new();
+        loop {
+            let is_done = manager.handle_timeout_in_part(at(10), 2);
+            // What is another's ends, and the crowd's names stay as they are.
+            let other = join(&mut manager, None);
+            request(&mut manager, other, Name::new("other").unwrap());
+            manager.handle(at(10), Command::End { agent: other });
+            let effects: Vec<_> = std::iter::from_fn(|| manager.poll_effect()).collect();
+            let ended = effects.iter().filter(|effect| matches!(effect, Effect::AgentEnded { .. })).count();
+            let granted = effects.iter().filter(|effect| matches!(effect, Effect::Granted { .. })).count();
+            parts.push((ended, granted));
+            assert_eq!(is_done, manager.next_timeout().is_none());
+            if is_done {
+                break;
+            }
+        }
+        assert_eq!(parts, [(2, 0), (2, 0), (1, 1), (0, 2), (0, 2)]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The algorithms of the Web Locks specification, sections 2.5 and 4.
 
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use super::LockManager;
@@ -84,6 +85,26 @@ impl<S: BuildHasher> LockManager<S> {
         if self.touched.capacity() > KEPT {
             self.touched = Vec::new();
         }
+    }
+
+    /// The same for the names that a crowd has left, at most so many; whether that was all.
+    pub(super) fn process_left(&mut self, now: Instant, most: usize) -> bool {
+        let mut processed = 0;
+        while let Some(&name) = self.left.front() {
+            // It may have been forgotten meanwhile. If it is another by now, there is nothing to be done, and no harm.
+            if self.table.names.contains(name) {
+                if processed == most {
+                    return false;
+                }
+                processed += 1;
+                self.process(now, name);
+            }
+            self.left.pop_front();
+        }
+        if self.left.capacity() > KEPT {
+            self.left = VecDeque::new();
+        }
+        true
     }
 
     /// Whether a lock of that mode could be granted at once, without passing anybody who waits.

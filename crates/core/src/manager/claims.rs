@@ -38,7 +38,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
         let name = self.table.name_slot(new.name, limits.names);
         let name = name.ok_or(Refusal::TooManyNames { limit: limits.names })?;
-        let expires = now.plus_millis(new.ttl_ms);
+        let expires = now.plus_millis(new.late_ms).plus_millis(new.ttl_ms);
         let token = FencingToken::new(self.next_number());
         let claim = ClaimRecord {
             name: new.name.to_buf(),
@@ -71,11 +71,12 @@ impl<S: BuildHasher> LockManager<S> {
         now: Instant,
         name: Name<'_>,
         token: Option<FencingToken>,
+        late_ms: u64,
     ) -> Result<Instant, Refusal> {
         let (slot, claim) = self.current_claim(now, name, token)?;
         let at_most = self.table.entries[slot].since.plus_millis(self.limits.ttl_ms.1);
         let lease = &mut self.table.claims[claim].lease;
-        lease.ends = lease.ends.max(now.plus_millis(lease.length_ms).min(at_most));
+        lease.ends = lease.ends.max(now.plus_millis(late_ms).plus_millis(lease.length_ms).min(at_most));
         Ok(lease.ends)
     }
 
@@ -194,4 +195,28 @@ impl Assignment {
 fn record(name: Name<'_>, assignment: &Assignment) -> AssignmentRecord {
     let Assignment { ref claimant, token, since, seal } = *assignment;
     AssignmentRecord { name: name.to_buf(), claimant: claimant.clone(), token, since, seal }
+}
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::Command;
+
+    #[test]
+    fn a_late_begin_moves_the_end_and_not_by_what_it_is_judged() {
+        let mut manager = LockManager::new(FixedState::default());
+        let name = Name::new("n").unwrap();
+        let at = Instant::from_millis;
+        let new = NewClaim { name, claimant: "", ttl_ms: 100, late_ms: 80, seal: Seal(1), metadata: None };
+        let Outcome::Claimed(claim) = manager.handle(at(0), Command::Claim(new)) else { panic!() };
+        assert_eq!(claim.expires, at(180));
+        let mut renew = |now| {
+            manager.handle(at(now), Command::RenewClaim { name, token: Some(claim.token), late_ms: 500 })
+        };
+        assert_eq!(renew(179), Outcome::ClaimRenewed { expires: at(779) });
+        assert_eq!(renew(778), Outcome::ClaimRenewed { expires: at(1378) });
+        assert_eq!(renew(1378), Outcome::Refused(Refusal::ClaimExpired));
+    }
 }

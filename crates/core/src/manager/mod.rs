@@ -40,7 +40,8 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, NameBuf, Out
 /// # Invariants
 ///
 /// 1. The held set of a name is empty, or one exclusive lock, or shared locks only (`algorithms::is_grantable` is the only way in).
-/// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers.
+/// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers, or a crowd has left the name
+///    whose end is dealt with in parts.
 /// 3. A name is in the index exactly if something of it is held or queued.
 /// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held set of its name.
 /// 5. Tokens strictly grow in the order of the grants, and are never above the mark that was reserved last.
@@ -62,6 +63,8 @@ pub struct LockManager<S> {
     assignments: BTreeMap<NameBuf, Assignment>,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
+    /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in parts.
+    left: VecDeque<u32>,
 }
 
 impl<S: BuildHasher> LockManager<S> {
@@ -84,6 +87,7 @@ impl<S: BuildHasher> LockManager<S> {
             recovery: None,
             assignments: BTreeMap::new(),
             touched: Vec::new(),
+            left: VecDeque::new(),
         }
     }
 
@@ -133,8 +137,8 @@ impl<S: BuildHasher> LockManager<S> {
             Command::Unlock { owner, locks } => Outcome::Unlocked { count: self.unlock(now, owner, locks) },
             Command::Undo { owner, locks } => Outcome::Undone { count: self.undo(now, owner, locks) },
             Command::Claim(claim) => Outcome::Claimed(self.claim(now, &claim)?),
-            Command::RenewClaim { name, token } => {
-                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token)? }
+            Command::RenewClaim { name, token, late_ms } => {
+                Outcome::ClaimRenewed { expires: self.renew_claim(now, name, token, late_ms)? }
             }
             Command::ReleaseClaim { name, token } => self.release_claim(now, name, token)?,
             Command::Finalize { name, token } => Outcome::Finalized(self.finalize(now, name, token)?),
@@ -176,6 +180,9 @@ impl<S: BuildHasher> LockManager<S> {
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
+        if !self.left.is_empty() {
+            return Some(Instant::default());
+        }
         let next = self.deadlines.next();
         match &self.recovery {
             None => next,
@@ -192,22 +199,26 @@ impl<S: BuildHasher> LockManager<S> {
         debug_assert!(is_done);
     }
 
-    /// As [`handle_timeout`](Self::handle_timeout), but ends at most so many; whether that was all. If not, ask again, so that a crowd whose
-    /// time has come need not be dealt with at one go: the queues of the names that it leaves are processed by the next command, or with
-    /// the last part.
+    /// As [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most so many, and processes the queues of at most so
+    /// many names; whether that was all. If not, ask again, so that a crowd whose time has come need not be dealt with at one go. A
+    /// command that comes in between finds the names that the crowd has left as they are: their queues are processed once all have
+    /// ended, unless it is about the name itself and would have processed its queue anyway.
     pub fn handle_timeout_in_part(&mut self, now: Instant, most: usize) -> bool {
-        for _ in 0..most {
-            let Some(due) = self.deadlines.pop_due(now) else { break };
+        let mut may_do = most;
+        while may_do > 0
+            && let Some(due) = self.deadlines.pop_due(now)
+        {
             self.expire(now, due);
+            may_do -= 1;
         }
+        self.left.extend(std::mem::take(&mut self.touched));
         if self.deadlines.next().is_some_and(|next| next <= now) {
             return false;
         }
         if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= now) {
             self.end_recovery(now);
         }
-        self.process_touched(now);
-        true
+        self.process_left(now, may_do)
     }
 
     /// The number for the next grant or owner.

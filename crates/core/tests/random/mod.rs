@@ -297,12 +297,13 @@ impl<S: BuildHasher> World<S> {
                 name: name(*at),
                 claimant: "claimant",
                 ttl_ms: *ttl_ms,
+                late_ms: 0,
                 seal: Seal(self.claims.len() as u64),
                 metadata: Some("m"),
             }),
             Step::RenewClaim(number) => {
                 let (name, token) = claim(*number)?;
-                Command::RenewClaim { name, token: Some(token) }
+                Command::RenewClaim { name, token: Some(token), late_ms: 0 }
             }
             Step::ReleaseClaim(number) => {
                 let (name, token) = claim(*number)?;

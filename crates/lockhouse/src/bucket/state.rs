@@ -119,9 +119,9 @@ impl State {
         held
     }
 
-    /// Ends what is due, at most so many; whether that was all. Commands may have seen a later instant, of this very moment, by which
-    /// nothing ends yet.
+    /// Ends what is due, and processes the queues that it leaves, at most so many; whether that was all.
     pub(super) fn time_has_passed(&mut self, now: Instant, most: usize) -> bool {
+        let now = self.stamp(now);
         if self.manager.next_timeout().is_none_or(|next| next > now) {
             return true;
         }

@@ -27,6 +27,7 @@ pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) 
         name: name.as_name(),
         claimant: &new.claimant,
         ttl_ms: whole_millis(new.ttl),
+        late_ms: 0,
         seal,
         metadata: new.metadata.as_deref(),
     });
@@ -93,7 +94,7 @@ pub(super) async fn renew(
 ) -> Result<SystemTime, ClaimError> {
     let name = name.as_name();
     let token = current(bucket, name, token)?;
-    match bucket.keep_nothing(Command::RenewClaim { name, token }).await? {
+    match bucket.keep_nothing(Command::RenewClaim { name, token, late_ms: 0 }).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
         outcome => Err(refused(bucket, outcome)),
     }

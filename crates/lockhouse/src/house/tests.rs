@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use lockhouse_core::{AgentId, Command, NameBuf, NewAgent, NewClaim, Outcome, Seal};
+use lockhouse_core::{
+    Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
+    Outcome, Seal,
+};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -25,6 +28,17 @@ impl World {
         self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
         match self.told().pop() {
             Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn claim(&self, name: &str, ttl_ms: u64) -> FencingToken {
+        let name = NameBuf::new(name).unwrap();
+        let name = name.as_name();
+        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seal: Seal(1), metadata: None };
+        self.port.submit(0, Command::Claim(new));
+        match self.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
             other => panic!("{other:?}"),
         }
     }
@@ -87,8 +101,14 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
     world.house.inner.clock.advance(80);
     let seat = NameBuf::new("seat").unwrap();
     let claim = |tag| {
-        let new =
-            NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(tag), metadata: None };
+        let new = NewClaim {
+            name: seat.as_name(),
+            claimant: "ada",
+            ttl_ms: 100,
+            late_ms: 0,
+            seal: Seal(tag),
+            metadata: None,
+        };
         world.port.submit(tag, Command::Claim(new));
         match world.told().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => Some(claim.expires.as_millis()),
@@ -108,12 +128,51 @@ async fn a_claim_made_right_after_a_stall_ends_no_lease() {
     let agent = world.join(500);
     world.house.inner.clock.advance(60_000);
     let seat = NameBuf::new("seat").unwrap();
-    let new = NewClaim { name: seat.as_name(), claimant: "ada", ttl_ms: 100, seal: Seal(1), metadata: None };
+    let new = NewClaim {
+        name: seat.as_name(),
+        claimant: "ada",
+        ttl_ms: 100,
+        late_ms: 0,
+        seal: Seal(1),
+        metadata: None,
+    };
     world.port.submit(1, Command::Claim(new));
     world.house.inner.tick(usize::MAX);
     world.told();
     world.port.submit(2, Command::Renew { agent });
     assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 1000);
+    world.tick_after(500);
+    world.tick_after(200);
+    // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
+    world.house.inner.clock.advance(5000);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
+    match world.told().pop() {
+        Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
+            assert_eq!(expires.as_millis(), 700 + 500 + 1000);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 300);
+    world.house.inner.clock.advance(5000);
+    world.claim("another seat", 300);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::Finalize { name: seat.as_name(), token: Some(token) });
+    let told = world.told().pop();
+    assert!(matches!(told, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{told:?}");
 }
 
 #[tokio::test]
@@ -150,4 +209,27 @@ async fn time_runs_on_without_deadlines_and_never_backwards() {
     let before = world.house.now();
     world.house.inner.clock.advance(50);
     assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
+}
+
+#[tokio::test]
+async fn a_tick_goes_on_until_the_heirs_of_a_crowd_have_been_granted_what_it_left() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d"].map(|name| Name::new(name).unwrap());
+    let request = |agent, name| {
+        let request = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+        world.port.submit(1, Command::Request(request));
+    };
+    names.iter().for_each(|name| request(world.join(500), *name));
+    world.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
+    let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.told().pop() else { panic!() };
+    names.iter().for_each(|name| request(heir, *name));
+    world.tick_after(500);
+    world.told();
+    let grants = || {
+        let told = world.told();
+        told.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
+    };
+    let parts: Vec<_> = (0..4).map(|_| (world.house.inner.tick(2), grants())).collect();
+    let expected = [(Ticked::InPart, 0), (Ticked::InPart, 0), (Ticked::InPart, 2), (Ticked::NothingLeft, 2)];
+    assert_eq!(parts, expected);
 }

@@ -194,11 +194,18 @@ impl World {
             }
             Action::Claim { name: of } => {
                 let (name, ttl_ms) = (name(of)?, CLAIM * TICK_MS);
-                Command::Claim(NewClaim { name, claimant: "claimant", ttl_ms, seal: Seal(1), metadata: None })
+                Command::Claim(NewClaim {
+                    name,
+                    claimant: "claimant",
+                    ttl_ms,
+                    late_ms: 0,
+                    seal: Seal(1),
+                    metadata: None,
+                })
             }
             Action::Renew { name: of, which } => {
                 let (name, token) = claim(of, which)?;
-                Command::RenewClaim { name, token }
+                Command::RenewClaim { name, token, late_ms: 0 }
             }
             Action::GiveBack { name: of, which } => {
                 let (name, token) = claim(of, which)?;

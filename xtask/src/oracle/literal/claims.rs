@@ -23,11 +23,11 @@ impl Literal {
     pub(super) fn handle_claim(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
         match command {
             Command::Claim(new) => self.claim(now, &new),
-            Command::RenewClaim { name, token } => {
+            Command::RenewClaim { name, token, late_ms } => {
                 let most = self.limits.ttl_ms.1;
                 let claim = self.checked(now, name, token)?;
                 let longest = claim.since.plus_millis(most);
-                claim.expires = claim.expires.max(now.plus_millis(claim.ttl_ms).min(longest));
+                claim.expires = claim.expires.max(now.plus_millis(late_ms + claim.ttl_ms).min(longest));
                 Ok(Outcome::ClaimRenewed { expires: claim.expires })
             }
             Command::ReleaseClaim { name, token } => {
@@ -73,7 +73,7 @@ impl Literal {
             token: FencingToken::new(self.next_number()),
             ttl_ms: new.ttl_ms,
             since: now,
-            expires: now.plus_millis(new.ttl_ms),
+            expires: now.plus_millis(new.late_ms + new.ttl_ms),
             seal: new.seal,
             metadata: new.metadata.map(str::to_owned),
             born: self.birth(),
