@@ -75,7 +75,7 @@ enum Command {
 fn main() -> ExitCode {
     if let Err(error) = shell::end_children_with_us() {
         println!("error: {error:#}");
-        return ExitCode::FAILURE;
+        return ExitCode::from(NO_VERDICT);
     }
     let verdict = match Cli::parse().command {
         Command::Test(args) => test::run(&args),
@@ -92,12 +92,33 @@ fn main() -> ExitCode {
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
+    if let Err(error) = &verdict {
+        println!("error: {error:#}");
+    }
+    ExitCode::from(exit_code(&verdict))
+}
+
+/// How a command ends when what it judges does not hold, and nothing else.
+const FAILED: u8 = 1;
+
+/// How a command ends that could not judge, or saw too little to judge by; a planted bug is not caught by that.
+const NO_VERDICT: u8 = 2;
+
+fn exit_code(verdict: &Verdict) -> u8 {
     match verdict {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(true) => 0,
+        Ok(false) => FAILED,
+        Err(_) => NO_VERDICT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_verdict_is_told_as_one() {
+        let codes = [Ok(true), Ok(false), Err(anyhow::anyhow!("the server does not start"))];
+        assert_eq!(codes.map(|verdict| exit_code(&verdict)), [0, 1, 2]);
     }
 }

@@ -148,6 +148,7 @@ impl BoxOffice {
         let bucket = house.bucket("hall");
         let office = Self { house: house.clone(), claims: bucket.claims(), bucket, payments, hold };
         office.charge_what_was_booked().await?;
+        office.refund_what_was_given_back().await?;
         Ok(office)
     }
 
@@ -223,11 +224,16 @@ impl BoxOffice {
         // Only the token of the claim that was made final is answered with its assignment.
         match self.claims.finalize(&seat.resource(), &stub.token).await {
             Ok(booking) => {
+                // What is booked is charged, even if whoever booked it has not come so far yet.
+                self.payments.charge(seat, &stub.token).await?;
+                self.payments.begin_refund(seat, &stub.token).await?;
                 self.claims.unassign(&seat.resource(), Some(booking.fencing_token)).await?;
                 Ok(self.payments.refund(seat, &stub.token).await?)
             }
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) => {
-                Ok(self.payments.release(seat, &stub.token).await?)
+                self.payments.release(seat, &stub.token).await?;
+                // The seat was given back before, and perhaps the money was not.
+                Ok(self.payments.refund(seat, &stub.token).await?)
             }
             Err(error) => Err(error.into()),
         }
@@ -264,9 +270,10 @@ impl BoxOffice {
                 paying: payment == Some(Payment::Reserved),
                 renewable: self.is_renewable(hold),
             },
-            Some(Occupancy { number, hold: None, .. }) if number == stub.number => {
-                Standing::Booked { number, charged: payment == Some(Payment::Charged) }
-            }
+            Some(Occupancy { number, hold: None, .. }) if number == stub.number => Standing::Booked {
+                number,
+                charged: matches!(payment, Some(Payment::Charged | Payment::Refunding)),
+            },
             now => Standing::Over { payment, now },
         })
     }
@@ -327,11 +334,21 @@ impl BoxOffice {
 
     /// The office may have been cut off between booking and charging. What was booked is charged now; the rest goes on with its payer.
     async fn charge_what_was_booked(&self) -> Result<(), OfficeError> {
-        for payment in self.payments.unsettled().await? {
+        for payment in self.payments.unsettled(Payment::Reserved).await? {
             let booking = self.claims.assignment(&payment.seat.resource()).await?;
             if booking.is_some_and(|booking| booking.fencing_token == payment.number) {
                 self.payments.charge_late(payment).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// The office may have been cut off while a booked seat was given back. It is given back now, and refunded.
+    async fn refund_what_was_given_back(&self) -> Result<(), OfficeError> {
+        for payment in self.payments.unsettled(Payment::Refunding).await? {
+            // Without effect if that was done, whoever has the seat now.
+            self.claims.unassign(&payment.seat.resource(), Some(payment.number)).await?;
+            self.payments.refund_late(payment).await?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the bank was asked for: a table of the application's own, beside the claims.
 //!
-//! A payment is first reserved, then charged or released. One claim has one payment, so that paying twice charges once.
+//! A payment is first reserved, then charged or released; what was charged is refunded by way of `refunding`, so that whoever is cut off between giving
+//! the seat back and giving the money back goes on with it. One claim has one payment, so that paying twice charges once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ create table if not exists payments (
     number integer not null,
     seat text not null,
     cents integer not null,
-    state text not null check (state in ('reserved', 'charged', 'released', 'refunded'))
+    state text not null check (state in ('reserved', 'charged', 'released', 'refunding', 'refunded'))
 ) without rowid";
 
 /// The payments of all claims. Cheap to clone; every clone is the same table.
@@ -36,11 +37,13 @@ pub enum Payment {
     Charged,
     /// It was reserved and never charged.
     Released,
+    /// It was charged, and is given back as soon as the seat is.
+    Refunding,
     /// It was charged and given back.
     Refunded,
 }
 
-/// A payment that was reserved when the application ended.
+/// A payment that was under way when the application ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Unsettled {
     claim: [u8; 32],
@@ -88,9 +91,14 @@ impl Payments {
         self.settle(hash(seat, claim), Payment::Reserved, Payment::Released).await
     }
 
-    /// What was charged is given back.
+    /// What was charged is to be given back. From now on it is not forgotten, whatever happens.
+    pub(crate) async fn begin_refund(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
+        self.settle(hash(seat, claim), Payment::Charged, Payment::Refunding).await
+    }
+
+    /// What was to be given back is given back.
     pub(crate) async fn refund(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
-        self.settle(hash(seat, claim), Payment::Charged, Payment::Refunded).await
+        self.settle(hash(seat, claim), Payment::Refunding, Payment::Refunded).await
     }
 
     /// The payment of a claim, if the bank was asked.
@@ -103,8 +111,8 @@ impl Payments {
         .await
     }
 
-    /// Every payment that is neither charged nor released.
-    pub(crate) async fn unsettled(&self) -> rusqlite::Result<Vec<Unsettled>> {
+    /// Every payment that stands so.
+    pub(crate) async fn unsettled(&self, state: Payment) -> rusqlite::Result<Vec<Unsettled>> {
         let read = |row: &Row<'_>| {
             let seat: String = row.get(2)?;
             let seat = seat.parse().map_err(|error| invalid(2, error))?;
@@ -115,8 +123,8 @@ impl Payments {
             })
         };
         self.run(move |db| {
-            let sql = "select claim, number, seat from payments where state = 'reserved'";
-            db.prepare(sql)?.query_map([], read)?.collect()
+            let sql = "select claim, number, seat from payments where state = ?1";
+            db.prepare(sql)?.query_map([state], read)?.collect()
         })
         .await
     }
@@ -126,13 +134,18 @@ impl Payments {
         self.settle(payment.claim, Payment::Reserved, Payment::Charged).await
     }
 
+    /// As [`refund`](Self::refund), for what was left over.
+    pub(crate) async fn refund_late(&self, payment: Unsettled) -> rusqlite::Result<()> {
+        self.settle(payment.claim, Payment::Refunding, Payment::Refunded).await
+    }
+
     /// Everything that was charged and not given back, in cents.
     ///
     /// # Errors
     ///
     /// Those of the database.
     pub async fn takings_cents(&self) -> rusqlite::Result<u32> {
-        let sql = "select coalesce(sum(cents), 0) from payments where state = 'charged'";
+        let sql = "select coalesce(sum(cents), 0) from payments where state in ('charged', 'refunding')";
         self.run(move |db| db.query_row(sql, [], |row| row.get(0))).await
     }
 
@@ -158,13 +171,14 @@ impl Payments {
 }
 
 impl Payment {
-    const ALL: [Self; 4] = [Self::Reserved, Self::Charged, Self::Released, Self::Refunded];
+    const ALL: [Self; 5] = [Self::Reserved, Self::Charged, Self::Released, Self::Refunding, Self::Refunded];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::Reserved => "reserved",
             Self::Charged => "charged",
             Self::Released => "released",
+            Self::Refunding => "refunding",
             Self::Refunded => "refunded",
         }
     }

@@ -44,7 +44,8 @@ Examples:
   cargo xtask crash --kills 3 --seed 7 --history crash.jsonl
   cargo xtask check-history crash.jsonl
 
-The last line is the verdict; exit 1 if any of its counts but the first two is not 0, or if the run did too little to prove anything.
+The last line is the verdict; exit 1 if any of its counts but the first two is not 0, exit 2 if the run could not be
+judged or did too little to prove anything.
 A history that has breaches is kept, and its place is told. The seed repeats what is asked and when kills are tried, not what the machine
 makes of it.")]
 pub(crate) struct Args {
@@ -124,10 +125,11 @@ fn report(args: &Args, judgement: &Judgement, counts: &Counts, seconds: f64) -> 
 
 fn summary(counts: &Counts) -> String {
     format!(
-        "{} web locks ({} reclaimed, {} lost), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown",
+        "{} web locks ({} reclaimed, {} lost, {} of them judged only until a pause), {} offline locks, {} claims, {} assignments, {} in each other's way, {} refused while recovering, {} outcomes unknown",
         counts.sum(&["request"]),
         counts.reclaimed,
         counts.lost,
+        counts.excused,
         counts.sum(&["lock"]),
         counts.sum(&["claim"]),
         counts.sum(&["finalize"]),
@@ -157,6 +159,12 @@ fn enough(kills: usize, counts: &Counts) -> Result<()> {
             "this run did too little to prove anything: {there} {what}, but at least {needed} are needed"
         );
     }
+    ensure!(
+        2 * counts.excused <= counts.lost,
+        "this run did too little to prove anything: of {} web locks that were lost, {} are judged only until their client paused",
+        counts.lost,
+        counts.excused
+    );
     Ok(())
 }
 
@@ -168,4 +176,27 @@ fn build(root: &Path) -> Result<PathBuf> {
         cargo.arg("build").args(BUILD).args(["--bin", "lockhouse", "--quiet"]).current_dir(root).status()?;
     ensure!(status.success(), "the server does not build");
     Ok(tree::target(root).join("release/lockhouse"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_losses_are_mostly_excused_proves_nothing() {
+        let done = ["request", "lock", "claim", "finalize"].map(|call| (call.to_owned(), 1000));
+        let refused = ["busy", "recovering"].map(|reason| (format!("lock: {reason}"), 1000));
+        let counts = Counts {
+            done_by: (0..8).map(|client| (client.to_string(), 10)).collect(),
+            done: done.into(),
+            refused: refused.into(),
+            unknown: 10,
+            lost: 10,
+            excused: 5,
+            reclaimed: 10,
+        };
+        assert!(enough(1, &counts).is_ok());
+        let told = enough(1, &Counts { excused: 6, ..counts }).unwrap_err().to_string();
+        assert!(told.contains("of 10 web locks that were lost, 6"), "{told}");
+    }
 }

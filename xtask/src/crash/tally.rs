@@ -49,6 +49,8 @@ pub(super) struct Counts {
     pub(super) unknown: usize,
     /// Web locks that were lost.
     pub(super) lost: usize,
+    /// Those of them that count as held only until their client paused.
+    pub(super) excused: usize,
     /// Web locks that were granted before a kill, and held by the same client after the restart.
     pub(super) reclaimed: usize,
 }
@@ -73,6 +75,7 @@ struct Line {
     #[serde(rename = "do")]
     call: Option<String>,
     of: Option<u64>,
+    deadline: Option<u64>,
     outcome: Option<String>,
     reason: Option<String>,
     #[serde(default)]
@@ -86,7 +89,10 @@ impl Tally {
         match line.event.as_str() {
             "invoke" => self.invoked(line),
             "answer" => self.answered(&line),
-            "lost" => self.counts.lost += 1,
+            "lost" => {
+                self.counts.lost += 1;
+                self.counts.excused += usize::from(line.deadline.is_some());
+            }
             "clientKilled" => self.forget(&line.client),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse::remote::Connection;
-use lockhouse::{Agent, LockGuard, RequestError};
+use lockhouse::{Agent, LockGuard, Loss, RequestError};
 
 use crate::history::record::{Answer, Call, Gain, Mode, Reason};
 use crate::random::Random;
@@ -44,7 +44,7 @@ impl WebClient<'_> {
                     let gain = Gain { token, ..Gain::default() };
                     self.recorder.answer(op, Answer::Ok { durable: false, gain });
                     let leaves = self.random.percent(3);
-                    self.hold(op, guard, leaves.then_some(&mut agent)).await?;
+                    self.hold(op, guard, wish.max_hold, leaves.then_some(&mut agent)).await?;
                 }
                 Err(RequestError::OutcomeUnknown) => self.recorder.answer(op, Answer::Unknown),
                 Err(RequestError::Unavailable(_)) => self.recorder.refused(op, Reason::Busy),
@@ -90,7 +90,13 @@ impl WebClient<'_> {
     }
 
     /// Holds the lock for a while, unless it is lost, and lets it go: by a release, by dropping it, or with its agent.
-    async fn hold(&mut self, op: u64, guard: LockGuard, leaving: Option<&mut Agent>) -> anyhow::Result<()> {
+    async fn hold(
+        &mut self,
+        op: u64,
+        guard: LockGuard,
+        max_hold: Option<Duration>,
+        leaving: Option<&mut Agent>,
+    ) -> anyhow::Result<()> {
         let length = match self.random.below(100) {
             0..8 => 50_000 + self.random.below(900_000),
             8..20 => self.random.below(20_000),
@@ -102,8 +108,9 @@ impl WebClient<'_> {
         }
         // Taken before it is looked at, so that the lock was held then if it is held now.
         let at = now();
-        if guard.loss().is_some() {
-            self.recorder.lost(op, self.ground.pulse.stopped_at());
+        if let Some(loss) = guard.loss() {
+            let deadline = can_pass_in_a_pause(loss, max_hold).then(|| self.ground.pulse.stopped_at());
+            self.recorder.lost(op, deadline.flatten());
             return Ok(());
         }
         let release = self.recorder.invoke_at(at, MEETING, Call::Release { of: op });
@@ -122,9 +129,29 @@ impl WebClient<'_> {
     }
 }
 
+/// Whether a lock may have been lost by the client's own deadline. Of every other loss the server tells, and then the lock counts as held until that;
+/// the judge knows of steals and of longest holds, which are all shorter than a lease.
+fn can_pass_in_a_pause(loss: Loss, max_hold: Option<Duration>) -> bool {
+    loss == Loss::Expired && max_hold.is_none()
+}
+
 impl Wish {
     fn call(&self) -> Call {
         let max_hold_ms = self.max_hold.map(|length| length.as_millis() as u64);
         Call::Request { name: self.name.clone(), mode: self.mode, steal: self.steal, max_hold_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_of_a_lease_passes_unnoticed_in_a_pause() {
+        assert!(can_pass_in_a_pause(Loss::Expired, None));
+        for told in [Loss::Stolen, Loss::Superseded, Loss::SessionEnded, Loss::Broken, Loss::Terminated] {
+            assert!(!can_pass_in_a_pause(told, None), "{told:?}");
+        }
+        assert!(!can_pass_in_a_pause(Loss::Expired, Some(Duration::from_millis(50))));
     }
 }

@@ -149,7 +149,7 @@ fn proof(command: &str, args: &str) -> Plan {
     let build = cargo(&["build", "--release", "--package", "xtask"]);
     let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
     run.arg(command).args(args.split_whitespace());
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 
 /// Server and harness are built as the whole project is, so that their many dependencies need not be built for them alone.
@@ -159,7 +159,7 @@ fn crash(copy: &Copy, args: &str) -> Plan {
     let place = copy.target.join("release");
     let mut run = Command::new(place.join("xtask"));
     run.arg("crash").arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(1) }
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 
 /// A test file of the client, with the client built in the copy, against the server as the project itself builds it: a bug of

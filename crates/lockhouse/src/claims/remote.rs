@@ -139,7 +139,8 @@ pub(super) async fn unassign(
     if let Some(token) = token {
         call = call.with("fencingToken", token.get().to_string());
     }
-    let place = api.clone();
+    // Between the first attempt and a repeat the resource may have been assigned to somebody else.
+    let (call, place) = (call.once(), api.clone());
     let work = async move {
         let unassigned: UnassignedBody = place.send(&call).await?.read()?;
         Ok(unassigned.unassigned)

@@ -15,28 +15,36 @@ use super::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bucket of a server.
-pub(super) struct Api(Http);
+pub(super) struct Api {
+    http: Http,
+    timeout: Duration,
+}
 
 impl Api {
     pub(super) fn new(target: &Target) -> Result<Self, Failure> {
-        target.connecting().http().map(Self).map_err(|error| Failure::new(USAGE, error))
+        let http = target.connecting().http().map_err(|error| Failure::new(USAGE, error))?;
+        Ok(Self { http, timeout: TIMEOUT })
     }
 
     /// Asks; the answer's body, `null` if it has none.
     pub(super) async fn call(&self, call: Call) -> Result<Value, Failure> {
-        let answer = match timeout(TIMEOUT, self.0.send(&call)).await {
+        let answer = match timeout(self.timeout, self.http.send(&call)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(Unanswered::Unreachable(why) | Unanswered::BrokenOff(why))) => {
-                return Err(self.unreachable(&why));
+            Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
+            Ok(Err(Unanswered::BrokenOff(why))) => {
+                return Err(self.unanswered(format_args!("broke off before it answered: {why}")));
             }
-            Err(_) => return Err(self.unreachable("no answer within 60 s")),
+            Err(_) => {
+                let seconds = self.timeout.as_secs_f64();
+                return Err(self.unanswered(format_args!("did not answer within {seconds} s")));
+            }
         };
         let body: Value = if answer.body.is_empty() {
             Value::Null
         } else {
             serde_json::from_slice(&answer.body).map_err(|_| {
                 let why =
-                    format!("{} is no lockhouse server: it answered {}", self.0.origin(), answer.status);
+                    format!("{} is no lockhouse server: it answered {}", self.http.origin(), answer.status);
                 Failure::new(FAILURE, why)
             })?
         };
@@ -72,7 +80,13 @@ impl Api {
 
     fn unreachable(&self, why: &str) -> Failure {
         let advice = "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
-        Failure::new(UNREACHABLE, format_args!("cannot reach {}: {why} ({advice})", self.0.origin()))
+        Failure::new(UNREACHABLE, format_args!("cannot reach {}: {why} ({advice})", self.http.origin()))
+    }
+
+    /// It was reached, so that to start one or to name another would be wrong.
+    fn unanswered(&self, what: std::fmt::Arguments<'_>) -> Failure {
+        let why = format_args!("{} {what}; it may have done what it was asked", self.http.origin());
+        Failure::new(UNREACHABLE, why)
     }
 }
 
@@ -102,4 +116,41 @@ fn failure(problem: &Value) -> Failure {
         message.push_str(&format!("; try again in {ms} ms"));
     }
     Failure::new(exit, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_is_silent_or_breaks_off_is_not_told_as_one_that_is_not_there() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let http = lockhouse::remote::connect(&url).http().unwrap();
+        let api = Api { http, timeout: Duration::from_millis(100) };
+        // The kernel accepts the connection, and nobody answers.
+        let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
+        let told = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
+        assert_eq!((silent.code, silent.message), (UNREACHABLE, told));
+
+        let api = Api { timeout: TIMEOUT, ..api };
+        let breaks_off = async {
+            loop {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                // What was sent is read, so that the end is no refusal.
+                _ = tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 4096]).await;
+            }
+        };
+        let call = api.call(Call::post(&["claims"]));
+        let broken = tokio::select! {
+            answer = call => answer.unwrap_err(),
+            () = breaks_off => unreachable!("it goes on for ever"),
+        };
+        assert_eq!(broken.code, UNREACHABLE);
+        assert!(
+            broken.message.starts_with(&format!("{url} broke off before it answered: ")),
+            "{}",
+            broken.message
+        );
+    }
 }

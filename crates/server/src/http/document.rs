@@ -38,17 +38,17 @@ pub(super) fn complete(mut document: OpenApi) -> String {
     components.security_schemes.insert(OWNER_SECRET.to_owned(), SecurityScheme::Http(scheme).into());
     document.components = Some(components);
     for (path, item) in &mut document.paths.paths {
-        let operations = [(&mut item.get, false), (&mut item.post, true), (&mut item.delete, false)];
-        for (operation, is_post) in operations {
+        let operations = [(&mut item.get, false), (&mut item.post, true), (&mut item.delete, true)];
+        for (operation, changes) in operations {
             if let Some(operation) = operation {
-                complete_operation(operation, path, is_post);
+                complete_operation(operation, path, changes);
             }
         }
     }
     document.to_pretty_json().expect("the document has nothing that JSON cannot hold")
 }
 
-fn complete_operation(operation: &mut Operation, path: &str, is_post: bool) {
+fn complete_operation(operation: &mut Operation, path: &str, changes: bool) {
     let parameters = operation.parameters.get_or_insert_default();
     let mut add = |name: &str, place: ParameterIn, schema: ObjectBuilder, about: &str| {
         let required = if place == ParameterIn::Path { Required::True } else { Required::False };
@@ -60,12 +60,12 @@ fn complete_operation(operation: &mut Operation, path: &str, is_post: bool) {
     if path.contains("{owner}") {
         add("owner", ParameterIn::Path, OWNER.schema(), "The id of the owner.");
     }
-    if is_post {
+    if changes {
         add("Idempotency-Key", ParameterIn::Header, IDEMPOTENCY_KEY.schema(), ABOUT_KEY);
     }
     let mut answers: Vec<(&str, &str)> = ALWAYS.to_vec();
-    if is_post {
-        answers.extend(TO_A_POST);
+    if changes {
+        answers.extend(TO_A_CHANGE);
     }
     if operation.request_body.is_some() {
         answers.extend(TO_A_BODY);
@@ -116,8 +116,8 @@ const TAGS: [(&str, &str); 5] = [
     ("query", "What is held, who waits."),
 ];
 
-const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with the same key and the same body, it is not carried \
-    out again, but answered again as it was, with `Idempotency-Replayed: true`. Whoever knows the key of another gets his answer: \
+const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with the same key, the same query and the same body, it is not \
+    carried out again, but answered again as it was, with `Idempotency-Replayed: true`. Whoever knows the key of another gets his answer: \
     take a random one, such as a UUID.";
 
 const ALWAYS: [(&str, &str); 4] = [
@@ -127,7 +127,7 @@ const ALWAYS: [(&str, &str); 4] = [
     ("500", "`internal`: the server failed."),
 ];
 
-const TO_A_POST: [(&str, &str); 2] = [
+const TO_A_CHANGE: [(&str, &str); 2] = [
     ("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way."),
     ("429", "`quota_exceeded`: a bound of the server is reached."),
 ];

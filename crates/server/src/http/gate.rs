@@ -57,7 +57,8 @@ impl Gate {
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
-        if request.method() == Method::POST && request.headers().contains_key(idempotency::KEY) {
+        let changes = matches!(*request.method(), Method::POST | Method::DELETE);
+        if changes && request.headers().contains_key(idempotency::KEY) {
             return idempotency::once(&self.server, request, next).await;
         }
         next.run(request).await

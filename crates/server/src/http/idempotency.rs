@@ -1,6 +1,7 @@
-//! `Idempotency-Key`: a POST that is sent again, as its answer was lost, is answered again and not carried out again.
+//! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not carried out again.
 //!
-//! What a key stands for is one request of one caller: bucket, path and `Authorization` tell keys apart, and the body must be the same.
+//! What a key stands for is one request of one caller: method, bucket, path and `Authorization` tell keys apart, and query string and body must be
+//! the same.
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
@@ -45,7 +46,7 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
     }
 }
 
-/// Answers a POST that has a key. What is wrong with a request is left to the handler to tell, in its order.
+/// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
 pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let bucket = InBucket::from_request_parts(&mut parts, server).await;
@@ -57,9 +58,10 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
-    let path = parts.uri.path();
-    let id = digest(&[key.as_bytes(), path.as_bytes(), bytes_of(&parts.headers, &header::AUTHORIZATION)]);
-    let content = digest(&[&body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
+    let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
+    let id = digest(&[key.as_bytes(), method, path, bytes_of(&parts.headers, &header::AUTHORIZATION)]);
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
     match server.answers.begin(&bucket.bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
@@ -140,7 +142,7 @@ impl Answers {
         if let Some(slot) = shelves.by_bucket.get(bucket).and_then(|shelf| shelf.slots.get(&id)) {
             return match &slot.answer {
                 _ if slot.content != content => {
-                    let rule = "a new key for a request with another body";
+                    let rule = "a new key for a request with another query or body";
                     Begin::Refused(Problem::field(Code::IdempotencyMismatch, "Idempotency-Key", rule))
                 }
                 Some(answer) => Begin::Again(answer.clone()),
@@ -223,7 +225,7 @@ impl Pending {
             return response;
         }
         let (parts, body) = response.into_parts();
-        // Answers to a POST are small and whole.
+        // Answers to a POST or DELETE are small and whole.
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
             return Problem::new(Code::Internal, "the answer broke off").into_response();
         };

@@ -273,7 +273,7 @@ const KINDS: &[Kind] = &[
     kind(Code::Invalid, "invalid", StatusCode::UNPROCESSABLE_ENTITY, "A member or parameter breaks a rule",
         "`field` tells which, `value` what it was, and `rule` what it must be."),
     kind(Code::IdempotencyMismatch, "idempotency_mismatch", StatusCode::UNPROCESSABLE_ENTITY, "The key belongs to another request",
-        "The `Idempotency-Key` was used for a request with another body. Take a new key for each new request."),
+        "The `Idempotency-Key` was used for a request with another query or body. Take a new key for each new request."),
     kind(Code::Locked, "locked", StatusCode::LOCKED, "Locked by somebody else",
         "None of the locks asked for was granted. `conflicts` names those that stand in the way, with their holders. Nothing waits: \
          tell the user who edits, and since when."),

@@ -102,6 +102,24 @@ async fn a_request_sent_again_with_its_key_is_answered_again_and_not_carried_out
 }
 
 #[tokio::test]
+async fn a_deletion_sent_again_with_its_key_is_not_carried_out_again() {
+    let api = Api::new();
+    let assign = || async {
+        let token = api.claim("r", "A").await.text("token");
+        assert_eq!(api.with_token("finalize", "r", &token).await.status, 200);
+    };
+    let delete = |path: &'static str| api.send(Method::DELETE, path, &[("idempotency-key", "k1")], None);
+    assign().await;
+    let first = delete("assignments?resource=r").await;
+    assign().await;
+    let again = delete("assignments?resource=r").await;
+    assert_eq!((first.status, &first.body, again.status), (200, &json!({"unassigned": true}), 200));
+    assert_eq!((&again.body, again.header("idempotency-replayed")), (&first.body, "true"));
+    assert_eq!(api.get("assignments?resource=r").await.status, 200, "the later one stands");
+    assert_eq!(delete("assignments?resource=s").await.outcome(), (422, "idempotency_mismatch"));
+}
+
+#[tokio::test]
 async fn pages_of_admitted_origins_may_call_and_read_what_they_need() {
     let api = Api::new();
     let origin = ("origin", "http://localhost:3000");

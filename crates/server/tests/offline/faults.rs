@@ -55,6 +55,24 @@ async fn what_was_answered_in_vain_is_answered_again_and_done_once() {
 }
 
 #[tokio::test]
+async fn an_unassign_that_was_answered_in_vain_spares_what_is_assigned_afterwards() {
+    for with_token in [false, true] {
+        let far = Far::new().await;
+        let claims = connect(far.server.url()).await.unwrap().claims();
+        let first = claims.claim("seat", "ada", MINUTE).await.unwrap().finalize().await.unwrap();
+        let asking = far.connection.claims();
+        let token = with_token.then_some(first.fencing_token);
+        far.proxy.withhold("DELETE /v1/buckets/default/assignments");
+        let unassign = tokio::spawn(async move { asking.unassign("seat", token).await });
+        far.proxy.has_withheld().await;
+        let second = claims.claim("seat", "bob", MINUTE).await.unwrap().finalize().await.unwrap();
+        far.proxy.cut();
+        assert_eq!(unassign.await.unwrap(), Ok(true), "as the first answer said, with token: {with_token}");
+        assert_eq!(claims.assignment("seat").await, Ok(Some(second)), "with token: {with_token}");
+    }
+}
+
+#[tokio::test]
 async fn what_nobody_waits_for_is_taken_back_before_anything_else_is_asked() {
     let far = Far::new().await;
     let (ada, bob) = (

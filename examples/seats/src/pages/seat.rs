@@ -102,6 +102,7 @@ impl SeatPage {
         };
         let price = seat.price();
         let money = match payment {
+            Some(Payment::Refunding) => format!("What you had paid, {price}, is being refunded."),
             Some(Payment::Refunded) => format!("What you had paid, {price}, has been refunded."),
             Some(_) => {
                 format!("You were not charged: the {price} that your bank kept ready have been released.")

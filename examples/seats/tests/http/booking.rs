@@ -157,3 +157,41 @@ async fn a_booking_that_is_given_back_is_refunded() {
     assert_eq!(bob.heading("C1").await, "C1 is yours");
     assert_eq!(theatre.takings().await, 45_00);
 }
+
+#[tokio::test]
+async fn a_refund_that_failed_after_the_seat_was_free_is_made_up_for_on_the_next_try_or_start() {
+    for starts_anew in [false, true] {
+        let mut theatre = Theatre::open().await;
+        let (ada, bob) = (theatre.browser("Ada").await, theatre.browser("Bob").await);
+        ada.choose("C1").await.leads_to("/seats/C1");
+        ada.pay("C1").await.leads_to("/seats/C1");
+        let fails = "create trigger fails before update on payments when new.state = 'refunded' begin
+                     select raise(abort, 'the disk is full'); end";
+        theatre.payments_db().execute_batch(fails).unwrap();
+        assert!(ada.give_back("C1").await.status.is_server_error());
+        assert_eq!((bob.sees("C1").await, theatre.takings().await), ("free, 45.00\u{a0}€".to_owned(), 45_00));
+        theatre.payments_db().execute_batch("drop trigger fails").unwrap();
+        bob.choose("C1").await.leads_to("/seats/C1");
+        if starts_anew {
+            theatre = theatre.reopen().await;
+        } else {
+            ada.give_back("C1").await.leads_to("/");
+        }
+        assert_eq!(theatre.takings().await, 0, "anew: {starts_anew}");
+        let bob = bob.at(&theatre.url);
+        bob.pay("C1").await.leads_to("/seats/C1");
+        assert_eq!((bob.heading("C1").await, theatre.takings().await), ("C1 is yours".to_owned(), 45_00));
+    }
+}
+
+#[tokio::test]
+async fn a_seat_whose_giving_back_was_cut_off_is_given_back_at_the_next_start() {
+    let theatre = Theatre::open().await;
+    let ada = theatre.browser("Ada").await;
+    ada.choose("C1").await.leads_to("/seats/C1");
+    ada.pay("C1").await.leads_to("/seats/C1");
+    theatre.payments_db().execute_batch("update payments set state = 'refunding'").unwrap();
+    let theatre = theatre.reopen().await;
+    assert_eq!(ada.at(&theatre.url).sees("C1").await, "free, 45.00\u{a0}€");
+    assert_eq!(theatre.takings().await, 0);
+}

@@ -57,6 +57,11 @@ impl Theatre {
         Self::at(folder, clock).await
     }
 
+    /// Another connection to the payments.
+    pub(crate) fn payments_db(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.folder.path().join("payments.db")).unwrap()
+    }
+
     pub(crate) async fn takings(&self) -> u32 {
         self.payments.takings_cents().await.unwrap()
     }

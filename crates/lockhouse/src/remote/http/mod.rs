@@ -17,7 +17,7 @@
 //! | `kill -9` between request and answer of [`lock`](crate::Owner::lock), then a restart | the locks with the same tokens, as already held | held once. A step that fails afterwards leaves them to the next transaction of the owner, or its end |
 //! | the same with [`claim`](crate::Claims::claim) | the same claim with the same token | claimed once, as its number rests on the key, which is kept |
 //! | the same with [`finalize`](crate::Claims::finalize) | the same assignment | assigned once |
-//! | the same with a release, an end, an unassign, an undo | done; a count may leave out what the first one did | what a repeat finds gone stays gone; a token names the lock that is meant |
+//! | the same with a release, an end, an unassign, an undo | done; a count may leave out what the first one did | what a repeat finds gone stays gone; a token names the lock or the assignment that is meant, and an unassign without one may take back a later one |
 //! | the same with [`open`](crate::Owners::open) | a second owner | the first one has no locks, and ends by its TTL |
 //! | the server recovers, or its store is full or away | [`Recovering`](crate::LockError::Recovering), [`Unavailable`](crate::StoreError::Unavailable), with when to try again | nothing has happened; after a lost answer that is not said, but waited out |
 //! | no server, for the timeout | [`Unavailable`](crate::StoreError::Unavailable) | nothing has happened, as nothing was ever sent |
