@@ -1832,7 +1832,7 @@
     async unassign(resource, { fencingToken, ...options } = {}) {
       const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
       const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}${only}`;
-      await this.#caller.call({ method: "DELETE", path }, options);
+      await this.#caller.call({ method: "DELETE", path, once: true }, options);
     }
   };
   var Claim = class {

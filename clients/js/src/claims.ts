@@ -87,7 +87,8 @@ export class Claims {
   ): Promise<void> {
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
-    await this.#caller.call({ method: 'DELETE', path }, options);
+    // Done twice, it would take back what somebody else was assigned in between.
+    await this.#caller.call({ method: 'DELETE', path, once: true }, options);
   }
 }
 
