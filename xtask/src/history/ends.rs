@@ -18,10 +18,18 @@ pub(crate) struct Ends<'a> {
     upgrades: HashMap<&'a str, Instants>,
     claims: HashMap<&'a str, Claim<'a>>,
     claim_of_token: HashMap<u64, &'a str>,
-    /// Claims without an answer, by claimant: when the first of them may have run out.
-    unknown_claims: HashMap<&'a str, u64>,
+    /// Claims without an answer, by claimant.
+    unknown_claims: HashMap<&'a str, GivenUp>,
     unassigns: Instants,
     steals: Steals,
+}
+
+/// Claims that nobody waits for any more: whoever made them may take them back as long as they may be made.
+#[derive(Debug)]
+struct GivenUp {
+    /// When the first of them may have run out.
+    lives_until: u64,
+    taken_back: Instants,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +73,10 @@ impl<'a> Ends<'a> {
             Thing::Claim { claimant } => {
                 match self.claim_of_token.get(&token).and_then(|id| self.claims.get(id)) {
                     Some(claim) => claim.lives_until.min(claim.ends.earliest(from)),
-                    None => self.unknown_claims.get(claimant.as_str()).copied().unwrap_or(0),
+                    None => self
+                        .unknown_claims
+                        .get(claimant.as_str())
+                        .map_or(0, |claims| claims.lives_until.min(claims.taken_back.earliest(from))),
                 }
             }
             Thing::Assignment { .. } => return self.unassigns.earliest(from),
@@ -108,8 +119,11 @@ impl<'a> Ends<'a> {
     fn grants(&mut self, op: &'a Op) {
         let Call::Claim { claimant, ttl_ms, .. } = &op.call else { return };
         if op.is_unknown() {
-            let until = self.unknown_claims.entry(claimant).or_insert(u64::MAX);
-            *until = (*until).min(certain(op.invoked.ns, *ttl_ms));
+            let fresh = || GivenUp { lives_until: u64::MAX, taken_back: Instants::default() };
+            let claims = self.unknown_claims.entry(claimant).or_insert_with(fresh);
+            claims.lives_until = claims.lives_until.min(certain(op.invoked.ns, *ttl_ms));
+            let given_up = op.answered.as_ref().map_or(op.invoked.ns, |(at, _)| at.ns);
+            claims.taken_back.push((op.closes, given_up));
         } else if let Some((gain, _)) = op.gain()
             && let (Some(id), Some(token)) = (&gain.claim, gain.token)
         {
@@ -155,7 +169,8 @@ impl<'a> Ends<'a> {
     fn sort(&mut self) {
         let claims = self.claims.values_mut().map(|claim| &mut claim.ends);
         let by_owner = self.unlocks.values_mut().chain(self.upgrades.values_mut());
-        by_owner.chain(claims).for_each(Instants::sort);
+        let given_up = self.unknown_claims.values_mut().map(|claims| &mut claims.taken_back);
+        by_owner.chain(claims).chain(given_up).for_each(Instants::sort);
         self.unassigns.sort();
         self.steals.known.sort();
         self.steals.unknown.sort();

@@ -23,10 +23,13 @@ impl Stage {
         self.stop_is_clean()
     }
 
-    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most; recoveries end.
+    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most, and may then be late; recoveries end.
     fn settle(&mut self) {
-        for _ in 0..50 {
+        for round in 0..200 {
             let Self { tabs, life, random, .. } = self;
+            if round >= 50 && life.server.house.store_state() == StoreState::Serving {
+                return;
+            }
             tabs.iter_mut().filter(|tab| tab.has_no_session()).for_each(|tab| tab.act(life, random));
             self.pass(25);
             self.everybody_hears();
