@@ -7,6 +7,7 @@ use lockhouse::wire::{FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
+use crate::limits::LimitSettings;
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Config {
     pub allowed_origins: Vec<Origin>,
     /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
     pub lock_types: HashMap<String, LockType>,
+    /// The bounds that operators may change.
+    pub limits: LimitSettings,
 }
 
 impl Default for Config {
@@ -28,6 +31,7 @@ impl Default for Config {
             drain: Duration::from_secs(10),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
+            limits: LimitSettings::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod access;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
+mod limits;
 mod page;
 mod recent;
 mod router;
@@ -21,6 +22,7 @@ mod store;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
+pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};

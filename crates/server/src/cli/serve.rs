@@ -121,6 +121,7 @@ impl Serve {
             drain: self.drain,
             allowed_origins: self.allowed_origins,
             lock_types: self.lock_types.into_iter().collect(),
+            ..Config::default()
         };
         let server = Server::open(config, &store).await?;
         announce(&listener)?;
