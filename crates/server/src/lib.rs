@@ -22,7 +22,7 @@ mod store;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
-pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
+pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use lockhouse::LockType;
-use lockhouse_server::{BindError, Config, Lease, Origin, Server, StoreChoice, StoreError, bind};
+use lockhouse_server::{
+    BindError, Config, Lease, LimitSettings, Origin, Server, StoreChoice, StoreError, bind, fit_open_files,
+};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -121,7 +123,7 @@ impl Serve {
             drain: self.drain,
             allowed_origins: self.allowed_origins,
             lock_types: self.lock_types.into_iter().collect(),
-            ..Config::default()
+            limits: fit_open_files(LimitSettings::default()),
         };
         let server = Server::open(config, &store).await?;
         announce(&listener)?;

@@ -26,6 +26,8 @@ pub struct LimitSetting {
     pub meaning: &'static str,
     /// Whether a running server takes a new value over, rather than the next one to start.
     pub is_reloadable: bool,
+    /// What becomes of whatever is beyond it.
+    pub beyond: &'static str,
 }
 
 /// What a setting is set to.
@@ -59,7 +61,7 @@ pub struct LimitOutOfRange {
 }
 
 macro_rules! settings {
-    ($($(#[doc = $meaning:literal])+ $key:ident: $kind:ident = $default:expr, $least:expr, $most:expr, $reload:literal;)*) => {
+    ($($(#[doc = $meaning:literal])+ $key:ident: $kind:ident = $default:expr, $least:expr, $most:expr, $reload:literal, $beyond:literal;)*) => {
         /// The section `[limits]` of the configuration: bounds that operators may change. A key that is left out has its default.
         ///
         /// ```
@@ -89,6 +91,7 @@ macro_rules! settings {
                 most: LimitValue::$kind($most),
                 meaning: concat!($($meaning),+),
                 is_reloadable: $reload,
+                beyond: $beyond,
             }),*];
 
             /// The settings used unless others are given.
@@ -119,47 +122,45 @@ macro_rules! of_kind {
 
 settings! {
     /// Connections at once, of all kinds.
-    connections: Count = 16_384, 16, 1_000_000, true;
+    connections: Count = 16_384, 16, 1_000_000, true, "status 503 `overloaded`, and closed";
     /// Connections at once from one address; of IPv6, from one network of 64 bits.
-    connections_per_address: Count = 12_288, 1, 1_000_000, true;
-    /// WebSocket connections at once of one tenant.
-    connections_per_tenant: Count = 12_288, 1, 1_000_000, true;
-    /// HTTP connections at once that are not upgraded to WebSockets.
-    http_connections: Count = 4_096, 16, 1_000_000, true;
+    connections_per_address: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`, and closed";
+    /// WebSockets at once of one tenant.
+    connections_per_tenant: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`";
     /// Sessions at once, with and without a connection.
-    sessions: Count = 100_000, 1, 1_000_000, true;
+    sessions: Count = 100_000, 1, 1_000_000, true, "close 1013";
     /// Sessions at once of one tenant.
-    sessions_per_tenant: Count = 75_000, 1, 1_000_000, true;
+    sessions_per_tenant: Count = 75_000, 1, 1_000_000, true, "close 1013";
     /// Buckets of one tenant that are in use at once.
-    buckets_per_tenant: Count = 10_000, 1, 1_000_000, true;
-    /// Agents of a session at once.
-    agents_per_session: Count = AGENTS_PER_SESSION as u32, 1, AGENTS_PER_SESSION as u32, true;
-    /// Requests and locks of a session at once.
-    requests_per_session: Count = REQUESTS_PER_SESSION as u32, 1, REQUESTS_PER_SESSION as u32, true;
+    buckets_per_tenant: Count = 10_000, 1, 1_000_000, true, "close 1013; status 429 `quota_exceeded`";
+    /// Agents of a session at once, for later sessions.
+    agents_per_session: Count = AGENTS_PER_SESSION as u32, 1, AGENTS_PER_SESSION as u32, true, "error `quota_exceeded`";
+    /// Requests and locks of a session at once, for later sessions.
+    requests_per_session: Count = REQUESTS_PER_SESSION as u32, 1, REQUESTS_PER_SESSION as u32, true, "error `quota_exceeded`";
     /// Agents of a bucket at once.
-    agents_per_bucket: Count = Limits::DEFAULT.agents, 1, 10_000_000, false;
+    agents_per_bucket: Count = Limits::DEFAULT.agents, 1, 10_000_000, false, "error `quota_exceeded`";
     /// Requests, locks and claims of a bucket at once.
-    requests_per_bucket: Count = 5_000_000, 1, 100_000_000, false;
+    requests_per_bucket: Count = 5_000_000, 1, 100_000_000, false, "error or status 429 `quota_exceeded`";
     /// Names of a bucket with something held or queued.
-    names_per_bucket: Count = 5_000_000, 1, 100_000_000, false;
+    names_per_bucket: Count = 5_000_000, 1, 100_000_000, false, "error or status 429 `quota_exceeded`";
     /// Owners of a bucket at once.
-    owners_per_bucket: Count = Limits::DEFAULT.owners, 1, 10_000_000, false;
+    owners_per_bucket: Count = Limits::DEFAULT.owners, 1, 10_000_000, false, "status 429 `quota_exceeded`";
     /// Offline locks of one owner.
-    locks_per_owner: Count = Limits::DEFAULT.locks_per_owner, 1, 10_000_000, false;
+    locks_per_owner: Count = Limits::DEFAULT.locks_per_owner, 1, 10_000_000, false, "status 429 `quota_exceeded`";
     /// Claims and assignments of a bucket together.
-    assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false;
-    /// Frames of one session that are carried out in a second; of more, each waits for its turn.
-    session_rate: Count = 50_000, 1, 10_000_000, true;
-    /// Frames and calls of one tenant that are carried out in a second; frames beyond wait for their turn, calls are refused.
-    tenant_rate: Count = 200_000, 1, 10_000_000, true;
-    /// How long a connection may take for the head of a request, and be idle between two of them.
-    header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true;
+    assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false, "status 429 `quota_exceeded`";
+    /// Frames of one session in a second.
+    session_rate: Count = 50_000, 1, 10_000_000, true, "read more slowly";
+    /// Frames and calls of one tenant in a second.
+    tenant_rate: Count = 200_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
+    /// How long the head of a request may take, and how long a connection may be idle between two of them.
+    header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
     /// How long the body of a request may take.
-    body_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true;
+    body_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "status 408 `request_timeout`";
     /// How long a WebSocket may take for its `hello`.
-    hello_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true;
+    hello_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "close 4400";
     /// How long a connection may take nothing while there is something to write.
-    write_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true;
+    write_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "cut off; the session goes on until its lease ends";
 }
 
 impl Default for LimitSettings {
