@@ -70,9 +70,30 @@ impl Visitor {
                 self.let_go(&mut client, held).await?;
             }
             client.idle(Duration::from_millis(200 + self.random.below(1800) as u64)).await?;
+            if self.random.percent(5) {
+                self.look(&mut client).await?;
+            }
             self.shared.add(|tally| tally.rounds += 1);
         }
         self.leave(client, from, &query).await
+    }
+
+    /// Looks at all of its bucket.
+    async fn look(&mut self, client: &mut Client) -> Result<()> {
+        let id = client.query().await?;
+        loop {
+            match timeout(PATIENCE, client.hear()).await {
+                Ok(heard) => match heard? {
+                    Heard::Snapshot { id: answered, more, .. } if answered == id => {
+                        if !more {
+                            return Ok(());
+                        }
+                    }
+                    other => bail!("query {id} was answered with {other:?}"),
+                },
+                Err(_) => bail!("query {id} was not answered for {} s", PATIENCE.as_secs()),
+            }
+        }
     }
 
     /// Asks in one of the ways; the lock, if it was granted.
