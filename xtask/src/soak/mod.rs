@@ -77,9 +77,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     };
     let folder = tempfile::Builder::new().prefix("lockhouse-soak-").tempdir()?;
     let result = soak(args, &binary, folder.path());
-    let keep = !matches!(&result, Ok(soaked) if soaked.holds());
-    if keep {
-        println!("the server\'s log is kept in {}", folder.keep().display());
+    if !matches!(&result, Ok(soaked) if soaked.holds()) {
+        println!("the server's log is kept in {}", folder.keep().display());
     }
     let soaked = result?;
     if let Some(path) = &args.json {
@@ -109,8 +108,8 @@ fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
         sleep(Duration::from_millis(500));
     }
     println!("all have come after {:.0} s", start.elapsed().as_secs_f64());
-    // Longer than a lease, so that sessions which are left without a connection have begun to end.
-    sleep((LEASE + LEASE / 2).max(Duration::from_secs(u64::from(args.seconds) / 4)));
+    // Longer than a visit and a lease, so that as many sessions end as begin.
+    sleep((3 * LEASE).max(Duration::from_secs(u64::from(args.seconds) / 4)));
     let (at_first, before) = (crowd.ask()?, measure::sample(server.pid())?);
     sleep(Duration::from_secs(args.seconds.into()));
     let (at_last, after) = (crowd.ask()?, measure::sample(server.pid())?);
