@@ -7,6 +7,7 @@ use lockhouse::wire::{FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
+use crate::tls::Tls;
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Config {
     pub allowed_origins: Vec<Origin>,
     /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
     pub lock_types: HashMap<String, LockType>,
+    /// The certificate, if TLS is spoken.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
@@ -28,6 +31,7 @@ impl Default for Config {
             drain: Duration::from_secs(10),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
+            tls: None,
         }
     }
 }
@@ -75,7 +79,7 @@ impl Lease {
     }
 }
 
-/// How long a connection may take to send its `hello`.
+/// How long a connection may take for its TLS handshake, for the head of a request, and to send its `hello`: each.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may take nothing while there is something to send.

@@ -1,7 +1,7 @@
 //! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs around them.
 //!
 //! ```text
-//!   TcpListener ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
+//!   TcpListener ─▶ tls ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
 //!                    ├▶ http: owners, locks, claims, queries
 //!                    └▶ /healthz, /readyz, demo page
 //! ```
@@ -17,10 +17,14 @@ mod recent;
 mod router;
 mod server;
 mod session;
+mod settings;
 mod store;
+mod tls;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
+pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};
+pub use tls::{ClientAuth, Files, Tls, TlsError, TlsSettings, fingerprint};

@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lockhouse::{House, StoreState};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -23,6 +24,7 @@ use crate::recent::Recent;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
 use crate::store::{Operator, StoreChoice, StoreError};
+use crate::tls::Tls;
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -228,9 +230,9 @@ impl Server {
                 tracing::warn!("too many HTTP connections, one is refused");
                 continue;
             };
-            let (router, stop) = (router.clone(), stop.clone());
+            let (router, stop, tls) = (router.clone(), stop.clone(), self.config.tls.clone());
             self.tasks.spawn(async move {
-                serve_http(stream, router, stop).await;
+                serve_connection(stream, tls, router, stop).await;
                 drop(permit);
             });
         }
@@ -267,12 +269,29 @@ impl Server {
     }
 }
 
-/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own.
-async fn serve_http(stream: TcpStream, router: Router, stop: CancellationToken) {
+/// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
+async fn serve_connection(stream: TcpStream, tls: Option<Tls>, router: Router, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
+    let Some(tls) = tls else { return serve_http(stream, router, stop).await };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = stop.cancelled() => return,
+    };
+    match accepted {
+        Ok(stream) => serve_http(stream, router, stop).await,
+        Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+    }
+}
+
+/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own.
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    stop: CancellationToken,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HELLO_TIMEOUT)
