@@ -9,6 +9,7 @@
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
 
 mod access;
+pub mod auth;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
