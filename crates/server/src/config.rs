@@ -79,7 +79,10 @@ impl Lease {
     }
 }
 
-/// How long a connection may take for its TLS handshake, for the head of a request, and to send its `hello`: each.
+/// How long a TLS handshake may take.
+pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may take to send its `hello`.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may take nothing while there is something to send.

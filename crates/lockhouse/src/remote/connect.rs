@@ -170,7 +170,7 @@ pub enum ConnectError {
         why: String,
     },
     /// The certificate of the server is not believed, or it speaks no TLS.
-    #[error("{address} is not trusted: {message}")]
+    #[error("cannot speak TLS with {address}: {message}")]
     Untrusted {
         /// The server.
         address: String,

@@ -8,7 +8,7 @@ use lockhouse::remote::http::{Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::target::{TRUST_ADVICE, Target};
+use super::target::{Target, untrusted};
 use super::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 
 /// How long an answer may take: longer than any disk.
@@ -32,8 +32,8 @@ impl Api {
             Ok(Ok(answer)) => answer,
             Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
             Ok(Err(Unanswered::Untrusted(why))) => {
-                let why = format_args!("{} is not trusted: {why} ({TRUST_ADVICE})", self.http.origin());
-                return Err(Failure::new(UNREACHABLE, why));
+                let why = format!("cannot speak TLS with {}: {why}", self.http.origin());
+                return Err(untrusted(why));
             }
             Ok(Err(Unanswered::BrokenOff(why))) => {
                 return Err(self.unanswered(format_args!("broke off before it answered: {why}")));

@@ -59,11 +59,12 @@ fn check(file: PathBuf) -> ExitCode {
     let Some(loaded) = load(&Sources { file: Some(file), ..Sources::default() }) else {
         return ExitCode::from(USAGE);
     };
-    if let Err(error) = Tls::check(&loaded.settings.tls) {
-        complain(error);
-        return ExitCode::from(USAGE);
-    }
-    ExitCode::SUCCESS
+    let wrong = [
+        Tls::check(&loaded.settings.tls).err().map(|error| error.to_string()),
+        loaded.authority().err().map(|problem| problem.to_string()),
+    ];
+    wrong.iter().flatten().for_each(complain);
+    if wrong.iter().any(Option::is_some) { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
 fn print(sources: &Sources) -> ExitCode {

@@ -7,9 +7,6 @@ use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::{Failure, UNREACHABLE, USAGE};
 
-/// What to do about a server that is not trusted.
-pub(super) const TRUST_ADVICE: &str = "name the CA of its certificate with --ca or LOCKHOUSE_CA";
-
 /// What every command needs that talks to a server.
 #[derive(Debug, Args)]
 pub(super) struct Target {
@@ -46,9 +43,7 @@ impl Target {
             | ConnectError::Scope { .. }
             | ConnectError::Label { .. }
             | ConnectError::Ca { .. } => Failure::new(USAGE, error),
-            ConnectError::Untrusted { .. } => {
-                Failure::new(UNREACHABLE, format_args!("{error} ({TRUST_ADVICE})"))
-            }
+            ConnectError::Untrusted { .. } => untrusted(error.to_string()),
             ConnectError::Unreachable { .. } => {
                 let advice =
                     "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
@@ -57,4 +52,12 @@ impl Target {
             _ => Failure::new(UNREACHABLE, error),
         })
     }
+}
+
+/// A server with which TLS failed, and what to do if it was for its certificate.
+pub(super) fn untrusted(mut why: String) -> Failure {
+    if why.contains("certificate") {
+        why.push_str(" (name the CA of its certificate with --ca or LOCKHOUSE_CA)");
+    }
+    Failure::new(UNREACHABLE, why)
 }

@@ -33,6 +33,7 @@ pub use self::tree::Place;
 use self::text::LockTypeText;
 use self::tree::Node;
 use crate::access::Origin;
+use crate::auth::{self, Authority};
 use crate::config::{Config, Lease};
 use crate::store::StoreChoice;
 use crate::tls::{self, TlsSettings};
@@ -59,11 +60,14 @@ pub struct Settings {
     /// `[tls]`
     #[serde(default)]
     pub tls: TlsSettings,
+    /// `[auth]`
+    #[serde(default)]
+    pub auth: auth::Settings,
 }
 
 /// Every key that there is, in the order in which they are shown.
 pub fn keys() -> &'static [Key] {
-    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| [server_keys(), tls::keys()].concat());
+    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| [server_keys(), tls::keys(), auth_keys()].concat());
     &KEYS
 }
 
@@ -78,6 +82,11 @@ fn server_keys() -> Vec<Key> {
         Key::new("allowed_origins", "[]").flag("--allow-origin"),
         Key::new("lock_types", "{}").flag("--lock-type"),
     ]
+}
+
+/// `[auth]`, whose lists are taken whole.
+fn auth_keys() -> Vec<Key> {
+    vec![Key::new("auth.keys", "[]").reloads(), Key::new("auth.jwt", "[]").reloads()]
 }
 
 /// Keys whose values nobody is shown, wherever they stand: who mistakes a key for its hash shall not find it in a log.
@@ -131,5 +140,19 @@ impl Settings {
         }
         self.tls.check(&mut wrong);
         problems
+    }
+}
+
+impl Loaded {
+    /// Who may do what by these settings; reads the files that they name.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first that is.
+    pub fn authority(&self) -> Result<Authority, Problem> {
+        Authority::new(&self.settings.auth).map_err(|error| {
+            let node = self.tree.get(&error.field).unwrap_or(&self.tree);
+            Problem::of_value(&error.field, node, error.why)
+        })
     }
 }

@@ -21,7 +21,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -31,11 +31,14 @@ pub use self::files::TlsError;
 pub(crate) use self::settings::keys;
 pub use self::settings::{ClientAuth, TlsSettings};
 use crate::access::is_for_loopback;
-use crate::config::HELLO_TIMEOUT;
+use crate::config::{FAREWELL_TIMEOUT, TLS_TIMEOUT};
 
 /// What is answered to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\
                      connection: close\r\n\r\nthis server speaks TLS: use https://";
+
+/// No more is read of what is not TLS.
+const PLAIN_BYTES: u64 = 64 << 10;
 
 /// A certificate with its key and what belongs to them, all of which can be loaded anew.
 #[derive(Clone)]
@@ -117,13 +120,23 @@ impl Tls {
             let mut first = [0];
             // No TLS record begins with a letter, every HTTP request does.
             if stream.peek(&mut first).await? == 1 && first[0].is_ascii_alphabetic() {
-                stream.write_all(PLAIN.as_bytes()).await?;
+                refuse_plain(stream).await?;
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks no TLS"));
             }
             acceptor.accept(stream).await
         };
-        timeout(HELLO_TIMEOUT, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        timeout(TLS_TIMEOUT, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Says what is spoken here, and reads what the client still sends: a close over unread bytes could take the words away.
+async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(PLAIN.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = stream.take(PLAIN_BYTES);
+    // Whoever sends on is not waited for.
+    _ = timeout(FAREWELL_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+    Ok(())
 }
 
 impl Loaded {

@@ -73,6 +73,31 @@ fn what_is_no_toml_is_told_with_its_line_and_never_with_its_text() {
 }
 
 #[test]
+fn who_mistakes_a_key_for_its_hash_does_not_find_it_in_what_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = "lk_not_for_logs";
+    for hash in [format!("\"{key}\""), format!("[\"{key}\"]"), format!("{{ a = \"{key}\" }}")] {
+        let text = format!("[[auth.keys]]\nid = \"ci\"\nhash = {hash}\nbuckets = 7\nhassh = {hash}\n");
+        fs::write(folder.path().join("f.toml"), text).unwrap();
+        let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(
+            stderr.contains(
+                "f.toml:5: auth.keys[0].hassh: unknown key; the nearest known one is auth.keys[0].hash"
+            ),
+            "{stderr}"
+        );
+        assert!(!stderr.contains(key), "{stderr}");
+    }
+    let keys = "[{ id = \"ci\", hash = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\", buckets = { \"*\" = [\"query\"] } }]";
+    let mut command = lockhouse(folder.path(), &["config", "show"]);
+    let (code, shown, stderr) = run(command.env("LOCKHOUSE_AUTH_KEYS", keys));
+    assert_eq!(code, Some(0), "{stderr}");
+    let told = "keys = [{ id = \"ci\", hash = \"(secret)\", buckets = { \"*\" = [\"query\"] } }] # LOCKHOUSE_AUTH_KEYS";
+    assert!(shown.lines().any(|line| line == told), "{shown}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "none.toml"]));

@@ -83,6 +83,22 @@ fn the_list_of_keys_is_what_the_file_takes() {
     }
 }
 
+#[test]
+fn every_member_of_a_list_is_documented() {
+    let docs = docs();
+    for (list, other) in [("auth.keys", "Members of `[[auth.jwt]]`"), ("auth.jwt", "```toml")] {
+        let (_, section) = docs.split_once(&format!("Members of `[[{list}]]`:")).unwrap();
+        let (section, _) = section.split_once(other).unwrap();
+        let documented: BTreeSet<&str> = rows(section).iter().map(|row| row[0].trim_matches('`')).collect();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("f.toml"), format!("[[{list}]]\nzzzzzzzzzzzz = 1\n")).unwrap();
+        let (_, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+        let line = stderr.lines().find(|line| line.contains("known here are")).unwrap();
+        let known = line.split_once("known here are ").unwrap().1.split(", ");
+        assert_eq!(documented, known.collect(), "{list}");
+    }
+}
+
 fn table_of(key: &Key) -> Option<&str> {
     key.path.rsplit_once('.').map(|(table, _)| table)
 }
