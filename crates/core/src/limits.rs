@@ -9,6 +9,8 @@ pub struct Limits {
     pub name_units: usize,
     /// Requests and locks of one agent together.
     pub requests_per_agent: u32,
+    /// Requests, locks and claims together.
+    pub entries: u32,
     /// Names with something held or queued.
     pub names: u32,
     /// Agents alive at once.
@@ -35,6 +37,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         name_units: 4096,
         requests_per_agent: 10_000_000,
+        entries: 100_000_000,
         names: 50_000_000,
         agents: 1_000_000,
         metadata_bytes: 1024,

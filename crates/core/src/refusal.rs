@@ -31,6 +31,11 @@ pub enum Refusal {
         /// The bound.
         limit: u32,
     },
+    /// The manager has [`Limits::entries`](crate::Limits::entries) requests, locks and claims already.
+    TooManyEntries {
+        /// The bound.
+        limit: u32,
+    },
     /// The manager has [`Limits::names`](crate::Limits::names) names already.
     TooManyNames {
         /// The bound.

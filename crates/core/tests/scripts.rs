@@ -125,6 +125,7 @@ stories! {
     a_name_longer_than_the_limit_is_refused
     metadata_longer_than_the_limit_is_refused
     an_agent_with_too_many_requests_is_refused
+    too_many_entries_are_refused
     too_many_names_are_refused
     too_many_agents_are_refused
     a_refusal_leaves_the_state_as_it_was

@@ -143,6 +143,9 @@ impl Quota {
             Refusal::TooManyRequests { limit } => {
                 Self::new("agent", format!("{limit} requests and locks"), "it cannot have one more")
             }
+            Refusal::TooManyEntries { limit } => {
+                Self::new("bucket", format!("{limit} requests and locks"), "it cannot have one more")
+            }
             Refusal::TooManyNames { limit } => {
                 Self::new("bucket", format!("{limit} names in use"), "it cannot have one more")
             }

@@ -106,6 +106,8 @@ impl Recovery {
 #[derive(Debug, Default)]
 struct Registry {
     buckets: HashMap<BucketKey, Weak<Shared>>,
+    /// How many there are in each partition that has any.
+    counts: HashMap<String, usize>,
     /// The highest token of any bucket that was dropped: whoever comes anew starts above it.
     token_mark: u64,
 }
@@ -176,18 +178,33 @@ impl House {
 
     /// The bucket with that key, which begins with its first use and is forgotten after its last.
     pub fn bucket(&self, key: impl Into<BucketKey>) -> Bucket {
+        self.bucket_if_room(key, usize::MAX).expect("there is always room for one more")
+    }
+
+    /// The bucket with that key; none if nobody uses it, and `most` others of the same partition are in use already.
+    ///
+    /// ```
+    /// let house = lockhouse::House::new();
+    /// let one = house.bucket_if_room("one", 1).unwrap();
+    /// assert!(house.bucket_if_room("two", 1).is_none());
+    /// assert!(house.bucket_if_room("one", 1).is_some());
+    /// ```
+    pub fn bucket_if_room(&self, key: impl Into<BucketKey>, most: usize) -> Option<Bucket> {
         let key = key.into();
         loop {
             let mut registry = self.inner.registry.lock();
             let Some(known) = registry.buckets.get(&key) else {
+                if registry.count(&key.partition) >= most {
+                    return None;
+                }
                 let bucket = self.inner.new_bucket(key.clone(), registry.token_mark);
-                registry.buckets.insert(key, Arc::downgrade(&bucket));
+                registry.insert(key, &bucket);
                 drop(registry);
                 self.inner.begin(&bucket);
-                return Bucket(bucket);
+                return Some(Bucket(bucket));
             };
             if let Some(bucket) = known.upgrade() {
-                return Bucket(bucket);
+                return Some(Bucket(bucket));
             }
             // Its last user is just leaving, on another thread, and will hand in the token mark.
             drop(registry);
@@ -208,6 +225,27 @@ impl House {
     /// When that was, or will be, by the calendar.
     pub fn wall(&self, at: Instant) -> SystemTime {
         self.inner.clock.wall(at)
+    }
+}
+
+impl Registry {
+    fn insert(&mut self, key: BucketKey, bucket: &Arc<Shared>) {
+        *self.counts.entry(key.partition.clone()).or_default() += 1;
+        self.buckets.insert(key, Arc::downgrade(bucket));
+    }
+
+    fn remove(&mut self, key: &BucketKey) {
+        self.buckets.remove(key);
+        if let Some(count) = self.counts.get_mut(&key.partition) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&key.partition);
+            }
+        }
+    }
+
+    fn count(&self, partition: &str) -> usize {
+        self.counts.get(partition).copied().unwrap_or_default()
     }
 }
 
@@ -261,7 +299,7 @@ impl Inner {
 
     /// A bucket that was restored.
     pub(crate) fn register(&self, bucket: &Arc<Shared>) {
-        self.registry.lock().buckets.insert(bucket.key().clone(), Arc::downgrade(bucket));
+        self.registry.lock().insert(bucket.key().clone(), bucket);
     }
 
     /// Every bucket that was kept is back.
@@ -320,7 +358,7 @@ impl Inner {
         if let (Some(pipeline), Some(scope)) = (&self.pipeline, forgotten) {
             pipeline.bucket_dropped(scope);
         }
-        registry.buckets.remove(key);
+        registry.remove(key);
     }
 
     /// Keeps the present runtime for the ticker: it may have to start where there is none, as in the drop of a guard.
@@ -359,14 +397,19 @@ impl Inner {
     /// A tick of a clock that is moved on by hand.
     pub(crate) fn tick_by_hand(&self) {
         if self.ticking.lock().running {
-            self.tick(usize::MAX);
+            while self.tick(usize::MAX) == Ticked::InPart {}
         }
     }
 
-    /// One tick, or a part of it: ends at most so many in each bucket.
+    /// One tick, or a part of it: visits a few buckets, and ends at most so many in each.
     fn tick(&self, most: usize) -> Ticked {
         let judged_by = self.clock.now();
-        let buckets = std::mem::take(&mut self.ticking.lock().buckets);
+        let (buckets, later) = {
+            let mut ticking = self.ticking.lock();
+            let mut buckets = std::mem::take(&mut ticking.buckets);
+            let later = buckets.split_off(buckets.len().min(BUCKETS_AT_ONCE));
+            (buckets, later)
+        };
         let (mut unfinished, mut done) = (Vec::new(), Vec::new());
         for known in buckets {
             let Some(bucket) = known.upgrade() else { continue };
@@ -378,9 +421,11 @@ impl Inner {
         }
         let mut ticking = self.ticking.lock();
         ticking.done.append(&mut done);
-        if !unfinished.is_empty() {
-            // Time stands still until all have ended that this tick ends.
+        if !unfinished.is_empty() || !later.is_empty() {
+            // Time stands still until all have ended that this tick ends. Whoever was not visited yet comes first.
+            let came_meanwhile = std::mem::replace(&mut ticking.buckets, later);
             ticking.buckets.append(&mut unfinished);
+            ticking.buckets.extend(came_meanwhile);
             return Ticked::InPart;
         }
         let mut done = std::mem::take(&mut ticking.done);
@@ -409,6 +454,9 @@ impl Drop for Inner {
 
 /// How many leases, holds and claims of a bucket end, and names that they leave are processed, before others may do something in it.
 const ENDS_AT_ONCE: usize = 256;
+
+/// How many buckets are visited before other tasks come to run.
+const BUCKETS_AT_ONCE: usize = 16;
 
 /// How a tick went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   bucket ─┐
-//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each ─▶ one section ─▶ the store ─▶ buckets: committed
+//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each partition, and in it of each bucket ─▶ one section ─▶ the store ─▶ buckets: committed
 //!   bucket ─┘                                             ▲   │
 //!                                                         └───┘ unknown, refused: the same section again
 //! ```
 //!
 //! One commit is under way at a time; what comes meanwhile is gathered for the next.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::pace::Pace;
 /// How many writes one commit has, about. A command makes one or more.
 pub(crate) const WRITES_PER_COMMIT: usize = 4096;
 
-/// What each bucket may have of a commit in its turn, however many there are: the largest command fits.
+/// What each partition, and in it each bucket, may have of a commit in its turn, however many there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a section is sent again: at first, and at most.
@@ -116,6 +116,52 @@ struct Batch {
     /// How many commands made them.
     commands: usize,
     buckets: Vec<Arc<Shared>>,
+}
+
+/// The buckets that have something to send, by their partitions: each partition has its turn, however many buckets it has.
+#[derive(Debug)]
+struct Turns(VecDeque<VecDeque<Arc<Shared>>>);
+
+impl Turns {
+    /// In the order in which each partition has its first bucket there.
+    fn of(buckets: VecDeque<Arc<Shared>>) -> Self {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut turns: VecDeque<VecDeque<_>> = VecDeque::new();
+        for bucket in buckets {
+            let next = turns.len();
+            let place = match places.get(&bucket.key().partition) {
+                Some(place) => *place,
+                None => *places.entry(bucket.key().partition.clone()).or_insert(next),
+            };
+            if place == next {
+                turns.push_back(VecDeque::new());
+            }
+            turns[place].push_back(bucket);
+        }
+        Self(turns)
+    }
+
+    /// What each partition may have of a commit in its turn.
+    fn share(&self) -> usize {
+        (WRITES_PER_COMMIT / self.0.len().max(1)).max(LEAST_SHARE)
+    }
+
+    /// The next partition, and how many writes it may have; none if the commit is full, or nobody has more.
+    fn next(&mut self, share: usize, written: usize) -> Option<(VecDeque<Arc<Shared>>, usize)> {
+        let left = WRITES_PER_COMMIT.checked_sub(written).filter(|left| *left > 0)?;
+        Some((self.0.pop_front()?, share.min(left)))
+    }
+
+    /// Its turn comes again after that of all others.
+    fn give_back(&mut self, partition: VecDeque<Arc<Shared>>) {
+        if !partition.is_empty() {
+            self.0.push_back(partition);
+        }
+    }
+
+    fn left(self) -> VecDeque<Arc<Shared>> {
+        self.0.into_iter().flatten().collect()
+    }
 }
 
 impl Pipeline {
@@ -283,26 +329,34 @@ impl Pipeline {
         pace.has_waited(in_vain);
     }
 
-    /// Takes a share of each bucket in turn, until all have given everything or the commit is full. Whoever has more waits behind those
-    /// whose turn has not come.
+    /// Takes a share of each partition in turn, and there of each bucket in turn, until all have given everything or the commit is full. Whoever
+    /// has more waits behind those whose turn has not come.
     fn gather(&self) -> Batch {
-        let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
-        let share = (WRITES_PER_COMMIT / buckets.len().max(1)).max(LEAST_SHARE);
+        let mut turns = Turns::of(std::mem::take(&mut self.queue.lock().buckets));
+        let share = turns.share();
         let mut batch = Batch { writes: Vec::new(), commands: 0, buckets: Vec::new() };
-        while batch.writes.len() < WRITES_PER_COMMIT
-            && let Some(bucket) = buckets.pop_front()
-        {
-            let left = WRITES_PER_COMMIT - batch.writes.len();
-            let (commands, has_more) = bucket.take_changes(share.min(left), &mut batch.writes);
-            batch.commands += commands;
-            if has_more {
-                buckets.push_back(bucket.clone());
+        while let Some((mut queue, left)) = turns.next(share, batch.writes.len()) {
+            let least = (left / queue.len()).max(LEAST_SHARE).min(left);
+            let before = batch.writes.len();
+            while let Some(bucket) = queue.pop_front() {
+                let used = batch.writes.len() - before;
+                if used >= left {
+                    queue.push_front(bucket);
+                    break;
+                }
+                let (commands, has_more) = bucket.take_changes(least.min(left - used), &mut batch.writes);
+                batch.commands += commands;
+                if has_more {
+                    queue.push_back(bucket.clone());
+                }
+                // More than once, if it had more than one turn: only the first counts.
+                batch.buckets.push(bucket);
             }
-            // More than once, if it had more than one turn: only the first counts.
-            batch.buckets.push(bucket);
+            turns.give_back(queue);
         }
         self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
         let mut queue = self.queue.lock();
+        let mut buckets = turns.left();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;
         // The end of a bucket comes before what its successor of the same name has sent, which may be in this batch.

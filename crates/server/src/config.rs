@@ -7,6 +7,7 @@ use lockhouse::wire::{FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
+use crate::limits::LimitSettings;
 use crate::tls::Tls;
 
 /// How a server behaves.
@@ -22,6 +23,8 @@ pub struct Config {
     pub lock_types: HashMap<String, LockType>,
     /// The certificate, if TLS is spoken.
     pub tls: Option<Tls>,
+    /// The bounds that operators may change.
+    pub limits: LimitSettings,
 }
 
 impl Default for Config {
@@ -32,6 +35,7 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
             tls: None,
+            limits: LimitSettings::default(),
         }
     }
 }
@@ -79,31 +83,16 @@ impl Lease {
     }
 }
 
-/// How long a TLS handshake may take.
-pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a connection may take to send its `hello`.
-pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a connection may take nothing while there is something to send.
-pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How long the last words and the closing handshake of a connection may take.
 pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// HTTP connections at once that are not upgraded.
-pub(crate) const HTTP_CONNECTIONS: usize = 1024;
-
-/// Sessions at once, with and without a connection.
-pub(crate) const SESSIONS: usize = 100_000;
-
-/// Agents of a session at once.
+/// Agents of a session at once, at most.
 pub(crate) const AGENTS_PER_SESSION: usize = 1024;
 
 /// Requests and locks of an agent at once.
 pub(crate) const REQUESTS_PER_AGENT: u32 = 100_000;
 
-/// Requests and locks of a session at once: those of one agent, as every one of them may be granted, and lost, in one moment.
+/// Requests and locks of a session at once, at most: those of one agent, as every one of them may be granted, and lost, in one moment.
 pub(crate) const REQUESTS_PER_SESSION: usize = REQUESTS_PER_AGENT as usize;
 
 /// Watches of a connection at once.
@@ -113,14 +102,14 @@ pub(crate) const WATCHES_PER_SESSION: usize = 16;
 pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 
 /// What a session may be told at once without having asked: a grant and a loss of each request, and the end of each agent.
-const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
+pub(crate) const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
 /// No such frame is longer.
 pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
 
 /// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one frame before we
 /// see what the client acknowledges behind them.
-const CLIENT_WINDOW_FRAMES: usize = 4096;
+pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
 
 /// No answer to a numbered frame is longer.
 pub(crate) const ANSWER_BYTES: usize = 4096;
@@ -145,8 +134,25 @@ pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 /// Messages that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;
 
+/// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
+pub(crate) const BUCKET_LIMITS: Limits = bucket_limits(&LimitSettings::DEFAULT);
+
 /// The bounds of each bucket.
-pub(crate) const BUCKET_LIMITS: Limits = Limits { requests_per_agent: REQUESTS_PER_AGENT, ..Limits::DEFAULT };
+pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
+    Limits {
+        requests_per_agent: REQUESTS_PER_AGENT,
+        entries: settings.requests_per_bucket,
+        names: settings.names_per_bucket,
+        agents: settings.agents_per_bucket,
+        owners: settings.owners_per_bucket,
+        locks_per_owner: settings.locks_per_owner,
+        assignments: settings.assignments_per_bucket,
+        ..Limits::DEFAULT
+    }
+}
+
+/// The most bytes of the head of an HTTP request, about.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// The most bytes of the body of an HTTP request.
 pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
@@ -159,13 +165,18 @@ pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
 pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
 
 /// What `welcome` says.
-pub(crate) const WIRE_LIMITS: WireLimits = WireLimits {
-    frame_bytes: FRAME_BYTES as u64,
-    name_units: BUCKET_LIMITS.name_units as u64,
-    metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
-    agents: AGENTS_PER_SESSION as u64,
-    requests_per_agent: REQUESTS_PER_AGENT as u64,
-};
+pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
+    WireLimits {
+        frame_bytes: FRAME_BYTES as u64,
+        name_units: BUCKET_LIMITS.name_units as u64,
+        metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
+        agents: settings.agents_per_session.into(),
+        requests_per_agent: settings.requests_per_session.into(),
+    }
+}
+
+/// A WebSocket that takes nothing is given up this much later than `write_timeout`, where the server does not watch the connection itself.
+pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ pub mod auth;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
+mod limits;
 mod page;
 mod recent;
 mod router;
@@ -24,6 +25,7 @@ mod tls;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
+pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
 pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 /// How long a bucket stays in use after a call at least; at most twice as long.
-const STAY: Duration = Duration::from_secs(10);
+pub(crate) const STAY: Duration = Duration::from_secs(10);
 
 /// How many may stay, of each of the two generations; others are in use only during their calls.
 const MOST: usize = 1024;
@@ -28,21 +28,24 @@ struct Generations {
 }
 
 impl Recent {
-    /// The bucket with that key.
-    pub(crate) fn bucket(&self, house: &House, key: BucketKey) -> Bucket {
+    /// The bucket with that key; none if it is not in use, and its tenant has `most` in use already.
+    pub(crate) fn bucket(&self, house: &House, key: BucketKey, most: usize) -> Option<Bucket> {
         let past = {
             let mut generations = self.0.lock();
             if let Some(bucket) = generations.present.get(&key) {
-                return bucket.clone();
+                return Some(bucket.clone());
             }
             generations.past.remove(&key)
         };
-        let bucket = past.unwrap_or_else(|| house.bucket(key.clone()));
+        let bucket = match past {
+            Some(bucket) => bucket,
+            None => house.bucket_if_room(key.clone(), most)?,
+        };
         let mut generations = self.0.lock();
         if generations.present.len() < MOST {
             generations.present.insert(key, bucket.clone());
         }
-        bucket
+        Some(bucket)
     }
 
     /// Lets buckets go that nobody has asked for.
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn a_bucket_stays_in_use_until_nobody_has_asked_for_it_for_two_turns() {
         let (house, recent) = (House::new(), Recent::default());
-        let ask = || drop(recent.bucket(&house, BucketKey::from("b")));
+        let ask = || drop(recent.bucket(&house, BucketKey::from("b"), MOST));
         ask();
         recent.turn();
         assert_eq!(house.buckets().len(), 1);
@@ -92,7 +95,8 @@ mod tests {
         let (house, recent) = (House::new(), Recent::default());
         for number in 0..=MOST {
             let key = BucketKey::from(&*number.to_string());
-            assert_eq!(recent.bucket(&house, key.clone()).key(), &key);
+            let bucket = recent.bucket(&house, key.clone(), 2 * MOST);
+            assert_eq!(bucket.expect("there is room").key(), &key);
         }
         assert_eq!(house.buckets().len(), MOST);
         recent.forget_all();

@@ -1,11 +1,12 @@
 //! All routes: the upgrade to a WebSocket, the HTTP API, health, and the demo page.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -20,9 +21,9 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::access::{check_host, check_origin};
-use crate::config::{HELLO_TIMEOUT, SESSIONS};
+use crate::limits::{LimitSettings, Refused, Seat, tenant_of};
 use crate::server::{Phase, Server};
-use crate::session::{self, Connection, Farewell, Incoming, Outbox};
+use crate::session::{self, Connection, Farewell, Incoming, Outbox, Reading};
 use crate::{http, page, tls};
 
 /// All routes of a server.
@@ -35,7 +36,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
         .merge(http::routes(&server))
-        .layer(from_fn(http::whole));
+        .layer(from_fn_with_state(server.clone(), http::whole));
     let router = match &server.config.tls {
         Some(tls) => router.layer(from_fn_with_state(tls.clone(), tls::tell_browsers)),
         None => router,
@@ -114,14 +115,23 @@ async fn upgrade(
             return refuse(StatusCode::BAD_REQUEST, why);
         }
     }
-    if server.sessions.len() >= SESSIONS || server.phase() == Phase::Stopping {
+    if server.phase() == Phase::Stopping {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
     }
-    let upgrading = hyper::upgrade::on(&mut request);
     let scope = BucketKey { bucket: scope.bucket, partition: scope.partition };
+    let seat =
+        match server.bounds.admit_tenant(tenant_of(&scope), request.extensions().get::<Seat>().cloned()) {
+            Ok(seat) => seat,
+            Err(why) => return http::overloaded(why),
+        };
+    let upgrading = hyper::upgrade::on(&mut request);
+    let LimitSettings { hello_timeout, write_timeout, .. } = server.bounds.settings();
     server.clone().tasks.spawn(async move {
-        match timeout(HELLO_TIMEOUT, upgrading).await {
-            Ok(Ok(upgraded)) => greet(server, scope, Connection::new(TokioIo::new(upgraded)).await).await,
+        match timeout(hello_timeout, upgrading).await {
+            Ok(Ok(upgraded)) => {
+                let connection = Connection::new(TokioIo::new(upgraded), seat, write_timeout).await;
+                greet(server, scope, connection, hello_timeout).await;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),
         }
@@ -170,26 +180,30 @@ fn refuse(status: StatusCode, why: String) -> Response {
 }
 
 /// Reads the `hello`, then runs the session that it begins or goes on with.
-async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection) {
+async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection, patience: Duration) {
     let nothing = &mut Outbox::default();
-    let farewell = match timeout(HELLO_TIMEOUT, connection.next(nothing)).await {
+    let farewell = match timeout(patience, connection.next(nothing, Reading::All)).await {
         Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
             Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
                 return session::run(server, scope, hello, connection).await;
             }
             Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
-            Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(),
+            Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(patience),
         },
-        Ok(Incoming::TooLarge) => fatal(
-            FatalCode::TooLarge,
-            Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes")),
-        ),
+        Ok(Incoming::TooLarge) => {
+            server.bounds.refuse(Refused::FrameBytes);
+            let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+            fatal(FatalCode::TooLarge, problem)
+        }
         Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
         Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
         Ok(Incoming::Lost) => return,
-        Err(_) => no_hello(),
+        Err(_) => {
+            server.bounds.refuse(Refused::HelloTimeout);
+            no_hello(patience)
+        }
     };
     connection.part(farewell).await;
 }
@@ -198,6 +212,7 @@ fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
     Farewell::fatal(Outbox::default(), code, problem)
 }
 
-fn no_hello() -> Farewell {
-    fatal(FatalCode::BadFrame, Problem::with_field("type", "\"hello\" in the first frame, within 10 s"))
+fn no_hello(patience: Duration) -> Farewell {
+    let rule = format!("\"hello\" in the first frame, within {}", humantime::format_duration(patience));
+    fatal(FatalCode::BadFrame, Problem::with_field("type", rule))
 }

@@ -4,10 +4,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lockhouse::{House, StoreState};
@@ -18,8 +21,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{BUCKET_LIMITS, Config, FAREWELL_TIMEOUT, HELLO_TIMEOUT, HTTP_CONNECTIONS};
-use crate::http::Answers;
+use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, bucket_limits};
+use crate::http::{Answers, overloaded};
+use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
 use crate::recent::Recent;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
@@ -44,6 +48,8 @@ pub struct Server {
     pub(crate) answers: Arc<Answers>,
     /// What calls have asked for lately.
     pub(crate) recent: Recent,
+    /// Who may have how much.
+    pub(crate) bounds: Arc<Bounds>,
     phase: watch::Sender<Phase>,
 }
 
@@ -116,7 +122,8 @@ pub async fn serve(
 impl Server {
     /// A server that keeps nothing, and begins with empty tables.
     pub fn new(config: Config) -> Arc<Self> {
-        Self::over(config, House::with_limits(BUCKET_LIMITS), None)
+        let house = House::with_limits(bucket_limits(&config.limits));
+        Self::over(config, house, None)
     }
 
     /// A server over a house of one's own, whose bounds should be those of a server.
@@ -130,11 +137,12 @@ impl Server {
     ///
     /// [`StoreError`].
     pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, StoreError> {
-        let house = store.open(config.lease).await?;
+        let house = store.open(&config).await?;
         Ok(Self::over(config, house, store.operator()?))
     }
 
     fn over(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
+        let bounds = Arc::new(Bounds::new(config.limits));
         Arc::new(Self {
             config,
             house,
@@ -144,6 +152,7 @@ impl Server {
             tasks: TaskTracker::new(),
             answers: Arc::default(),
             recent: Recent::default(),
+            bounds,
             phase: watch::Sender::new(Phase::Running),
         })
     }
@@ -178,6 +187,7 @@ impl Server {
         let end = tokio::select! {
             end = served => end,
             never = self.recent.forget_in_time() => match never {},
+            never = self.bounds.refusals.tell() => match never {},
         };
         drop(listener);
         self.tasks.close();
@@ -197,6 +207,27 @@ impl Server {
         self.sessions.len()
     }
 
+    /// How many connections there are.
+    pub fn connection_count(&self) -> usize {
+        self.bounds.connections()
+    }
+
+    /// How often that has occurred since the start.
+    pub fn refused(&self, kind: Refused) -> u64 {
+        self.bounds.refusals.of(kind)
+    }
+
+    /// Takes other bounds over, as far as a running server can; see [`LimitSetting::is_reloadable`](crate::LimitSetting::is_reloadable).
+    ///
+    /// # Errors
+    ///
+    /// [`LimitOutOfRange`]; then none is taken over.
+    pub fn reload_limits(&self, limits: LimitSettings) -> Result<(), LimitOutOfRange> {
+        limits.check()?;
+        self.bounds.reload(limits);
+        Ok(())
+    }
+
     /// The lock tables.
     pub fn house(&self) -> &House {
         &self.house
@@ -212,11 +243,11 @@ impl Server {
 
     async fn accept_until(self: &Arc<Self>, listener: &TcpListener, stop: CancellationToken) {
         let router = router(self.clone());
-        let room = Arc::new(Semaphore::new(HTTP_CONNECTIONS));
+        let refusing = Arc::new(Semaphore::new(REFUSED_AT_ONCE));
         loop {
-            let stream = tokio::select! {
+            let (stream, from) = tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         // Such as no free file descriptor: others have to go first.
                         tracing::warn!(%error, "cannot accept a connection");
@@ -226,15 +257,26 @@ impl Server {
                 },
                 () = stop.cancelled() => return,
             };
-            let Ok(permit) = room.clone().try_acquire_owned() else {
-                tracing::warn!("too many HTTP connections, one is refused");
-                continue;
-            };
-            let (router, stop, tls) = (router.clone(), stop.clone(), self.config.tls.clone());
-            self.tasks.spawn(async move {
-                serve_connection(stream, tls, router, stop).await;
-                drop(permit);
-            });
+            let (bounds, stop) = (self.bounds.clone(), stop.clone());
+            match bounds.admit(from.ip()) {
+                Ok(seat) => {
+                    let (router, tls) = (router.clone(), self.config.tls.clone());
+                    self.tasks.spawn(serve_connection(stream, tls, router, seat, bounds, stop));
+                }
+                // A handshake for a refusal would be what there is no room for.
+                Err(why) if self.config.tls.is_some() => {
+                    tracing::debug!(from = %from.ip(), %why, "a connection is refused");
+                }
+                // Whoever is refused is told why, unless too many are at once.
+                Err(why) => {
+                    let Ok(permit) = refusing.clone().try_acquire_owned() else { continue };
+                    self.tasks.spawn(async move {
+                        tracing::debug!(from = %from.ip(), %why, "a connection is refused");
+                        refuse_http(stream, why).await;
+                        drop(permit);
+                    });
+                }
+            }
         }
     }
 
@@ -269,34 +311,61 @@ impl Server {
     }
 }
 
+/// Connections at once that are told why they are refused.
+const REFUSED_AT_ONCE: usize = 64;
+
+/// How long a connection that is refused may take to ask, and to hear why.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
 /// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
-async fn serve_connection(stream: TcpStream, tls: Option<Tls>, router: Router, stop: CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    tls: Option<Tls>,
+    router: Router,
+    seat: Seat,
+    bounds: Arc<Bounds>,
+    stop: CancellationToken,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
-    let Some(tls) = tls else { return serve_http(stream, router, stop).await };
+    let Some(tls) = tls else { return serve_http(stream, router, seat, bounds, stop).await };
     let accepted = tokio::select! {
-        accepted = tls.accept(stream) => accepted,
+        accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
         () = stop.cancelled() => return,
     };
     match accepted {
-        Ok(stream) => serve_http(stream, router, stop).await,
-        Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+        Ok(stream) => serve_http(stream, router, seat, bounds, stop).await,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::TimedOut {
+                bounds.refuse(Refused::HeaderTimeout);
+            }
+            tracing::debug!(%error, "a TLS handshake failed");
+        }
     }
 }
 
-/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own.
+/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own, and takes the seat along.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
+    seat: Seat,
+    bounds: Arc<Bounds>,
     stop: CancellationToken,
 ) {
+    let stream = Watched::new(stream, bounds.clone());
+    let is_asked = stream.is_asked();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(seat.clone());
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HELLO_TIMEOUT)
-        .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .header_read_timeout(bounds.settings().header_timeout)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
@@ -306,9 +375,22 @@ async fn serve_http(
             connection.await
         }
     };
-    if let Err(error) = result {
-        tracing::debug!(%error, "an HTTP connection failed");
+    let Err(error) = result else { return };
+    if error.is_timeout() {
+        let is_half_asked = is_asked.load(Ordering::Relaxed);
+        bounds.refuse(if is_half_asked { Refused::HeaderTimeout } else { Refused::IdleTimeout });
     }
+    tracing::debug!(%error, "an HTTP connection failed");
+}
+
+/// Answers whatever is asked first with the reason why nothing else is, and closes.
+async fn refuse_http(stream: TcpStream, why: Refused) {
+    let service = service_fn(move |_: hyper::Request<Incoming>| async move {
+        Ok::<_, std::convert::Infallible>(overloaded(why))
+    });
+    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    // Whether it hears it or not.
+    _ = timeout(REFUSED_FOR, connection).await;
 }
 
 #[cfg(test)]
@@ -327,8 +409,12 @@ mod tests {
         let store = MemoryStore::new().unwrap();
         let lease = Duration::from_secs(3);
         let config = || Config { lease: Lease::new(lease).unwrap(), ..Config::default() };
-        let open =
-            || House::open(Arc::new(store.reopen()), Options::new().limits(BUCKET_LIMITS).lease(lease));
+        let open = || {
+            House::open(
+                Arc::new(store.reopen()),
+                Options::new().limits(crate::config::BUCKET_LIMITS).lease(lease),
+            )
+        };
         let listener = bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::over(config(), open().await.unwrap(), None);

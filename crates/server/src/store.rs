@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lockhouse::store::{MemoryStore, SqliteStore, Store};
 use lockhouse::{House, Options};
 
-use crate::config::{BUCKET_LIMITS, Lease};
+use crate::config::{Config, bucket_limits};
 use crate::session::random_hex;
 
 /// Which store.
@@ -110,11 +110,12 @@ impl StoreChoice {
     }
 
     /// The lock tables with what is kept.
-    pub(crate) async fn open(&self, lease: Lease) -> Result<House, StoreError> {
-        let lease = std::time::Duration::from_millis(lease.as_millis());
-        let options = Options::new().limits(BUCKET_LIMITS).lease(lease);
+    pub(crate) async fn open(&self, config: &Config) -> Result<House, StoreError> {
+        let lease = std::time::Duration::from_millis(config.lease.as_millis());
+        let limits = bucket_limits(&config.limits);
+        let options = Options::new().limits(limits).lease(lease);
         let (store, options): (Arc<dyn Store>, _) = match self {
-            Self::Memory { fresh: true } => return Ok(House::with_limits(BUCKET_LIMITS)),
+            Self::Memory { fresh: true } => return Ok(House::with_limits(limits)),
             Self::Memory { fresh: false } => {
                 let store =
                     MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;

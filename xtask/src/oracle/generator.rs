@@ -172,6 +172,7 @@ fn tiny(random: &mut Random) -> Limits {
     Limits {
         name_units: 1 + random.below(8),
         requests_per_agent: 1 + random.below(4) as u32,
+        entries: 2 + random.below(6) as u32,
         names: 1 + random.below(3) as u32,
         agents: 1 + random.below(4) as u32,
         metadata_bytes: random.below(4),

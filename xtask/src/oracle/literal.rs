@@ -197,6 +197,12 @@ impl Literal {
         names.len()
     }
 
+    /// How many requests, locks and claims there are.
+    pub(super) fn entries(&self) -> usize {
+        let queued = self.queue_map.values().flatten().count();
+        self.held.len() + queued + self.rows.len() + self.claims.len()
+    }
+
     /// Section 4.1, "request a lock"
     fn request_a_lock(
         &mut self,
@@ -427,6 +433,9 @@ impl Literal {
             + self.queue_map.values().flatten().filter(|request| request.agent == new.agent).count();
         if own >= limits.requests_per_agent as usize {
             return Some(Refusal::TooManyRequests { limit: limits.requests_per_agent });
+        }
+        if self.entries() >= limits.entries as usize {
+            return Some(Refusal::TooManyEntries { limit: limits.entries });
         }
         let units = new.name.units().count();
         if units > limits.name_units {

@@ -234,10 +234,22 @@ impl<S: BuildHasher> LockManager<S> {
         if party.count >= limits.requests_per_agent {
             return Err(Refusal::TooManyRequests { limit: limits.requests_per_agent });
         }
+        self.check_entries(1)?;
+        let limits = &self.limits;
         limits.check_name(request.name)?;
         limits.check_metadata(request.metadata)?;
         if self.closed && !matches!(request.acquire, Acquire::Wait(_)) {
             return Err(Refusal::Closed);
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for so many requests, locks or claims more.
+    #[inline]
+    pub(super) fn check_entries(&self, more: usize) -> Result<(), Refusal> {
+        let limit = self.limits.entries;
+        if self.table.entries.len() + more > limit as usize {
+            return Err(Refusal::TooManyEntries { limit });
         }
         Ok(())
     }

@@ -36,6 +36,7 @@ impl<S: BuildHasher> LockManager<S> {
         if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {
             return Err(Refusal::TooManyAssignments { limit: limits.assignments });
         }
+        self.check_entries(1)?;
         let name = self.table.name_slot(new.name, limits.names);
         let name = name.ok_or(Refusal::TooManyNames { limit: limits.names })?;
         let expires = now.plus_millis(new.late_ms).plus_millis(new.ttl_ms);

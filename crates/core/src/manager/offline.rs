@@ -169,6 +169,9 @@ impl<S: BuildHasher> LockManager<S> {
         if self.table.parties[party].count as usize + fresh > limits.locks_per_owner as usize {
             return Err(Refusal::TooManyLocks { limit: limits.locks_per_owner });
         }
+        if fresh > 0 {
+            self.check_entries(fresh)?;
+        }
         let unknown = names.iter().filter(|(name, _)| self.table.find_name(*name).is_none()).count();
         if unknown > 0 && self.table.names.len() + unknown > limits.names as usize {
             return Err(Refusal::TooManyNames { limit: limits.names });

@@ -270,6 +270,7 @@ fn limits(settings: &[&str]) -> Parsed<Limits> {
         match key {
             "name_units" => limits.name_units = number as usize,
             "requests_per_agent" => limits.requests_per_agent = number,
+            "entries" => limits.entries = number,
             "names" => limits.names = number,
             "agents" => limits.agents = number,
             "metadata_bytes" => limits.metadata_bytes = number as usize,

@@ -131,6 +131,7 @@ fn reason(refusal: &Refusal) -> String {
         Refusal::TooManyRequests { limit } => {
             format!("too many requests and locks of this agent, at most {limit}")
         }
+        Refusal::TooManyEntries { limit } => format!("too many requests and locks, at most {limit}"),
         Refusal::TooManyNames { limit } => format!("too many names, at most {limit}"),
         Refusal::TooManyAgents { limit } => format!("too many agents, at most {limit}"),
         Refusal::UnknownAgent => "unknown agent".to_owned(),

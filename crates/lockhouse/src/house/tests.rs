@@ -198,6 +198,31 @@ async fn a_crowd_ends_in_parts_between_which_others_go_on_while_time_stands_stil
 }
 
 #[tokio::test]
+async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
+    let world = World::new();
+    let crowd: Vec<_> =
+        (0..3 * BUCKETS_AT_ONCE).map(|bucket| world.house.bucket(&*bucket.to_string()).port(10)).collect();
+    for port in &crowd {
+        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(500) }));
+    }
+    world.house.inner.clock.advance(500);
+    let mut parts = 1;
+    while world.house.inner.tick(usize::MAX) == Ticked::InPart {
+        parts += 1;
+    }
+    assert_eq!(parts, 3);
+    world.house.inner.clock.advance(500);
+    let mut ended = 0;
+    for part in 1..=3 {
+        world.house.inner.tick(usize::MAX);
+        let mut notices = VecDeque::new();
+        crowd.iter().for_each(|port| port.drain(&mut notices).unwrap());
+        ended += notices.iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
+        assert_eq!(ended, part * BUCKETS_AT_ONCE, "as many in each part");
+    }
+}
+
+#[tokio::test]
 async fn time_runs_on_without_deadlines_and_never_backwards() {
     let world = World::new();
     world.house.inner.clock.advance(5000);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse::store::{Fate, Unavailable, Write};
-use lockhouse::{ClaimError, LockError, LockType, RecordKind, StoreError, StoreState};
+use lockhouse::{BucketKey, ClaimError, LockError, LockType, RecordKind, StoreError, StoreState};
 
 use crate::gate::{Gate, poll, record, settle};
 
@@ -80,6 +80,47 @@ async fn a_command_is_never_split_and_no_bucket_starves_another() {
         assert_eq!(of_many % 60, 0, "a command was split");
     }
     drop(bucket);
+}
+
+#[tokio::test]
+async fn a_partition_with_many_buckets_has_no_more_of_a_commit_than_another() {
+    let gate = Gate::new();
+    let house = gate.house().await;
+    let mut owners = Vec::new();
+    for (partition, buckets) in [("loud", 100), ("quiet", 1)] {
+        for bucket in 0..buckets {
+            let key = BucketKey { bucket: bucket.to_string(), partition: partition.to_owned() };
+            let bucket = house.bucket(key);
+            let owner = bucket.owners().open(partition, Duration::from_secs(3600)).await.unwrap();
+            owners.push((partition, bucket, owner));
+        }
+    }
+    gate.sections();
+    gate.shut();
+    let (_, _, quiet) = &owners[100];
+    let mut first = Box::pin(quiet.lock([record(0)]));
+    assert!(poll(&mut first).await.is_pending());
+    // All that waits now is about three commits; what is quiet is less than half of one.
+    let mut waiting = Vec::new();
+    for (partition, _, owner) in &owners {
+        let kind = RecordKind::new(*partition, LockType::ExclusiveWrite);
+        for command in 0..if *partition == "quiet" { 30_u32 } else { 2 } {
+            let wanted = (0..60).map(|id| kind.for_write(command * 60 + id)).collect::<Vec<_>>();
+            let mut lock = Box::pin(owner.lock(wanted));
+            assert!(poll(&mut lock).await.is_pending());
+            waiting.push(lock);
+        }
+    }
+    gate.open();
+    first.await.unwrap();
+    for lock in waiting {
+        assert_eq!(lock.await.unwrap().len(), 60);
+    }
+    let sections = gate.sections();
+    let of_quiet = |writes: &[Write]| names(writes).iter().filter(|name| name.starts_with("quiet/")).count();
+    let told: Vec<_> = sections[1..].iter().map(|section| of_quiet(&section.writes)).collect();
+    assert!(told.len() >= 3, "{told:?}");
+    assert_eq!(told[0], 1800, "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,10 @@
 //! What a running server takes anew on SIGHUP, and certificates when their files change.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_server::{Files, Loaded, Problem, Sources, Tls};
+use lockhouse_server::{Files, Loaded, Problem, Server, Sources, Tls, fit_open_files};
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -15,6 +16,7 @@ pub(super) struct Reload {
     pub(super) sources: Sources,
     /// What it was started with, which stays in force where it cannot be reloaded.
     pub(super) started: Loaded,
+    pub(super) server: Arc<Server>,
     pub(super) tls: Option<Tls>,
 }
 
@@ -51,6 +53,10 @@ impl Reload {
                 return tracing::error!("nothing is reloaded: the server goes on as it was");
             }
         };
+        if let Err(error) = self.server.reload_limits(fit_open_files(loaded.settings.limits)) {
+            tracing::error!("{error}");
+            return tracing::error!("nothing is reloaded: the server goes on as it was");
+        }
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {
             let place = loaded.place(key);

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
-    BindError, Config, Files, Loaded, Server, Sources, StoreError, Tls, TlsError, bind, fingerprint,
+    BindError, Config, Files, Loaded, Problem, Server, Sources, StoreError, Tls, TlsError, bind, fingerprint,
+    fit_open_files,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +22,7 @@ use super::{FAILURE, USAGE, complain};
 /// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
 /// was started anew. Only programs on this machine can connect, as there is no authentication.
 /// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
-/// SIGHUP reads the settings again, and takes what can be taken without a new start: certificates.
+/// SIGHUP reads the settings again, and takes what can be taken without a new start: certificates and limits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,12 +85,16 @@ async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
     let stop = stop_signal()?;
     let hangups = signal(SignalKind::hangup())?;
     let settings = &loaded.settings;
+    if !loaded.authority().map_err(Error::Settings)?.is_open() {
+        return Err(Error::NoAuthentication);
+    }
     let tls = Tls::load(&settings.tls)?;
     let listener = bind(&settings.listen).await?;
-    let config = Config { tls: tls.clone(), ..settings.config() };
+    let limits = fit_open_files(settings.limits);
+    let config = Config { tls: tls.clone(), limits, ..settings.config() };
     let server = Server::open(config, &settings.store()).await?;
     announce(&listener, &tls, settings.tls.self_signed.is_some())?;
-    let reload = Reload { sources, started: loaded, tls };
+    let reload = Reload { sources, started: loaded, server: server.clone(), tls };
     tokio::select! {
         served = server.serve(listener, stop) => Ok(served?),
         never = reload.run(hangups) => match never {},
@@ -104,6 +109,11 @@ enum Error {
     Store(#[from] StoreError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error("{0}")]
+    Settings(Problem),
+    /// Who asks for it shall not be served without.
+    #[error("auth: the settings name keys or issuers, but credentials are not judged yet; take them out")]
+    NoAuthentication,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -111,7 +121,10 @@ enum Error {
 impl Error {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_)) | Self::Tls(_) => USAGE,
+            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_))
+            | Self::Tls(_)
+            | Self::Settings(_)
+            | Self::NoAuthentication => USAGE,
             Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
         }
     }

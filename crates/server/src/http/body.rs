@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Read, body};
-use crate::config::{HELLO_TIMEOUT, HTTP_BODY_BYTES};
+use crate::config::HTTP_BODY_BYTES;
+use crate::limits::Refused;
 use crate::server::Server;
 
 /// What the body says.
@@ -38,16 +39,27 @@ impl<T: FromMembers> FromRequest<Arc<Server>> for JsonBody<T> {
 
 /// The layer around everything that reads all of a request first: were an answer given before, the connection would have to be closed
 /// under a client that is about to use it again.
-pub(crate) async fn whole(request: Request, next: Next) -> Response {
+///
+/// Counts what is refused, too.
+pub(crate) async fn whole(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let response = read_whole(&server, request, next).await;
+    if let Some(refused) = response.extensions().get::<Refused>() {
+        server.bounds.refuse(*refused);
+    }
+    response
+}
+
+async fn read_whole(server: &Server, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
+    let patience = server.bounds.settings().body_timeout;
     let late = || {
-        let rule = format!("there within {} s", HELLO_TIMEOUT.as_secs());
-        Problem::field(Code::BadRequest, "body", rule)
+        let rule = format!("there within {}", humantime::format_duration(patience));
+        Problem::field(Code::RequestTimeout, "body", rule)
     };
-    let read = timeout(HELLO_TIMEOUT, collect(body)).await.unwrap_or_else(|_| Err(late()));
+    let read = timeout(patience, collect(body)).await.unwrap_or_else(|_| Err(late()));
     match read {
         Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
         Err(problem) => {

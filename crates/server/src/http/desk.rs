@@ -1,6 +1,8 @@
 //! Where the API meets the lock tables: what it asks of a bucket, and how it tells what it hears.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use lockhouse::core::{Acquired, OwnerId};
@@ -20,6 +22,8 @@ use super::parameters::unauthorized;
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord};
+use crate::limits::{LimitSettings, Refused, apart, price_of_look, tenant_of};
+use crate::recent::STAY;
 use crate::server::{Phase, Server};
 
 /// Who speaks for an owner.
@@ -34,17 +38,28 @@ const RESTART: Duration = Duration::from_secs(1);
 /// For how long a bound that was reached is asked after in vain, about.
 const QUOTA: Duration = Duration::from_secs(1);
 
-fn bucket(server: &Server, key: BucketKey) -> Bucket {
-    let bucket = server.recent.bucket(&server.house, key);
+/// Every call comes here once.
+fn bucket(server: &Server, key: BucketKey) -> Read<Bucket> {
+    let LimitSettings { tenant_rate, buckets_per_tenant, .. } = server.bounds.settings();
+    server.bounds.paces.try_charge(tenant_of(&key), 1, tenant_rate).map_err(|wait| {
+        let why = format!("the tenant makes more than {tenant_rate} calls and frames in a second");
+        Problem::new(Code::RateLimited, why).retry_after(wait)
+    })?;
+    let room = server.recent.bucket(&server.house, key, buckets_per_tenant as usize);
+    let bucket = room.ok_or_else(|| {
+        server.bounds.refuse(Refused::BucketsPerTenant);
+        let rule = format!("one of at most {buckets_per_tenant} of a tenant that are in use at once");
+        Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(STAY)
+    })?;
     if server.phase() != Phase::Running {
         // It may have come after all others were closed.
         bucket.close();
     }
-    bucket
+    Ok(bucket)
 }
 
 pub(super) async fn open_owner(server: &Server, key: BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
-    let mut opening = bucket(server, key).owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+    let mut opening = bucket(server, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
     if let Some(max_ms) = new.max_ms {
         opening = opening.max_life(Duration::from_millis(max_ms));
     }
@@ -70,7 +85,7 @@ async fn resume(bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
 }
 
 pub(super) async fn heartbeat(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Beat> {
-    let owner = resume(&bucket(server, key), owner).await?;
+    let owner = resume(&bucket(server, key)?, owner).await?;
     if !owner.touch().await.map_err(of_store)? {
         return Err(unknown_owner());
     }
@@ -82,11 +97,11 @@ async fn expiry(owner: &Owner) -> Read<At> {
 }
 
 pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<OwnerState> {
-    let bucket = bucket(server, key);
+    let bucket = bucket(server, key)?;
     let owner = resume(&bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
     let id = owner.id().to_string();
-    let mut of_owner: HashMap<_, _> = entries(&bucket)
+    let mut of_owner: HashMap<_, _> = entries(server, &bucket)
         .await?
         .into_iter()
         .filter(|entry| entry.owner.as_ref() == Some(&id))
@@ -107,12 +122,12 @@ pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> 
 }
 
 pub(super) async fn end_owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<()> {
-    let owner = resume(&bucket(server, key), owner).await?;
+    let owner = resume(&bucket(server, key)?, owner).await?;
     if owner.end().await.map_err(of_store)? { Ok(()) } else { Err(unknown_owner()) }
 }
 
 pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
-    let owner = resume(&bucket(server, key), owner).await?;
+    let owner = resume(&bucket(server, key)?, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
@@ -174,7 +189,7 @@ pub(super) async fn unlock(
     owner: &OwnerKey,
     release: &Release,
 ) -> Read<usize> {
-    let owner = resume(&bucket(server, key), owner).await?;
+    let owner = resume(&bucket(server, key)?, owner).await?;
     let released = match release {
         Release::These(unwanted) => {
             let names: Vec<_> =
@@ -197,7 +212,7 @@ pub(super) async fn undo(
     owner: &OwnerKey,
     regretted: &[Regretted],
 ) -> Read<usize> {
-    let owner = resume(&bucket(server, key), owner).await?;
+    let owner = resume(&bucket(server, key)?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
         // The mode has no say in what is taken back.
@@ -213,7 +228,7 @@ pub(super) async fn claim(
     new: &NewClaim,
     idempotency_key: Option<&str>,
 ) -> Read<Claimed> {
-    let claims = bucket(server, key).claims();
+    let claims = bucket(server, key)?.claims();
     let mut claiming =
         claims.claim(new.resource.as_name(), &*new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = &new.metadata {
@@ -242,20 +257,20 @@ async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Read<Secret> {
 }
 
 pub(super) async fn renew(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Renewed> {
-    let claims = bucket(server, bucket_key).claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await?;
     let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(of_claim)?;
     Ok(Renewed { resource: JsonName(key.resource.clone()), expires_at: At(expires_at) })
 }
 
 pub(super) async fn release(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<()> {
-    let claims = bucket(server, bucket_key).claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await?;
     claims.release(key.resource.as_name(), &token).await.map_err(of_claim)
 }
 
 pub(super) async fn finalize(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Assignment> {
-    let claims = bucket(server, bucket_key).claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await?;
     claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(of_claim)
 }
@@ -265,7 +280,7 @@ pub(super) async fn current_claim(
     key: BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<ClaimState>> {
-    let claim = bucket(server, key).claims().get(resource).await.map_err(of_claim)?;
+    let claim = bucket(server, key)?.claims().get(resource).await.map_err(of_claim)?;
     Ok(claim.map(|claim| ClaimState {
         resource: JsonName(claim.resource),
         claimant: claim.claimant,
@@ -281,7 +296,7 @@ pub(super) async fn assignment(
     key: BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<Assignment>> {
-    let assignment = bucket(server, key).claims().assignment(resource).await.map_err(of_claim)?;
+    let assignment = bucket(server, key)?.claims().assignment(resource).await.map_err(of_claim)?;
     Ok(assignment.map(Assignment::from))
 }
 
@@ -292,21 +307,26 @@ pub(super) async fn unassign(
     token: Option<u64>,
 ) -> Read<bool> {
     let token = token.map(FencingToken::new);
-    bucket(server, key).claims().unassign(resource, token).await.map_err(of_claim)
+    bucket(server, key)?.claims().unassign(resource, token).await.map_err(of_claim)
 }
 
 /// All that is held, pending and assigned.
 pub(super) async fn all_entries(server: &Server, key: BucketKey) -> Read<Vec<Entry>> {
-    let bucket = bucket(server, key);
-    let mut all = entries(&bucket).await?;
+    let bucket = bucket(server, key)?;
+    let mut all = entries(server, &bucket).await?;
     let assignments = bucket.claims().assignments().await.map_err(of_claim)?;
     all.extend(assignments.into_iter().map(Entry::from));
     Ok(all)
 }
 
-async fn entries(bucket: &Bucket) -> Read<Vec<Entry>> {
-    let snapshot = bucket.snapshot().await.map_err(of_store)?;
-    Ok(snapshot.held.into_iter().chain(snapshot.pending).map(Entry::from).collect())
+async fn entries(server: &Server, bucket: &Bucket) -> Read<Vec<Entry>> {
+    let count = bucket.len();
+    let settings = server.bounds.settings();
+    server.bounds.paces.charge(tenant_of(bucket.key()), price_of_look(count), settings.tenant_rate);
+    let mut snapshot = pin!(bucket.snapshot());
+    let snapshot =
+        poll_fn(|context| apart(count, || snapshot.as_mut().poll(context))).await.map_err(of_store)?;
+    Ok(apart(count, || snapshot.held.into_iter().chain(snapshot.pending).map(Entry::from).collect()))
 }
 
 impl From<LockInfo> for Entry {

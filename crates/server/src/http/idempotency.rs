@@ -14,6 +14,7 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockhouse::BucketKey;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -24,6 +25,7 @@ use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
 use crate::config::{IDEMPOTENCY_AGE, IDEMPOTENCY_KEYS, IDEMPOTENCY_KEYS_PER_BUCKET};
+use crate::limits::tenant_of;
 use crate::server::Server;
 
 /// The header of a request.
@@ -62,7 +64,7 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
     let id = digest(&[key.as_bytes(), method, path, bytes_of(&parts.headers, &header::AUTHORIZATION)]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    match server.answers.begin(&bucket.bucket, id, content) {
+    match server.answers.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
@@ -98,9 +100,11 @@ pub(crate) struct Answers(Mutex<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
-    by_bucket: HashMap<String, Shelf>,
+    by_bucket: HashMap<BucketKey, Shelf>,
     /// In all shelves together.
     count: usize,
+    /// In those of each tenant that has any.
+    of_tenant: HashMap<String, usize>,
     swept: Option<Instant>,
 }
 
@@ -135,7 +139,7 @@ enum Begin {
 }
 
 impl Answers {
-    fn begin(self: &Arc<Self>, bucket: &str, id: Id, content: Id) -> Begin {
+    fn begin(self: &Arc<Self>, bucket: &BucketKey, id: Id, content: Id) -> Begin {
         let now = Instant::now();
         let mut shelves = self.0.lock();
         shelves.sweep(now);
@@ -159,11 +163,11 @@ impl Answers {
                 Problem::new(Code::QuotaExceeded, why).retry_after(Duration::from_secs(1)),
             );
         }
-        let shelf = shelves.by_bucket.entry(bucket.to_owned()).or_default();
+        let shelf = shelves.by_bucket.entry(bucket.clone()).or_default();
         shelf.slots.insert(id, Slot { content, since: now, answer: None });
         shelf.order.push_back(id);
-        shelves.count += 1;
-        Begin::First(Pending { answers: self.clone(), bucket: bucket.to_owned(), id, kept: false })
+        shelves.has_one_more(tenant_of(bucket));
+        Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
     }
 }
 
@@ -174,26 +178,69 @@ impl Shelves {
             return;
         }
         self.swept = Some(now);
-        for shelf in self.by_bucket.values_mut() {
+        let mut forgotten = Vec::new();
+        for (bucket, shelf) in &mut self.by_bucket {
             while shelf.oldest().is_some_and(|slot| now.duration_since(slot.since) > IDEMPOTENCY_AGE) {
                 shelf.forget(0);
-                self.count -= 1;
+                forgotten.push(tenant_of(bucket).to_owned());
             }
         }
         self.by_bucket.retain(|_, shelf| !shelf.slots.is_empty());
+        forgotten.iter().for_each(|tenant| self.has_one_less(tenant));
     }
 
-    /// Forgets the oldest answers of the bucket until there is room for one more; false if there is none.
-    fn make_room(&mut self, bucket: &str) -> bool {
-        let Some(shelf) = self.by_bucket.get_mut(bucket) else { return self.count < IDEMPOTENCY_KEYS };
-        while shelf.slots.len() >= IDEMPOTENCY_KEYS_PER_BUCKET || self.count >= IDEMPOTENCY_KEYS {
-            let Some(oldest) = shelf.order.iter().position(|id| shelf.slots[id].answer.is_some()) else {
+    /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is full; if all are, of the tenant that has
+    /// most, and there of the bucket that has most. False if there is none.
+    fn make_room(&mut self, bucket: &BucketKey) -> bool {
+        while self.by_bucket.get(bucket).is_some_and(|shelf| shelf.slots.len() >= IDEMPOTENCY_KEYS_PER_BUCKET)
+        {
+            if !self.forget_oldest(bucket) {
                 return false;
-            };
-            shelf.forget(oldest);
-            self.count -= 1;
+            }
+        }
+        while self.count >= IDEMPOTENCY_KEYS {
+            let hog = self.fullest().filter(|hog| self.forget_oldest(hog));
+            if hog.is_none() && !self.forget_oldest(bucket) {
+                return false;
+            }
         }
         true
+    }
+
+    /// The bucket that has most, of the tenant that has most.
+    fn fullest(&self) -> Option<BucketKey> {
+        let (hog, _) = self.of_tenant.iter().max_by_key(|(_, count)| **count)?;
+        let buckets = self.by_bucket.iter().filter(|(bucket, _)| tenant_of(bucket) == hog);
+        buckets.max_by_key(|(_, shelf)| shelf.slots.len()).map(|(bucket, _)| bucket.clone())
+    }
+
+    /// Forgets the oldest answer of the bucket; false if there is none.
+    fn forget_oldest(&mut self, bucket: &BucketKey) -> bool {
+        let Some(shelf) = self.by_bucket.get_mut(bucket) else { return false };
+        let Some(place) = shelf.order.iter().position(|id| shelf.slots[id].answer.is_some()) else {
+            return false;
+        };
+        shelf.forget(place);
+        self.has_one_less(tenant_of(bucket));
+        true
+    }
+
+    fn has_one_more(&mut self, tenant: &str) {
+        self.count += 1;
+        match self.of_tenant.get_mut(tenant) {
+            Some(count) => *count += 1,
+            None => _ = self.of_tenant.insert(tenant.to_owned(), 1),
+        }
+    }
+
+    fn has_one_less(&mut self, tenant: &str) {
+        self.count -= 1;
+        if let Some(count) = self.of_tenant.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_tenant.remove(tenant);
+            }
+        }
     }
 }
 
@@ -214,7 +261,7 @@ impl Shelf {
 /// A request under way; dropped without an answer, the key is free again.
 struct Pending {
     answers: Arc<Answers>,
-    bucket: String,
+    bucket: BucketKey,
     id: Id,
     kept: bool,
 }
@@ -254,7 +301,7 @@ impl Drop for Pending {
         // It came lately, if it has not been forgotten.
         if let Some(place) = shelf.order.iter().rposition(|id| *id == self.id) {
             shelf.forget(place);
-            shelves.count -= 1;
+            shelves.has_one_less(tenant_of(&self.bucket));
         }
     }
 }
@@ -276,14 +323,14 @@ mod tests {
     }
 
     async fn answer(answers: &Arc<Answers>, bucket: &str, number: usize, status: StatusCode) {
-        let Begin::First(pending) = answers.begin(bucket, id(number), id(0)) else {
+        let Begin::First(pending) = answers.begin(&bucket.into(), id(number), id(0)) else {
             panic!("{number} is not new");
         };
         pending.keep((status, "told").into_response()).await;
     }
 
     fn is_known(answers: &Arc<Answers>, bucket: &str, number: usize) -> bool {
-        match answers.begin(bucket, id(number), id(0)) {
+        match answers.begin(&bucket.into(), id(number), id(0)) {
             Begin::Again(_) => true,
             Begin::First(_) => false,
             Begin::Refused(problem) => panic!("{problem:?}"),
@@ -304,10 +351,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_under_way_is_a_conflict_until_it_is_answered_or_dropped() {
         let answers = Arc::new(Answers::default());
-        let Begin::First(pending) = answers.begin("b", id(1), id(0)) else { panic!() };
-        let Begin::Refused(problem) = answers.begin("b", id(1), id(0)) else { panic!() };
+        let Begin::First(pending) = answers.begin(&"b".into(), id(1), id(0)) else { panic!() };
+        let Begin::Refused(problem) = answers.begin(&"b".into(), id(1), id(0)) else { panic!() };
         assert_eq!(problem.code, Code::ConflictInFlight);
-        let Begin::Refused(problem) = answers.begin("b", id(1), id(7)) else { panic!() };
+        let Begin::Refused(problem) = answers.begin(&"b".into(), id(1), id(7)) else { panic!() };
         assert_eq!(problem.code, Code::IdempotencyMismatch);
         drop(pending);
         assert!(!is_known(&answers, "b", 1));
@@ -324,7 +371,7 @@ mod tests {
         assert!(!is_known(&answers, "b", 1));
         let shelves = answers.0.lock();
         assert_eq!((shelves.count, shelves.by_bucket.len()), (0, 1));
-        assert!(shelves.by_bucket["b"].slots.is_empty());
+        assert!(shelves.by_bucket[&"b".into()].slots.is_empty());
     }
 
     #[tokio::test]
@@ -337,5 +384,44 @@ mod tests {
         assert!(is_known(&answers, "other", 0));
         assert!(is_known(&answers, "b", 1));
         assert!(!is_known(&answers, "b", 0));
+    }
+
+    /// A bucket of that tenant.
+    fn of_tenant(tenant: &str, bucket: usize) -> BucketKey {
+        BucketKey { bucket: bucket.to_string(), partition: tenant.to_owned() }
+    }
+
+    async fn answer_in(answers: &Arc<Answers>, bucket: &BucketKey, number: usize) -> bool {
+        match answers.begin(bucket, id(number), id(0)) {
+            Begin::First(pending) => {
+                pending.keep((StatusCode::OK, "told").into_response()).await;
+                true
+            }
+            Begin::Again(_) => true,
+            Begin::Refused(_) => false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tenant_that_fills_all_shelves_takes_no_room_from_another() {
+        let answers = Arc::new(Answers::default());
+        let quiet = of_tenant("quiet", 0);
+        assert!(answer_in(&answers, &quiet, 0).await);
+        for bucket in 0..=IDEMPOTENCY_KEYS / IDEMPOTENCY_KEYS_PER_BUCKET {
+            for number in 0..IDEMPOTENCY_KEYS_PER_BUCKET {
+                assert!(answer_in(&answers, &of_tenant("loud", bucket), number).await);
+            }
+        }
+        assert_eq!(answers.0.lock().count, IDEMPOTENCY_KEYS);
+        for number in 1..100 {
+            assert!(answer_in(&answers, &quiet, number).await, "there is no room for {number}");
+            assert!(
+                answer_in(&answers, &of_tenant("new", 0), number).await,
+                "there is no room for somebody new"
+            );
+        }
+        let shelves = answers.0.lock();
+        assert_eq!((shelves.count, shelves.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
+        assert_eq!(shelves.of_tenant.values().sum::<usize>(), IDEMPOTENCY_KEYS);
     }
 }

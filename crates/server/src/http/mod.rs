@@ -24,6 +24,7 @@ mod rules;
 mod views;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderValue, Method, Uri, header};
@@ -37,6 +38,7 @@ pub(crate) use self::body::whole;
 use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
+use crate::limits::Refused;
 use crate::server::Server;
 
 /// Below this everything is told as JSON, problems included.
@@ -79,6 +81,12 @@ pub(crate) fn is_api(uri: &Uri) -> bool {
 /// The answer to a path of the API at which nothing is.
 pub(crate) fn nowhere() -> Response {
     Problem::new(Code::NotFound, "nothing is at this path; /openapi.json lists what is").into_response()
+}
+
+/// The answer to a connection for which there is no room.
+pub(crate) fn overloaded(why: Refused) -> Response {
+    let why = format!("there are as many connections as are allowed: limits.{why}");
+    Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1)).into_response()
 }
 
 async fn method_not_allowed(method: Method) -> Response {

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::claims::Assignment;
 use super::views::{At, Conflict, Holder};
+use crate::limits::Refused;
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -40,6 +41,9 @@ pub(super) enum Code {
     IdempotencyMismatch,
     Locked,
     QuotaExceeded,
+    RateLimited,
+    RequestTimeout,
+    Overloaded,
     Internal,
     Recovering,
     Unavailable,
@@ -62,6 +66,17 @@ impl Code {
 
     pub(super) fn status(self) -> StatusCode {
         self.kind().status
+    }
+
+    /// What is counted of it.
+    fn refused(self) -> Option<Refused> {
+        match self {
+            Self::QuotaExceeded => Some(Refused::Call),
+            Self::RateLimited => Some(Refused::TenantRate),
+            Self::TooLarge => Some(Refused::BodyBytes),
+            Self::RequestTimeout => Some(Refused::BodyTimeout),
+            _ => None,
+        }
     }
 }
 
@@ -214,6 +229,9 @@ impl IntoResponse for Box<Problem> {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"owner\""));
         }
+        if let Some(refused) = self.code.refused() {
+            response.extensions_mut().insert(refused);
+        }
         response
     }
 }
@@ -279,6 +297,13 @@ const KINDS: &[Kind] = &[
          tell the user who edits, and since when."),
     kind(Code::QuotaExceeded, "quota_exceeded", StatusCode::TOO_MANY_REQUESTS, "A bound of the server is reached",
         "There are as many owners, locks or claims as the server takes on. Some have to end first."),
+    kind(Code::RateLimited, "rate_limited", StatusCode::TOO_MANY_REQUESTS, "Too much in too short a time",
+        "All that uses the same tenant does more in a second than the operator has set. Nothing was carried out; try again after `Retry-After`."),
+    kind(Code::RequestTimeout, "request_timeout", StatusCode::REQUEST_TIMEOUT, "The body did not come in time",
+        "The body of a request has to follow its head within a time that the operator has set, 10 s unless told otherwise."),
+    kind(Code::Overloaded, "overloaded", StatusCode::SERVICE_UNAVAILABLE, "Too many connections",
+        "There are as many connections as the server takes on, in all, from one address or of one tenant. Try again after `Retry-After`, and close \
+         what is not used."),
     kind(Code::Internal, "internal", StatusCode::INTERNAL_SERVER_ERROR, "The server failed",
         "This is a fault of the server. It says nothing about the lock table."),
     kind(Code::Recovering, "recovering", StatusCode::SERVICE_UNAVAILABLE, "Recovering from a restart",

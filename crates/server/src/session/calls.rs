@@ -10,9 +10,8 @@ use lockhouse::wire::{
 use super::Session;
 use super::connection::{Connection, Incoming};
 use super::notices::Asked;
-use crate::config::{
-    AGENTS_PER_SESSION, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, REQUESTS_PER_SESSION, WATCHES_PER_SESSION,
-};
+use crate::config::{OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
+use crate::limits::{Refused, apart, price_of_look};
 
 /// What an input means for the connection.
 #[derive(Debug)]
@@ -36,13 +35,20 @@ pub(super) enum Verdict {
 impl Session {
     /// Handles a message, and those that have come already behind it.
     pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
+        // What is read now is urgent, and what is behind it is not.
+        let is_paced = self.is_paced();
         // Another frame may have so long an answer that too much waits to be written again.
         let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
         if matches!(verdict, Verdict::GoOn) {
             verdict = self.incoming(first);
         }
+        let room = self.room_for_frames();
         for _ in 1..READ_BATCH {
-            if !matches!(verdict, Verdict::GoOn) || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES {
+            if !matches!(verdict, Verdict::GoOn)
+                || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES
+                || self.has_spent(room)
+                || is_paced
+            {
                 break;
             }
             let Some(next) = connection.next_ready().await else { break };
@@ -52,6 +58,7 @@ impl Session {
     }
 
     fn incoming(&mut self, incoming: Incoming) -> Verdict {
+        self.pacing.has_read(incoming.cost());
         match incoming {
             Incoming::Text(text) => self.frame(&text),
             Incoming::Binary => Verdict::Unsupported,
@@ -139,8 +146,9 @@ impl Session {
             return self.error(None, ErrorCode::BadFrame, problem);
         }
         self.highest_agent = agent;
-        if self.table.agent_count() >= AGENTS_PER_SESSION {
-            let rule = format!("one of at most {AGENTS_PER_SESSION} of a session at once");
+        let most = self.limits.agents_per_session;
+        if self.table.agent_count() >= most as usize {
+            let rule = format!("one of at most {most} of a session at once");
             return self.error(None, ErrorCode::QuotaExceeded, Problem::with_field("agent", rule));
         }
         // It lives as long as the session does, so that one renewal is enough for all.
@@ -198,10 +206,11 @@ impl Session {
     }
 
     fn no_room(&mut self, id: u64) -> Option<Verdict> {
-        if self.table.request_count() < REQUESTS_PER_SESSION {
+        let most = self.limits.requests_per_session;
+        if self.table.request_count() < most as usize {
             return None;
         }
-        let rule = format!("one of at most {REQUESTS_PER_SESSION} of a session at once");
+        let rule = format!("one of at most {most} of a session at once");
         Some(self.error(Some(id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule)))
     }
 
@@ -225,7 +234,7 @@ impl Session {
     }
 
     fn query(&mut self, look: Look) -> Verdict {
-        self.new_id(look.id).unwrap_or_else(|| self.ask(Asked::Query(look), Command::Snapshot))
+        self.new_id(look.id).unwrap_or_else(|| self.take_snapshot(Asked::Query(look)))
     }
 
     pub(super) fn has_questions(&self) -> bool {
@@ -257,7 +266,14 @@ impl Session {
         }
         let bucket = self.port.bucket().clone();
         self.watches.add(look, || bucket.changed());
-        self.ask(Asked::Watches, Command::Snapshot)
+        self.take_snapshot(Asked::Watches)
+    }
+
+    /// Looks at the whole bucket.
+    pub(super) fn take_snapshot(&mut self, asked: Asked) -> Verdict {
+        let entries = self.port.bucket().len();
+        self.pacing.has_done(price_of_look(entries));
+        apart(entries, || self.ask(asked, Command::Snapshot))
     }
 
     fn pong(&mut self, n: u64) -> Verdict {
@@ -293,6 +309,9 @@ impl Session {
     }
 
     pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
+        if code == ErrorCode::QuotaExceeded {
+            self.server.bounds.refuse(Refused::Frame);
+        }
         self.outbound.push(Event::Error { id, code, problem });
         Verdict::GoOn
     }

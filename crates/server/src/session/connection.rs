@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
@@ -19,7 +20,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::outbound::Outbox;
-use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_TIMEOUT};
+use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
+use crate::limits::TenantSeat;
 
 /// An open WebSocket.
 #[derive(Debug)]
@@ -31,6 +33,20 @@ pub(crate) struct Connection {
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// For how long that may be.
+    write_timeout: Duration,
+    #[expect(dead_code, reason = "kept for its end")]
+    seat: TenantSeat,
+}
+
+/// What is read of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Whatever comes.
+    All,
+    /// What must not wait: pongs, and ends.
+    Urgent,
+    Nothing,
 }
 
 /// What comes from a connection.
@@ -46,7 +62,7 @@ pub(crate) enum Incoming {
     Malformed(String),
     /// The peer closes, with that code.
     Closed(Option<u16>),
-    /// The connection broke off, or the peer took nothing for [`WRITE_TIMEOUT`].
+    /// The connection broke off, or the peer took nothing for too long.
     Lost,
 }
 
@@ -75,27 +91,38 @@ impl Farewell {
 }
 
 impl Connection {
-    pub(crate) async fn new(io: TokioIo<Upgraded>) -> Self {
+    pub(crate) async fn new(io: TokioIo<Upgraded>, seat: TenantSeat, write_timeout: Duration) -> Self {
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES))
             .max_frame_size(Some(FRAME_BYTES))
             .read_buffer_size(8 << 10)
             .write_buffer_size(32 << 10);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        Self { socket, unflushed: false, held_back: VecDeque::new(), held_back_bytes: 0, stalled: None }
+        Self {
+            socket,
+            unflushed: false,
+            held_back: VecDeque::new(),
+            held_back_bytes: 0,
+            stalled: None,
+            write_timeout: write_timeout + WRITE_GRACE,
+            seat,
+        }
     }
 
-    /// Writes what is in the outbox, and waits for something to come.
+    /// Writes what is in the outbox, and waits for something to come that is read at present.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: what is taken from the outbox is in the connection's buffer.
-    pub(crate) async fn next(&mut self, outbox: &mut Outbox) -> Incoming {
+    pub(crate) async fn next(&mut self, outbox: &mut Outbox, reading: Reading) -> Incoming {
         poll_fn(|context| {
             match self.poll_write(context, outbox) {
                 Poll::Ready(Err(_)) => self.poll_end(context),
                 // A client that takes nothing cannot make us keep ever more answers for it.
-                _ if outbox.bytes() > OUTBOX_HIGH_WATER_BYTES => self.poll_urgent(context),
+                _ if reading == Reading::Nothing => Poll::Pending,
+                _ if reading == Reading::Urgent || outbox.bytes() > OUTBOX_HIGH_WATER_BYTES => {
+                    self.poll_urgent(context)
+                }
                 _ => self.poll_held_back_or_read(context),
             }
         })
@@ -166,7 +193,8 @@ impl Connection {
     }
 
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT))).as_mut().poll(context)
+        let limit = self.write_timeout;
+        self.stalled.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(context)
     }
 
     /// One frame into the buffer, or the buffer into the network; false if there is nothing left to do.
@@ -259,6 +287,14 @@ impl Incoming {
         match self {
             Self::Text(text) => matches!(frame(text), Some(ClientFrame::Bye)),
             _ => true,
+        }
+    }
+
+    /// What it counts for in the rates: a frame for each KiB that is begun.
+    pub(super) fn cost(&self) -> u32 {
+        match self {
+            Self::Text(text) => 1 + (text.len() >> 10) as u32,
+            _ => 1,
         }
     }
 

@@ -14,6 +14,7 @@ mod calls;
 mod connection;
 mod notices;
 mod outbound;
+mod pacing;
 mod registry;
 mod table;
 mod watches;
@@ -28,15 +29,17 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
 use self::calls::Verdict;
-pub(crate) use self::connection::{Connection, Farewell, Incoming};
+pub(crate) use self::connection::{Connection, Farewell, Incoming, Reading};
 use self::notices::Asked;
 use self::outbound::Outbound;
 pub(crate) use self::outbound::Outbox;
+use self::pacing::Pacing;
 use self::registry::{Attach, Registration};
 pub(crate) use self::registry::{Registry, random_hex};
 use self::table::Table;
 use self::watches::Watches;
-use crate::config::{HELLO_TIMEOUT, INBOX_NOTICES, WIRE_LIMITS};
+use crate::config::{INBOX_NOTICES, wire_limits};
+use crate::limits::{LimitSettings, Refused};
 use crate::server::{Phase, Server};
 
 /// The WebSocket close code of a server that is too busy.
@@ -55,6 +58,9 @@ pub(crate) struct Session {
     table: Table,
     outbound: Outbound,
     watches: Watches,
+    pacing: Pacing,
+    /// How much of each it may have; what is set later counts for later sessions.
+    limits: LimitSettings,
     /// What was asked of the bucket and is not answered, with its tag, in order.
     asked: VecDeque<(u64, Asked)>,
     last_tag: u64,
@@ -106,16 +112,29 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
     match Session::begin(server, scope, phase).await {
-        Some(session) => session.run(connection).await,
-        None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
+        Ok(session) => session.run(connection).await,
+        Err(why) => connection.part(refuse(TRY_AGAIN_LATER, why)).await,
     }
 }
 
 impl Session {
-    /// None if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was taken, the session will hear.
-    async fn begin(server: Arc<Server>, scope: BucketKey, phase: watch::Receiver<Phase>) -> Option<Self> {
-        let registration = server.sessions.register(scope.clone())?;
-        let port = server.house.bucket(scope).port(INBOX_NOTICES);
+    /// Why not, if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was
+    /// taken, the session will hear.
+    async fn begin(
+        server: Arc<Server>,
+        scope: BucketKey,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<Self, &'static str> {
+        let limits = server.bounds.settings();
+        let registration = server
+            .sessions
+            .register(scope.clone(), &limits)
+            .map_err(|kind| server.bounds.refuse(kind).word())?;
+        let bucket = server
+            .house
+            .bucket_if_room(scope, limits.buckets_per_tenant as usize)
+            .ok_or_else(|| server.bounds.refuse(Refused::BucketsPerTenant).word())?;
+        let port = bucket.port(INBOX_NOTICES);
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
@@ -129,6 +148,8 @@ impl Session {
             table: Table::default(),
             outbound: Outbound::default(),
             watches: Watches::default(),
+            pacing: Pacing::default(),
+            limits,
             asked: VecDeque::new(),
             last_tag: 0,
             notices: VecDeque::new(),
@@ -150,8 +171,8 @@ impl Session {
                 session.take_notices();
             }
         };
-        _ = timeout(HELLO_TIMEOUT, answered).await;
-        session.lease_agent.is_some().then_some(session)
+        _ = timeout(limits.hello_timeout, answered).await;
+        if session.lease_agent.is_some() { Ok(session) } else { Err("no room for another session") }
     }
 
     async fn run(mut self, mut connection: Connection) {
@@ -188,6 +209,8 @@ impl Session {
             if let Some(parting) = self.judge(verdict) {
                 return parting;
             }
+            self.settle();
+            let reading = self.pacing.reading();
             // In this order, so that no crowd of frames keeps the heart from beating or a watch from being told.
             let verdict = tokio::select! {
                 biased;
@@ -198,7 +221,8 @@ impl Session {
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
                 () = self.watches.due() => self.look_again(),
-                incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
+                incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
+                () = self.pacing.turn(reading) => Verdict::GoOn,
                 () = self.port.ready() => Verdict::GoOn,
                 state = self.server.house.unavailable(), if self.has_questions() => self.answer_questions(&state),
             };
@@ -274,7 +298,7 @@ impl Session {
             recovering_ms: bucket.recovers_for().map_or(0, |left| left.as_millis() as u64),
             lease_ms: lease.as_millis(),
             heartbeat_ms: lease.heartbeat().as_millis() as u64,
-            limits: WIRE_LIMITS,
+            limits: wire_limits(&self.limits),
         };
         let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
         self.outbound.push_first(text);
@@ -339,6 +363,11 @@ impl Session {
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
                 tracing::debug!(session = self.registration.id, code = code.word(), %problem, "connection ends");
+                match code {
+                    FatalCode::SlowReader => _ = self.server.bounds.refuse(Refused::SlowReader),
+                    FatalCode::TooLarge => _ = self.server.bounds.refuse(Refused::FrameBytes),
+                    _ => {}
+                }
                 let farewell = Farewell::fatal(self.outbound.detach(), code, problem);
                 match code {
                     FatalCode::LeaseExpired | FatalCode::SlowReader => {

@@ -264,6 +264,9 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         Refusal::TooManyRequests { limit } => {
             quota(Problem::with_field("id", format!("one of at most {limit} of an agent at once")))
         }
+        Refusal::TooManyEntries { limit } => {
+            quota(Problem::with_field("id", format!("one of at most {limit} of a bucket at once")))
+        }
         Refusal::TooManyNames { limit } => {
             quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }

@@ -10,11 +10,14 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
-use crate::config::SESSIONS;
+use crate::limits::{Full, LimitSettings, Refused, Share, Shares, tenant_of};
 
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Registry(Arc<Mutex<HashMap<String, Entry>>>);
+pub(crate) struct Registry {
+    entries: Arc<Mutex<HashMap<String, Entry>>>,
+    tenants: Shares<String>,
+}
 
 struct Entry {
     secret: String,
@@ -54,20 +57,24 @@ pub(super) struct Registration {
     attach: mpsc::Receiver<Attach>,
     /// What came too late.
     late: Vec<Attach>,
+    #[expect(dead_code, reason = "kept for its end")]
+    share: Share<String>,
 }
 
 impl Registry {
-    /// Enters a new session; none if there are too many.
-    pub(super) fn register(&self, scope: BucketKey) -> Option<Registration> {
+    /// Enters a new session; why not, if there are too many.
+    pub(super) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
+        let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
+        let share =
+            self.tenants.take(tenant_of(&scope).to_owned(), all, each).map_err(|full| match full {
+                Full::All => Refused::Sessions,
+                Full::Each => Refused::SessionsPerTenant,
+            })?;
         let (id, secret) = (random_hex::<16>(), random_hex::<32>());
         let (sender, attach) = mpsc::channel(1);
         let entry = Entry { secret: secret.clone(), scope, attach: sender };
-        let mut sessions = self.0.lock();
-        if sessions.len() >= SESSIONS {
-            return None;
-        }
-        sessions.insert(id.clone(), entry);
-        Some(Registration { registry: self.clone(), id, secret, attach, late: Vec::new() })
+        self.entries.lock().insert(id.clone(), entry);
+        Ok(Registration { registry: self.clone(), id, secret, attach, late: Vec::new(), share })
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
@@ -88,11 +95,11 @@ impl Registry {
 
     /// How many sessions there are.
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.entries.lock().len()
     }
 
     fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Option<mpsc::Sender<Attach>> {
-        let sessions = self.0.lock();
+        let sessions = self.entries.lock();
         let entry = sessions.get(&*resume.session)?;
         let known: bool = entry.secret.as_bytes().ct_eq(resume.secret.as_bytes()).into();
         (known && entry.scope == *scope).then(|| entry.attach.clone())
@@ -122,7 +129,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.registry.0.lock().remove(&self.id);
+        self.registry.entries.lock().remove(&self.id);
         self.attach.close();
         self.late.drain(..).for_each(Attach::give_back);
         while let Ok(attach) = self.attach.try_recv() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockhouse::Bucket;
-use lockhouse::core::{Command, Entry as CoreEntry, Snapshot, State};
+use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
 use lockhouse::wire::{Detail, Entry, Look, Place, pages};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -12,6 +12,7 @@ use super::Session;
 use super::calls::Verdict;
 use super::notices::Asked;
 use crate::config::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING};
+use crate::limits::price_of_text;
 
 /// The watches of one connection.
 #[derive(Debug, Default)]
@@ -88,7 +89,7 @@ impl Watches {
 impl Session {
     /// Something has changed since the watches were told.
     pub(super) fn look_again(&mut self) -> Verdict {
-        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
+        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES || self.is_paced();
         if self.watches.overdue {
             // A client that takes nothing is told of the latest state once it does: before its next frame is carried out, if
             // there is one, and in any case soon.
@@ -96,7 +97,7 @@ impl Session {
             return Verdict::GoOn;
         }
         self.watches.due = None;
-        self.ask(Asked::Watches, Command::Snapshot)
+        self.take_snapshot(Asked::Watches)
     }
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
@@ -109,6 +110,7 @@ impl Session {
         let bucket = self.port.bucket();
         let (held, pending) = (views(bucket, look, &snapshot.held), views(bucket, look, &snapshot.pending));
         for text in pages(look.id, held, pending) {
+            self.pacing.has_done(price_of_text(text.len()));
             self.outbound.push_unnumbered(text);
         }
     }

@@ -1,6 +1,6 @@
 //! Reads a tree into a type by serde, and finds everything that is wrong with it, not only the first thing.
 //!
-//! serde gives up at the first error. So what is wrong is noted and left out, and the rest read again until nothing new is found.
+//! serde gives up at the first error. So what is wrong is noted and left out, and the rest read again until nothing new is found. For unknown keys to be found the type has to deny them.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -47,14 +47,6 @@ struct Notes {
 impl Notes {
     fn is_left_out(&self, path: &str) -> bool {
         self.left_out.borrow().contains(path)
-    }
-
-    /// Tells of a key that does not belong there, once.
-    fn unknown(&self, parent: &str, entry: &Entry, known: &[&str]) {
-        if self.left_out.borrow_mut().insert(join(parent, &entry.key)) {
-            let problem = Problem::of_unknown(parent, &entry.key, &entry.place, known);
-            self.problems.borrow_mut().push(problem);
-        }
     }
 }
 
@@ -239,9 +231,6 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
             let rule = Stop::Somewhere(Reason::Rule(format!("must be a table with {}", known.join(", "))));
             return self.placed(Err(rule));
         };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            self.notes.unknown(&self.path, entry, known);
-        }
         self.placed(visitor.visit_map(self.fields(entries)))
     }
 

@@ -35,6 +35,7 @@ use self::tree::Node;
 use crate::access::Origin;
 use crate::auth::{self, Authority};
 use crate::config::{Config, Lease};
+use crate::limits::{LimitSetting, LimitSettings, LimitValue};
 use crate::store::StoreChoice;
 use crate::tls::{self, TlsSettings};
 
@@ -63,11 +64,15 @@ pub struct Settings {
     /// `[auth]`
     #[serde(default)]
     pub auth: auth::Settings,
+    /// `[limits]`
+    #[serde(default)]
+    pub limits: LimitSettings,
 }
 
 /// Every key that there is, in the order in which they are shown.
 pub fn keys() -> &'static [Key] {
-    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| [server_keys(), tls::keys(), auth_keys()].concat());
+    static KEYS: LazyLock<Vec<Key>> =
+        LazyLock::new(|| [server_keys(), tls::keys(), auth_keys(), limit_keys()].concat());
     &KEYS
 }
 
@@ -87,6 +92,25 @@ fn server_keys() -> Vec<Key> {
 /// `[auth]`, whose lists are taken whole.
 fn auth_keys() -> Vec<Key> {
     vec![Key::new("auth.keys", "[]").reloads(), Key::new("auth.jwt", "[]").reloads()]
+}
+
+/// `[limits]`
+fn limit_keys() -> Vec<Key> {
+    let key = |setting: &LimitSetting| Key {
+        path: format!("limits.{}", setting.key).into(),
+        default: Some(limit_text(setting.default).into()),
+        flag: None,
+        reloads: setting.is_reloadable,
+    };
+    LimitSettings::ALL.iter().map(key).collect()
+}
+
+/// As it stands in the file.
+fn limit_text(value: LimitValue) -> String {
+    match value {
+        LimitValue::Count(count) => count.to_string(),
+        LimitValue::Time(length) => tree::quoted(&LimitValue::Time(length).to_string()),
+    }
 }
 
 /// Keys whose values nobody is shown, wherever they stand: who mistakes a key for its hash shall not find it in a log.
@@ -118,6 +142,7 @@ impl Settings {
             allowed_origins: self.allowed_origins.clone(),
             lock_types: self.lock_types(),
             tls: None,
+            limits: self.limits,
         }
     }
 
@@ -139,6 +164,12 @@ impl Settings {
             wrong("lock_types", "a kind has a name");
         }
         self.tls.check(&mut wrong);
+        for (setting, value) in LimitSettings::ALL.iter().zip(self.limits.values()) {
+            let LimitSetting { key, least, most, .. } = setting;
+            if !(*least..=*most).contains(&value) {
+                wrong(&format!("limits.{key}"), &format!("must be from {least} to {most}"));
+            }
+        }
         problems
     }
 }

@@ -31,7 +31,7 @@ pub use self::files::TlsError;
 pub(crate) use self::settings::keys;
 pub use self::settings::{ClientAuth, TlsSettings};
 use crate::access::is_for_loopback;
-use crate::config::{FAREWELL_TIMEOUT, TLS_TIMEOUT};
+use crate::config::FAREWELL_TIMEOUT;
 
 /// What is answered to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\
@@ -114,7 +114,11 @@ impl Tls {
     }
 
     /// The handshake, which has to end in time.
-    pub(crate) async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        limit: Duration,
+    ) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(self.current.read().config.clone());
         let handshake = async {
             let mut first = [0];
@@ -125,7 +129,7 @@ impl Tls {
             }
             acceptor.accept(stream).await
         };
-        timeout(TLS_TIMEOUT, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        timeout(limit, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

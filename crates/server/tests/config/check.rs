@@ -48,13 +48,15 @@ fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rul
 #[test]
 fn what_is_wrong_only_with_all_settings_together_is_told_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "lease = \"5s\"\nfresh = true\n[tls]\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n";
+    let text = "lease = \"5s\"\nfresh = true\n[tls]\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n[limits]\nconnections = 1\nhello_timeout = \"2h\"\n";
     fs::write(folder.path().join("f.toml"), text).unwrap();
     let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
     let expected = [
         "f.toml:2: fresh = true: only with the store memory:, as a database file knows by itself whether there is anything to wait for",
         r#"f.toml:4: tls.key = "key.pem": needs tls.cert, the file with the certificate"#,
         r#"f.toml:5: tls.client_ca = "ca.pem": needs tls.cert and tls.key, as clients have certificates in TLS only"#,
+        "f.toml:7: limits.connections = 1: must be from 16 to 1000000",
+        r#"f.toml:8: limits.hello_timeout = "2h": must be from 100ms to 1h"#,
     ];
     let expected: Vec<String> = expected.iter().map(|line| format!("lockhouse: {line}")).collect();
     assert_eq!(stderr.lines().collect::<Vec<_>>(), expected);

@@ -22,7 +22,8 @@ fn every_key_is_documented_with_its_default_its_option_and_whether_it_reloads() 
     let docs = docs();
     let rows = rows(&docs);
     let ticked = |text: &str| format!("`{text}`");
-    for key in keys() {
+    // The crate itself keeps docs/limits.md in step with those.
+    for key in keys().iter().filter(|key| table_of(key) != Some("limits")) {
         let named: Vec<_> = rows.iter().filter(|row| row[0] == ticked(&key.path)).collect();
         let [row] = named[..] else { panic!("{} has {} rows", key.path, named.len()) };
         let [_, default, meaning, option, reloads] = row[..] else { panic!("{row:?}") };

@@ -52,6 +52,8 @@ fn examples() -> Vec<Example> {
             ],
         ),
         example("tls.client_auth", "'optional'", "required", None, ["\"optional\"", "\"required\"", ""]),
+        example("limits.connections", "100", "200", None, ["100", "200", ""]),
+        example("limits.hello_timeout", "'1s'", "2s", None, ["\"1s\"", "\"2s\"", ""]),
         example("tls.hsts", "'1h'", "2h", None, ["\"1h\"", "\"2h\"", ""]),
     ]
 }
@@ -89,7 +91,7 @@ fn load(said: &[(bool, bool, bool)]) -> (Loaded, tempfile::TempDir) {
 
 proptest! {
     #[test]
-    fn the_first_that_says_something_is_heard(said in prop::collection::vec(any::<(bool, bool, bool)>(), 8)) {
+    fn the_first_that_says_something_is_heard(said in prop::collection::vec(any::<(bool, bool, bool)>(), 10)) {
         let (loaded, _folder) = load(&said);
         let show = loaded.show();
         for (example, (in_file, in_environment, in_flags)) in examples().iter().zip(said) {

@@ -62,6 +62,31 @@ fn a_broken_file_leaves_everything_as_it_was_and_says_so() {
 }
 
 #[test]
+fn limits_are_taken_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.toml");
+    fs::write(&file, "").unwrap();
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let url = format!("http://{}", server.address);
+    let claim = |name: &str| {
+        let mut command = lockhouse(folder.path(), &["claim", name, "--claimant", "Ada", "--url", &url]);
+        command.output().unwrap().status.success()
+    };
+    assert!(claim("a"));
+    fs::write(&file, "[limits]\ntenant_rate = 1\n").unwrap();
+    server.hang_up();
+    server.log("reloaded");
+    // More than one in a second is refused.
+    assert!(!(0..20).all(|n| claim(&format!("b{n}"))));
+    fs::write(&file, "[limits]\nnames_per_bucket = 7\n").unwrap();
+    server.hang_up();
+    let line = server.log("names_per_bucket");
+    assert!(line.contains("f.toml:2: limits.names_per_bucket has changed"), "{line}");
+    server.log("reloaded");
+    assert!(claim("c"));
+}
+
+#[test]
 fn tls_is_switched_off_by_a_new_start_only() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.toml");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// So long anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server; killed when dropped.
 pub(crate) struct Running {
@@ -40,6 +40,18 @@ pub(crate) fn lockhouse(folder: &Path, arguments: &[&str]) -> Command {
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// As [`run`], of one that must not go on: it is killed once it says that it runs.
+pub(crate) fn run_in_vain(command: &mut Command) -> (Option<i32>, String, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    if !first.is_empty() {
+        child.kill().unwrap();
+    }
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    (status.code(), first, String::from_utf8(stderr).unwrap())
 }
 
 impl Running {

@@ -7,10 +7,12 @@ mod ends;
 mod frames;
 mod leases;
 mod life;
+mod limits;
 mod load;
 mod process;
 mod resume;
 #[path = "../process/mod.rs"]
 mod server_process;
+mod slow;
 mod support;
 mod vectors;

@@ -64,6 +64,10 @@ impl Literal {
         if self.claims.len() + self.assignments.len() >= limit as usize {
             return Err(Refusal::TooManyAssignments { limit });
         }
+        let limit = self.limits.entries;
+        if self.entries() >= limit as usize {
+            return Err(Refusal::TooManyEntries { limit });
+        }
         let limit = self.limits.names;
         if !self.is_known(new.name) && self.names() >= limit as usize {
             return Err(Refusal::TooManyNames { limit });

@@ -198,6 +198,10 @@ impl Literal {
         if owned + fresh > limit as usize {
             return Err(Refusal::TooManyLocks { limit });
         }
+        let limit = self.limits.entries;
+        if fresh > 0 && self.entries() + fresh > limit as usize {
+            return Err(Refusal::TooManyEntries { limit });
+        }
         let unknown = wanted.iter().filter(|name| !self.is_known(name.as_name())).count();
         let limit = self.limits.names;
         if unknown > 0 && self.names() + unknown > limit as usize {

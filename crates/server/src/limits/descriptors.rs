@@ -1,0 +1,63 @@
+//! Open files: each connection takes one.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::LimitSettings;
+
+/// Open files that are no connections: the store, the listener, those of the runtime, connections that are being refused.
+const RESERVED: u64 = 192;
+
+/// Raises the number of files that this process may have open as far as it may, and lowers `connections` to what there is room for then. Tells the
+/// log of both.
+#[must_use]
+pub fn fit_open_files(limits: LimitSettings) -> LimitSettings {
+    fit(limits, raise())
+}
+
+/// How many there may be; `None` if there is no bound.
+fn raise() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let current = current?;
+    if maximum.is_some_and(|maximum| maximum <= current) {
+        return Some(current);
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => {
+            let to = maximum.map_or_else(|| "no bound".to_owned(), |maximum| maximum.to_string());
+            tracing::info!(from = current, to, "raised the number of files that may be open");
+            maximum
+        }
+        Err(error) => {
+            tracing::warn!(%error, current, "the number of files that may be open cannot be raised");
+            Some(current)
+        }
+    }
+}
+
+fn fit(limits: LimitSettings, open_files: Option<u64>) -> LimitSettings {
+    let Some(room) = open_files.map(|files| files.saturating_sub(RESERVED).max(1)) else { return limits };
+    let Ok(connections) = u32::try_from(room) else { return limits };
+    if connections >= limits.connections {
+        return limits;
+    }
+    tracing::warn!(
+        connections,
+        wanted = limits.connections,
+        "limits.connections is lowered to what the number of open files allows: see ulimit -n"
+    );
+    LimitSettings { connections, ..limits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_connections_than_open_files() {
+        let limits = LimitSettings { connections: 1000, ..LimitSettings::DEFAULT };
+        assert_eq!(fit(limits, Some(1024)).connections, 832);
+        assert_eq!(fit(limits, Some(4096)), limits);
+        assert_eq!(fit(limits, None), limits);
+        assert_eq!(fit(limits, Some(1)).connections, 1);
+    }
+}

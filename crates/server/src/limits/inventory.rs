@@ -1,0 +1,227 @@
+//! Keeps `docs/limits.md` in step with the bounds that there are.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that meets the unexpected fails and tells it"
+)]
+
+use lockhouse::Limits;
+use lockhouse::wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
+
+use super::{LimitSettings, Refused};
+use crate::config::*;
+
+const DOCS: &str = include_str!("../../../../docs/limits.md");
+const CONFIG: &str = include_str!("../config.rs");
+
+fn settings() -> Vec<String> {
+    let row = |setting: &super::LimitSetting| {
+        let when = if setting.is_reloadable { "at once" } else { "at the next start" };
+        format!(
+            "| `{}` | {} | {} to {} | {when} | {} | {} |",
+            setting.key,
+            setting.default,
+            setting.least,
+            setting.most,
+            setting.meaning.trim(),
+            setting.beyond
+        )
+    };
+    LimitSettings::ALL.iter().map(row).collect()
+}
+
+/// The name of each constant, what it is, what it bounds, and what becomes of whatever is beyond it.
+fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
+    // Whoever adds a bound to the core has to tell of it here.
+    let Limits {
+        name_units,
+        requests_per_agent,
+        entries: _,
+        names: _,
+        agents: _,
+        metadata_bytes,
+        owners: _,
+        locks_per_owner: _,
+        locks_per_command,
+        label_bytes,
+        ttl_ms: (least_ttl, most_ttl),
+        assignments: _,
+    } = BUCKET_LIMITS;
+    let bytes = |count: usize| format!("{count} bytes");
+    let quota = "error `quota_exceeded`, or status 422 `invalid`";
+    let slow = "close 4429 `slow_reader`; the session ends";
+    vec![
+        ("name_units", format!("{name_units} units"), "a resource name, in units of 16 bits", quota),
+        (
+            "metadata_bytes",
+            bytes(metadata_bytes),
+            "the metadata of a request, a lock, an owner or a claim",
+            quota,
+        ),
+        (
+            "label_bytes",
+            bytes(label_bytes),
+            "the label of an owner, the claimant of a claim",
+            "status 422 `invalid`",
+        ),
+        (
+            "ttl_ms",
+            format!("{least_ttl} to {most_ttl} ms"),
+            "the TTL of an owner or a claim",
+            "status 422 `invalid`",
+        ),
+        ("locks_per_command", locks_per_command.to_string(), "locks in one call", "status 422 `invalid`"),
+        (
+            "requests_per_agent",
+            requests_per_agent.to_string(),
+            "requests and locks of an agent",
+            "error `quota_exceeded`",
+        ),
+        ("FRAME_BYTES", bytes(FRAME_BYTES), "a frame, in either direction", "close 1009 `too_large`"),
+        ("CLIENT_ID_BYTES", bytes(CLIENT_ID_BYTES), "the client id of an agent", "error `quota_exceeded`"),
+        ("LABEL_BYTES", bytes(LABEL_BYTES), "the label in `hello`", "close 4400"),
+        (
+            "SCOPE_BYTES",
+            bytes(SCOPE_BYTES),
+            "the names of bucket and partition",
+            "status 400, or 422 `invalid`",
+        ),
+        ("TICKET_BYTES", bytes(TICKET_BYTES), "the ticket of a grant", "error `bad_frame`"),
+        (
+            "ACK_EVERY",
+            ACK_EVERY.to_string(),
+            "numbered frames without an acknowledgement of the other side",
+            "the server sends an `ack`",
+        ),
+        (
+            "FAREWELL_TIMEOUT",
+            humantime::format_duration(FAREWELL_TIMEOUT).to_string(),
+            "the last words and the closing handshake of a connection",
+            "cut off",
+        ),
+        (
+            "WRITE_GRACE",
+            humantime::format_duration(WRITE_GRACE).to_string(),
+            "how much later than `write_timeout` a WebSocket is given up where the server does not accept connections itself",
+            "cut off",
+        ),
+        (
+            "WATCHES_PER_SESSION",
+            WATCHES_PER_SESSION.to_string(),
+            "watches of a connection",
+            "error `quota_exceeded`",
+        ),
+        (
+            "WATCH_GATHERING",
+            humantime::format_duration(WATCH_GATHERING).to_string(),
+            "the time in which changes are told of together",
+            "told later",
+        ),
+        (
+            "CLIENT_WINDOW_FRAMES",
+            CLIENT_WINDOW_FRAMES.to_string(),
+            "numbered frames that a client may have under way, by its promise",
+            "see `RESEND_FRAMES`",
+        ),
+        ("ANSWER_BYTES", bytes(ANSWER_BYTES), "the answer to a numbered frame", "holders are left out of it"),
+        (
+            "UNASKED_FRAMES",
+            UNASKED_FRAMES.to_string(),
+            "frames that a session may be told at once without having asked",
+            "cannot be, by the bounds of sessions",
+        ),
+        ("UNASKED_FRAME_BYTES", bytes(UNASKED_FRAME_BYTES), "one of them", "cannot be, by its form"),
+        ("RESEND_FRAMES", RESEND_FRAMES.to_string(), "frames that wait for their acknowledgement", slow),
+        ("RESEND_BYTES", bytes(RESEND_BYTES), "the same in bytes", slow),
+        (
+            "INBOX_NOTICES",
+            INBOX_NOTICES.to_string(),
+            "notices of a bucket that a session has not taken",
+            slow,
+        ),
+        (
+            "OUTBOX_HIGH_WATER_BYTES",
+            bytes(OUTBOX_HIGH_WATER_BYTES),
+            "bytes that wait to be written",
+            "nothing more is read but pongs and ends",
+        ),
+        (
+            "HELD_BACK_BYTES",
+            bytes(HELD_BACK_BYTES),
+            "bytes that are read ahead meanwhile",
+            "nothing more is read",
+        ),
+        (
+            "READ_BATCH",
+            READ_BATCH.to_string(),
+            "frames of a session that are carried out in one go",
+            "others come first",
+        ),
+        ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
+        ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
+        (
+            "IDEMPOTENCY_AGE",
+            humantime::format_duration(IDEMPOTENCY_AGE).to_string(),
+            "the time for which an answer with an `Idempotency-Key` is remembered",
+            "forgotten",
+        ),
+        (
+            "IDEMPOTENCY_KEYS_PER_BUCKET",
+            IDEMPOTENCY_KEYS_PER_BUCKET.to_string(),
+            "such answers of a bucket",
+            "the oldest of the bucket is forgotten; status 429 `quota_exceeded` if all are under way",
+        ),
+        (
+            "IDEMPOTENCY_KEYS",
+            IDEMPOTENCY_KEYS.to_string(),
+            "such answers in all",
+            "the oldest of the tenant that has most is forgotten",
+        ),
+    ]
+}
+
+fn rows() -> (Vec<String>, Vec<String>, Vec<String>) {
+    let constants = constants();
+    let constant = constants
+        .iter()
+        .map(|(name, value, what, beyond)| format!("| `{name}` | {value} | {what} | {beyond} |"));
+    let counted = Refused::ALL.iter().map(|kind| format!("`{kind}`"));
+    (settings(), constant.collect(), counted.collect())
+}
+
+/// The rows of the table that begins after that heading.
+fn table(heading: &str) -> Vec<&'static str> {
+    let (_, section) = DOCS.split_once(heading).expect("the heading");
+    let rows = section.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
+    rows.take_while(|line| line.starts_with('|')).collect()
+}
+
+#[test]
+fn the_document_lists_every_bound_as_it_is() {
+    let (settings, constants, counted) = rows();
+    // For whoever has to bring it in step again.
+    println!("{}\n\n{}", settings.join("\n"), constants.join("\n"));
+    assert_eq!(table("## What operators set"), settings);
+    assert_eq!(table("## What is fixed"), constants);
+    for word in &counted {
+        assert!(DOCS.contains(word), "docs/limits.md says nothing of {word}: {}", counted.join(", "));
+    }
+}
+
+#[test]
+fn every_constant_of_the_server_is_listed() {
+    let constants = constants();
+    let names = CONFIG.lines().filter_map(|line| {
+        let (_, rest) = line.strip_prefix("pub(crate) ").unwrap_or(line).split_once("const ")?;
+        rest.split_once(':').map(|(name, _)| name).filter(|_| !rest.starts_with("fn"))
+    });
+    // These are what settings are made of.
+    let parts = ["AGENTS_PER_SESSION", "REQUESTS_PER_AGENT", "REQUESTS_PER_SESSION", "BUCKET_LIMITS"];
+    let mut count = 0;
+    for name in names.filter(|name| !parts.contains(name)) {
+        assert!(constants.iter().any(|(listed, ..)| *listed == name), "{name} is not listed");
+        count += 1;
+    }
+    assert!(count > 15, "{count} constants are too few to be true");
+}

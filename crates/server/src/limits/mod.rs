@@ -1,0 +1,193 @@
+//! How much of the server anybody may have: what operators set, who is there, and what was refused.
+//!
+//! ```text
+//!   TcpListener ─▶ admit: connections, each address ─▶ Watched: a peer that takes nothing ─▶ hyper: half a head, idle
+//!        upgrade ─▶ admit_tenant: connections ─▶ hello in time ─▶ register: sessions ─▶ buckets ─▶ pace of session and tenant
+//!        call ─▶ body in time ─▶ pace of the tenant ─▶ buckets ─▶ the bounds of the bucket (lockhouse::Limits)
+//! ```
+
+mod descriptors;
+#[cfg(test)]
+mod inventory;
+mod pace;
+mod refusals;
+mod settings;
+mod shares;
+mod watched;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use lockhouse::BucketKey;
+use parking_lot::RwLock;
+
+pub use self::descriptors::fit_open_files;
+pub(crate) use self::pace::{Pace, Paces};
+pub(crate) use self::refusals::Refusals;
+pub use self::refusals::Refused;
+pub use self::settings::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
+pub(crate) use self::shares::{Full, Share, Shares};
+pub(crate) use self::watched::Watched;
+
+/// All bounds of a server, and who has how much.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    settings: RwLock<LimitSettings>,
+    pub(crate) refusals: Refusals,
+    pub(crate) paces: Paces,
+    networks: Shares<Network>,
+    tenants: Shares<String>,
+}
+
+/// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as whoever has one has all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Network {
+    V4(Ipv4Addr),
+    V6([u16; 4]),
+}
+
+/// A place among the connections, kept as long as the connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    #[expect(dead_code, reason = "kept for its end")]
+    network: Arc<Share<Network>>,
+}
+
+/// A place among the WebSockets of a tenant, and among the connections, if the server accepts them itself.
+#[derive(Debug)]
+pub(crate) struct TenantSeat {
+    #[expect(dead_code, reason = "kept for its end")]
+    tenant: Share<String>,
+    #[expect(dead_code, reason = "kept for its end")]
+    seat: Option<Seat>,
+}
+
+/// Whose bucket that is: tenants share nothing but the process.
+pub(crate) fn tenant_of(key: &BucketKey) -> &str {
+    &key.partition
+}
+
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
+
+impl Bounds {
+    pub(crate) fn new(settings: LimitSettings) -> Self {
+        Self {
+            settings: RwLock::new(settings),
+            refusals: Refusals::default(),
+            paces: Paces::default(),
+            networks: Shares::default(),
+            tenants: Shares::default(),
+        }
+    }
+
+    /// What operators have set, at present.
+    pub(crate) fn settings(&self) -> LimitSettings {
+        *self.settings.read()
+    }
+
+    /// Takes other settings over, as far as that is possible at run time.
+    pub(crate) fn reload(&self, settings: LimitSettings) {
+        let mut present = self.settings.write();
+        *present = settings.reloaded_over(&present);
+    }
+
+    /// Counts the refusal and gives it back.
+    pub(crate) fn refuse(&self, kind: Refused) -> Refused {
+        self.refusals.count(kind);
+        kind
+    }
+
+    /// A place for a connection from there.
+    pub(crate) fn admit(&self, from: IpAddr) -> Result<Seat, Refused> {
+        let LimitSettings { connections, connections_per_address, .. } = self.settings();
+        let share = self
+            .networks
+            .take(from.into(), connections as usize, connections_per_address as usize)
+            .map_err(|full| match full {
+            Full::All => self.refuse(Refused::Connections),
+            Full::Each => self.refuse(Refused::ConnectionsPerAddress),
+        })?;
+        Ok(Seat { network: Arc::new(share) })
+    }
+
+    /// A place for a WebSocket of that tenant, whose connection has that seat.
+    pub(crate) fn admit_tenant(&self, tenant: &str, seat: Option<Seat>) -> Result<TenantSeat, Refused> {
+        let LimitSettings { connections, connections_per_tenant, .. } = self.settings();
+        let share = self
+            .tenants
+            .take(tenant.to_owned(), connections as usize, connections_per_tenant as usize)
+            .map_err(|full| match full {
+                Full::All => self.refuse(Refused::Connections),
+                Full::Each => self.refuse(Refused::ConnectionsPerTenant),
+            })?;
+        Ok(TenantSeat { tenant: share, seat })
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.networks.len()
+    }
+}
+
+/// What it costs to look at all entries of a bucket, in frames.
+pub(crate) fn price_of_look(entries: usize) -> u32 {
+    (entries / 16).try_into().unwrap_or(u32::MAX)
+}
+
+/// What it costs to tell so many bytes of them.
+pub(crate) fn price_of_text(bytes: usize) -> u32 {
+    (bytes / 512).try_into().unwrap_or(u32::MAX)
+}
+
+/// Work on a bucket with more entries is done apart.
+const LARGE: usize = 10_000;
+
+/// Does work on a bucket with so many entries; if it is much, so that the other tasks of this thread go on meanwhile on another one.
+pub(crate) fn apart<T>(entries: usize, work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        // A runtime with one thread has no other one.
+        Ok(RuntimeFlavor::MultiThread) if entries > LARGE => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_together() {
+        let network = |text: &str| Network::from(text.parse::<IpAddr>().expect("an address"));
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+        assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
+        assert_ne!(network("10.0.0.2"), network("10.0.0.1"));
+    }
+
+    #[test]
+    fn work_on_a_large_bucket_leaves_its_thread_to_others() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("threads");
+        let done = runtime.block_on(async {
+            let work = tokio::spawn(async {
+                let (tell, told) = std::sync::mpsc::channel();
+                tokio::spawn(async move { tell.send(()) });
+                // The only worker waits for the other task.
+                apart(LARGE + 1, || told.recv_timeout(std::time::Duration::from_secs(10)).is_ok())
+            });
+            work.await
+        });
+        assert!(done.is_ok_and(|done| done), "the other task had to wait");
+    }
+}

@@ -1,0 +1,110 @@
+//! What was refused or cut off, counted by its kind.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+macro_rules! kinds {
+    ($($(#[doc = $meaning:literal])+ $kind:ident = $word:literal;)*) => {
+        /// A kind of refusal.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Refused {
+            $($(#[doc = $meaning])+ $kind,)*
+        }
+
+        impl Refused {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// The word for it.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A connection over `connections`.
+    Connections = "connections";
+    /// A connection over `connections_per_address`.
+    ConnectionsPerAddress = "connections_per_address";
+    /// A WebSocket over `connections_per_tenant`.
+    ConnectionsPerTenant = "connections_per_tenant";
+    /// A session over `sessions`.
+    Sessions = "sessions";
+    /// A session over `sessions_per_tenant`.
+    SessionsPerTenant = "sessions_per_tenant";
+    /// A bucket over `buckets_per_tenant`.
+    BucketsPerTenant = "buckets_per_tenant";
+    /// A frame that was answered with `quota_exceeded`, for whatever bound.
+    Frame = "frames_over_a_bound";
+    /// A call that was answered with `quota_exceeded`, for whatever bound.
+    Call = "calls_over_a_bound";
+    /// A call over `tenant_rate`.
+    TenantRate = "tenant_rate";
+    /// A frame that was too large, and ended its connection.
+    FrameBytes = "frame_bytes";
+    /// A body that was too large.
+    BodyBytes = "body_bytes";
+    /// A connection whose request had no whole head within `header_timeout`.
+    HeaderTimeout = "header_timeout";
+    /// A connection without any request for `header_timeout`.
+    IdleTimeout = "idle_timeout";
+    /// A body that was not there within `body_timeout`.
+    BodyTimeout = "body_timeout";
+    /// A WebSocket without a `hello` within `hello_timeout`.
+    HelloTimeout = "hello_timeout";
+    /// A connection that took nothing for `write_timeout`.
+    WriteTimeout = "write_timeout";
+    /// A session that ended as its client acknowledged too little of what it was told.
+    SlowReader = "slow_reader";
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How often each kind has occurred since the start.
+#[derive(Debug)]
+pub(crate) struct Refusals([AtomicU64; Refused::ALL.len()]);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; Refused::ALL.len()])
+    }
+}
+
+/// How often the log tells what was refused since.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+impl Refusals {
+    pub(crate) fn count(&self, kind: Refused) {
+        self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn of(&self, kind: Refused) -> u64 {
+        self.0[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Tells the log every now and then, and of each kind only if there was any since.
+    pub(crate) async fn tell(&self) -> std::convert::Infallible {
+        let mut told = Refused::ALL.iter().map(|_| 0).collect::<Vec<u64>>();
+        loop {
+            sleep(TELL_EVERY).await;
+            for (kind, told) in Refused::ALL.iter().zip(&mut told) {
+                let count = self.of(*kind);
+                if count > *told {
+                    tracing::info!(kind = kind.word(), count = count - *told, total = count, "refused");
+                    *told = count;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The bounds that operators may change: the section `[limits]` of the configuration.
+//!
+//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `config.rs`; `docs/limits.md` lists
+//! all of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockhouse::Limits;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::config::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
+
+/// One setting, for whoever lists or checks them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitSetting {
+    /// The key.
+    pub key: &'static str,
+    /// What it is unless it is set, as it is written.
+    pub default: LimitValue,
+    /// The least that it may be.
+    pub least: LimitValue,
+    /// The most that it may be.
+    pub most: LimitValue,
+    /// What it bounds.
+    pub meaning: &'static str,
+    /// Whether a running server takes a new value over, rather than the next one to start.
+    pub is_reloadable: bool,
+    /// What becomes of whatever is beyond it.
+    pub beyond: &'static str,
+}
+
+/// What a setting is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitValue {
+    /// So many.
+    Count(u32),
+    /// So long.
+    Time(Duration),
+}
+
+impl fmt::Display for LimitValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Time(length) => humantime::format_duration(*length).fmt(f),
+        }
+    }
+}
+
+/// A setting out of its range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("limits.{key} is {value}, but must be {rule}")]
+pub struct LimitOutOfRange {
+    /// The key.
+    pub key: &'static str,
+    /// What it was.
+    pub value: LimitValue,
+    /// What it must be.
+    pub rule: String,
+}
+
+macro_rules! settings {
+    ($($(#[doc = $meaning:literal])+ $key:ident: $kind:ident = $default:expr, $least:expr, $most:expr, $reload:literal, $beyond:literal;)*) => {
+        /// The section `[limits]` of the configuration: bounds that operators may change. A key that is left out has its default.
+        ///
+        /// ```
+        /// use lockhouse_server::LimitSettings;
+        ///
+        /// let settings = LimitSettings { connections: 500, ..LimitSettings::default() };
+        /// assert!(settings.check().is_ok());
+        /// let error = LimitSettings { connections: 0, ..settings }.check().unwrap_err();
+        /// assert_eq!(error.to_string(), "limits.connections is 0, but must be from 16 to 1000000");
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct LimitSettings {
+            $(
+                $(#[doc = $meaning])+
+                #[serde(deserialize_with = "read", serialize_with = "write")]
+                pub $key: of_kind!($kind),
+            )*
+        }
+
+        impl LimitSettings {
+            /// Every setting, in the order in which they are told.
+            pub const ALL: &'static [LimitSetting] = &[$(LimitSetting {
+                key: stringify!($key),
+                default: LimitValue::$kind($default),
+                least: LimitValue::$kind($least),
+                most: LimitValue::$kind($most),
+                meaning: concat!($($meaning),+),
+                is_reloadable: $reload,
+                beyond: $beyond,
+            }),*];
+
+            /// The settings used unless others are given.
+            pub const DEFAULT: Self = Self { $($key: $default),* };
+
+            /// The values, in the order of [`ALL`](Self::ALL).
+            pub fn values(&self) -> Vec<LimitValue> {
+                vec![$(LimitValue::$kind(self.$key)),*]
+            }
+
+            /// These settings as far as a running server can take them over, and of all others what `running` has.
+            #[must_use]
+            pub fn reloaded_over(self, running: &Self) -> Self {
+                Self { $($key: if $reload { self.$key } else { running.$key }),* }
+            }
+        }
+    };
+}
+
+macro_rules! of_kind {
+    (Count) => {
+        u32
+    };
+    (Time) => {
+        Duration
+    };
+}
+
+settings! {
+    /// Connections at once, of all kinds.
+    connections: Count = 16_384, 16, 1_000_000, true, "status 503 `overloaded`, and closed";
+    /// Connections at once from one address; of IPv6, from one network of 64 bits.
+    connections_per_address: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`, and closed";
+    /// WebSockets at once of one tenant.
+    connections_per_tenant: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`";
+    /// Sessions at once, with and without a connection.
+    sessions: Count = 100_000, 1, 1_000_000, true, "close 1013";
+    /// Sessions at once of one tenant.
+    sessions_per_tenant: Count = 75_000, 1, 1_000_000, true, "close 1013";
+    /// Buckets of one tenant that are in use at once.
+    buckets_per_tenant: Count = 10_000, 1, 1_000_000, true, "close 1013; status 429 `quota_exceeded`";
+    /// Agents of a session at once, for later sessions.
+    agents_per_session: Count = AGENTS_PER_SESSION as u32, 1, AGENTS_PER_SESSION as u32, true, "error `quota_exceeded`";
+    /// Requests and locks of a session at once, for later sessions.
+    requests_per_session: Count = REQUESTS_PER_SESSION as u32, 1, REQUESTS_PER_SESSION as u32, true, "error `quota_exceeded`";
+    /// Agents of a bucket at once.
+    agents_per_bucket: Count = Limits::DEFAULT.agents, 1, 10_000_000, false, "error `quota_exceeded`";
+    /// Requests, locks and claims of a bucket at once.
+    requests_per_bucket: Count = 5_000_000, 1, 100_000_000, false, "error or status 429 `quota_exceeded`";
+    /// Names of a bucket with something held or queued.
+    names_per_bucket: Count = 5_000_000, 1, 100_000_000, false, "error or status 429 `quota_exceeded`";
+    /// Owners of a bucket at once.
+    owners_per_bucket: Count = Limits::DEFAULT.owners, 1, 10_000_000, false, "status 429 `quota_exceeded`";
+    /// Offline locks of one owner.
+    locks_per_owner: Count = Limits::DEFAULT.locks_per_owner, 1, 10_000_000, false, "status 429 `quota_exceeded`";
+    /// Claims and assignments of a bucket together.
+    assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false, "status 429 `quota_exceeded`";
+    /// Frames of one session in a second.
+    session_rate: Count = 50_000, 1, 10_000_000, true, "read more slowly";
+    /// Frames and calls of one tenant in a second.
+    tenant_rate: Count = 200_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
+    /// How long the head of a request may take, and how long a connection may be idle between two of them.
+    header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
+    /// How long the body of a request may take.
+    body_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "status 408 `request_timeout`";
+    /// How long a WebSocket may take for its `hello`.
+    hello_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "close 4400";
+    /// How long a connection may take nothing while there is something to write.
+    write_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "cut off; the session goes on until its lease ends";
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl LimitSettings {
+    /// Whether each setting is within its range.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitOutOfRange`] of the first that is not.
+    pub fn check(&self) -> Result<(), LimitOutOfRange> {
+        for (setting, value) in Self::ALL.iter().zip(self.values()) {
+            let LimitSetting { key, least, most, .. } = *setting;
+            if !(least..=most).contains(&value) {
+                return Err(LimitOutOfRange { key, value, rule: format!("from {least} to {most}") });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value, as it is written.
+trait Written: Sized {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+}
+
+impl Written for u32 {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
+
+impl Written for Duration {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let rule = "a duration, which is written like 500ms, 10s or 1m";
+        humantime::parse_duration(&text)
+            .map_err(|_| de::Error::invalid_value(de::Unexpected::Str(&text), &rule))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_duration(*self))
+    }
+}
+
+fn read<'de, T: Written, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::read(deserializer)
+}
+
+fn write<T: Written, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.write(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_within_its_range() {
+        assert_eq!(LimitSettings::DEFAULT.check(), Ok(()));
+        assert_eq!(LimitSettings::ALL.len(), LimitSettings::DEFAULT.values().len());
+    }
+
+    #[test]
+    fn a_section_has_defaults_for_what_it_leaves_out_and_no_other_keys() {
+        let read = |text: &str| serde_json::from_str::<LimitSettings>(text);
+        let settings = read(r#"{"tenant_rate": 7}"#).expect("a section");
+        assert_eq!(settings, LimitSettings { tenant_rate: 7, ..LimitSettings::DEFAULT });
+        let error = read(r#"{"tenant_rates": 7}"#).expect_err("no such key").to_string();
+        assert!(error.contains("unknown field `tenant_rates`"), "{error}");
+        assert!(read(r#"{"tenant_rate": -1}"#).is_err());
+        let times = read(r#"{"hello_timeout": "500ms"}"#).expect("a section");
+        assert_eq!(times.hello_timeout, Duration::from_millis(500));
+        assert!(read(r#"{"hello_timeout": "500"}"#).is_err());
+        let written = serde_json::to_string(&times).expect("numbers and texts");
+        assert_eq!(read(&written).expect("as it was written"), times);
+    }
+
+    #[test]
+    fn a_running_server_keeps_what_it_cannot_change() {
+        let new = LimitSettings { names_per_bucket: 5, connections: 50, ..LimitSettings::DEFAULT };
+        let taken = new.reloaded_over(&LimitSettings::DEFAULT);
+        assert_eq!(taken, LimitSettings { connections: 50, ..LimitSettings::DEFAULT });
+    }
+}

@@ -1,0 +1,127 @@
+//! Who has how many of something of which there are only so many.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Counts what is taken, by whom. Cheap to clone.
+#[derive(Debug)]
+pub(crate) struct Shares<K: Eq + Hash>(Arc<Mutex<Counts<K>>>);
+
+#[derive(Debug)]
+struct Counts<K> {
+    all: usize,
+    /// Nobody who has none.
+    of: HashMap<K, usize>,
+}
+
+/// How much of what is left free each may have (a dynamic threshold, as switches share their buffers by).
+const OF_WHAT_IS_FREE: usize = 3;
+
+/// One that is taken; dropped, it is free again.
+#[derive(Debug)]
+pub(crate) struct Share<K: Eq + Hash> {
+    shares: Shares<K>,
+    key: K,
+}
+
+/// Why there is none to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// All are taken.
+    All,
+    /// Who asks has as many as he may have.
+    Each,
+}
+
+impl<K: Eq + Hash> Clone for Shares<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Eq + Hash> Default for Shares<K> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Counts { all: 0, of: HashMap::new() })))
+    }
+}
+
+impl<K: Clone + Eq + Hash> Shares<K> {
+    /// One more for `key`, if there are fewer than `all`, and `key` has fewer than `each`.
+    ///
+    /// Nobody has more than [`OF_WHAT_IS_FREE`] times what is left free, so that whoever is new finds room beside those who take what they can: one
+    /// alone has three quarters at most, a second one three quarters of the rest.
+    pub(crate) fn take(&self, key: K, all: usize, each: usize) -> Result<Share<K>, Full> {
+        let mut counts = self.0.lock();
+        if counts.all >= all {
+            return Err(Full::All);
+        }
+        let own = counts.of.get(&key).copied().unwrap_or_default();
+        if own >= each || own >= OF_WHAT_IS_FREE * (all - counts.all) {
+            return Err(Full::Each);
+        }
+        counts.all += 1;
+        counts.of.insert(key.clone(), own + 1);
+        drop(counts);
+        Ok(Share { shares: self.clone(), key })
+    }
+
+    /// How many are taken.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().all
+    }
+}
+
+impl<K: Eq + Hash> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut counts = self.shares.0.lock();
+        counts.all -= 1;
+        if let Some(own) = counts.of.get_mut(&self.key) {
+            *own -= 1;
+            if *own == 0 {
+                counts.of.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as `key` can have, at most.
+    fn take_all(shares: &Shares<u8>, key: u8, all: usize, each: usize) -> Vec<Share<u8>> {
+        std::iter::from_fn(|| shares.take(key, all, each).ok()).collect()
+    }
+
+    #[test]
+    fn each_has_at_most_so_many_and_what_is_dropped_is_free_again() {
+        let shares = Shares::default();
+        let mut taken = take_all(&shares, 1, 100, 10);
+        assert_eq!(taken.len(), 10);
+        assert_eq!(shares.take(1, 100, 10).map(drop), Err(Full::Each));
+        taken.pop();
+        assert!(shares.take(1, 100, 10).is_ok());
+        drop(taken);
+        assert_eq!((shares.len(), shares.0.lock().of.len()), (0, 0));
+    }
+
+    #[test]
+    fn whoever_is_new_finds_room_beside_those_who_take_what_they_can() {
+        let shares = Shares::default();
+        let hogs: Vec<_> = (0..3).map(|key| take_all(&shares, key, 1600, 1600)).collect();
+        let had: Vec<_> = hogs.iter().map(Vec::len).collect();
+        assert_eq!(had, [1200, 300, 75]);
+        assert_eq!(take_all(&shares, 9, 1600, 1600).len(), 19);
+    }
+
+    #[test]
+    fn there_are_never_more_than_all() {
+        let shares = Shares::default();
+        let all: Vec<_> = (0..40).flat_map(|key| take_all(&shares, key, 16, 1)).collect();
+        assert_eq!(all.len(), 16);
+        assert_eq!(shares.take(99, 16, 1).map(drop), Err(Full::All));
+    }
+}
