@@ -14,7 +14,7 @@ fn docs() -> String {
 /// The cells of a row of the tables of settings, by its key.
 fn rows(docs: &str) -> Vec<Vec<&str>> {
     let rows = docs.lines().filter(|line| line.starts_with("| `"));
-    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
 #[test]

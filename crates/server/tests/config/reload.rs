@@ -83,7 +83,11 @@ fn limits_are_taken_at_once() {
     let line = server.log("names_per_bucket");
     assert!(line.contains("f.toml:2: limits.names_per_bucket has changed"), "{line}");
     server.log("reloaded");
-    assert!(claim("c"));
+    // Once what was asked for too fast has been made up for.
+    let begun = std::time::Instant::now();
+    while !claim("c") {
+        assert!(begun.elapsed().as_secs() < 20, "it is still as slow");
+    }
 }
 
 #[test]
