@@ -54,7 +54,7 @@ impl Notes {
 #[derive(Debug)]
 enum Stop {
     Somewhere(Reason),
-    At(Placed),
+    At(Box<Placed>),
 }
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Stop {
     fn at(self, place: &Decoder<'_>) -> Placed {
         let Decoder { node, path, notes } = place;
         let reason = match self {
-            Self::At(placed) => return placed,
+            Self::At(placed) => return *placed,
             Self::Somewhere(reason) => reason,
         };
         match reason {
@@ -166,7 +166,7 @@ struct Decoder<'t> {
 
 impl<'t> Decoder<'t> {
     fn placed<T>(&self, result: Result<T, Stop>) -> Result<T, Stop> {
-        result.map_err(|stop| Stop::At(stop.at(self)))
+        result.map_err(|stop| Stop::At(Box::new(stop.at(self))))
     }
 
     fn items(&self, nodes: &'t [Node]) -> Items<'t> {
