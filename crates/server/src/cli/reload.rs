@@ -8,6 +8,8 @@ use lockhouse_server::{Files, Loaded, Problem, Server, Sources, Tls, fit_open_fi
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::serve::NO_AUTHENTICATION;
+
 /// How often the files of the certificate are looked at.
 const FILES_CHECK: Duration = Duration::from_secs(1);
 
@@ -39,24 +41,25 @@ impl Reload {
 
     /// Takes the settings anew: all that can be taken, or nothing if anything is wrong.
     fn reload(&self) {
-        let loaded = match self.sources.load() {
-            Ok(loaded) => loaded,
-            Err(problems) => {
-                problems.iter().for_each(|problem: &Problem| tracing::error!("{problem}"));
-                return tracing::error!("nothing is reloaded: the server goes on as it was");
+        match self.take() {
+            Ok(()) => tracing::info!("reloaded"),
+            Err(wrong) => {
+                wrong.iter().for_each(|wrong| tracing::error!("{wrong}"));
+                tracing::error!("nothing is reloaded: the server goes on as it was");
             }
-        };
-        let tls = match Tls::load(&loaded.settings.tls) {
-            Ok(tls) => tls,
-            Err(error) => {
-                tracing::error!("{error}");
-                return tracing::error!("nothing is reloaded: the server goes on as it was");
-            }
-        };
-        if let Err(error) = self.server.reload_limits(fit_open_files(loaded.settings.limits)) {
-            tracing::error!("{error}");
-            return tracing::error!("nothing is reloaded: the server goes on as it was");
         }
+    }
+
+    fn take(&self) -> Result<(), Vec<String>> {
+        let loaded =
+            self.sources.load().map_err(|wrong| wrong.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
+        let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
+        if !authority.is_open() {
+            return Err(vec![NO_AUTHENTICATION.to_owned()]);
+        }
+        let limits = fit_open_files(loaded.settings.limits);
+        self.server.reload_limits(limits).map_err(|error| vec![error.to_string()])?;
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {
             let place = loaded.place(key);
@@ -67,7 +70,7 @@ impl Reload {
             (None, None) => {}
             _ => tracing::warn!("TLS is switched on or off at the next start only"),
         }
-        tracing::info!("reloaded");
+        Ok(())
     }
 
     /// Takes a certificate whose files have changed and now stay as they are.

@@ -101,6 +101,10 @@ async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
     }
 }
 
+/// Why settings with keys or issuers are refused.
+pub(super) const NO_AUTHENTICATION: &str =
+    "auth: the settings name keys or issuers, but credentials are not judged yet; take them out";
+
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -112,7 +116,7 @@ enum Error {
     #[error("{0}")]
     Settings(Problem),
     /// Who asks for it shall not be served without.
-    #[error("auth: the settings name keys or issuers, but credentials are not judged yet; take them out")]
+    #[error("{NO_AUTHENTICATION}")]
     NoAuthentication,
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -81,6 +81,13 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
             "PEM",
         ),
         (vec![], ca_is("ca.pem"), 2, "LOCKHOUSE_TLS_CLIENT_CA: tls.client_ca", "needs tls.cert"),
+        (
+            vec![],
+            vec![("LOCKHOUSE_AUTH_KEYS", "[{ id = \"ci\", hash = \"x\", buckets = {} }]".to_owned())],
+            2,
+            "auth",
+            ":",
+        ),
         (vec!["--tls-self-signed=none".to_owned()], none(), 2, "tls.self_signed", "may write to"),
     ];
     for (options, variables, code, what, remedy) in table {
