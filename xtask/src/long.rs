@@ -20,6 +20,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("model", &["model", "--full"]),
     ("crash", &["crash", "--kills", "200"]),
     ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
+    ("soak", &["soak", "--connections", "10000", "--seconds", "600"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

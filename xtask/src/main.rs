@@ -19,9 +19,11 @@ mod schemathesis;
 mod setup;
 mod shell;
 mod sim;
+mod soak;
 mod test;
 mod tree;
 mod verify;
+mod ws;
 
 use std::process::ExitCode;
 
@@ -66,6 +68,10 @@ enum Command {
     /// A process of clients of `crash`
     #[command(hide = true)]
     CrashWorker(crash::worker::Args),
+    Soak(soak::Args),
+    /// The process of visitors of `soak`
+    #[command(hide = true)]
+    SoakCrowd(soak::crowd::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -89,6 +95,8 @@ fn main() -> ExitCode {
         Command::CheckHistory(args) => history::run(&args),
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),
+        Command::Soak(args) => soak::run(&args),
+        Command::SoakCrowd(args) => soak::crowd::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

@@ -43,6 +43,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
     Ring { name: "crash", shows: "20 kills of a server that real clients use", limit_s: 300, work: crash },
     Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
+    Ring { name: "soak", shows: "1000 connections that come and go for 20 s", limit_s: 300, work: soak },
     Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
@@ -234,6 +235,13 @@ fn crash(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = build(run)?;
     let binary = binary.to_str().context("the path of the server is no text")?;
     proof(run, "crash", "no_kill_loses_or_doubles_anything", &["--kills", "20", "--server", binary])
+}
+
+fn soak(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = build(run)?;
+    let binary = binary.to_str().context("the path of the server is no text")?;
+    let args = ["--connections", "1000", "--seconds", "20", "--server", binary];
+    proof(run, "soak", "the_server_gives_back_all_that_it_took", &args)
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {

@@ -108,8 +108,36 @@ struct Registry {
     buckets: HashMap<BucketKey, Weak<Shared>>,
     /// How many there are in each partition that has any.
     counts: HashMap<String, usize>,
-    /// The highest token of any bucket that was dropped: whoever comes anew starts above it.
-    token_mark: u64,
+    marks: Marks,
+}
+
+/// The highest token of any bucket that was dropped, by partition: whoever comes anew there starts above it, and is told nothing of others.
+#[derive(Debug, Default)]
+struct Marks {
+    of: HashMap<String, u64>,
+    /// That of all others.
+    floor: u64,
+}
+
+/// Of so many partitions the marks are remembered apart.
+const PARTITIONS_MARKED: usize = 100_000;
+
+impl Marks {
+    fn above(&self, partition: &str) -> u64 {
+        self.of.get(partition).copied().unwrap_or_default().max(self.floor)
+    }
+
+    fn raise(&mut self, partition: &str, mark: u64) {
+        if let Some(known) = self.of.get_mut(partition) {
+            *known = mark.max(*known);
+        } else if mark <= self.floor {
+            // It would say nothing.
+        } else if self.of.len() < PARTITIONS_MARKED {
+            self.of.insert(partition.to_owned(), mark);
+        } else {
+            self.floor = mark;
+        }
+    }
 }
 
 /// The buckets that have deadlines, and whether the task that watches them runs.
@@ -164,7 +192,10 @@ impl House {
         let inner = Inner {
             limits,
             clock,
-            registry: Mutex::new(Registry { token_mark, ..Registry::default() }),
+            registry: Mutex::new(Registry {
+                marks: Marks { floor: token_mark, ..Marks::default() },
+                ..Registry::default()
+            }),
             ticking: Mutex::default(),
             pipeline,
             key: key.map_or_else(OnceLock::new, OnceLock::from),
@@ -197,7 +228,7 @@ impl House {
                 if registry.count(&key.partition) >= most {
                     return None;
                 }
-                let bucket = self.inner.new_bucket(key.clone(), registry.token_mark);
+                let bucket = self.inner.new_bucket(key.clone(), registry.marks.above(&key.partition));
                 registry.insert(key, &bucket);
                 drop(registry);
                 self.inner.begin(&bucket);
@@ -354,7 +385,7 @@ impl Inner {
     /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to keep of it.
     pub(crate) fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>) {
         let mut registry = self.registry.lock();
-        registry.token_mark = registry.token_mark.max(token_mark);
+        registry.marks.raise(&key.partition, token_mark);
         if let (Some(pipeline), Some(scope)) = (&self.pipeline, forgotten) {
             pipeline.bucket_dropped(scope);
         }

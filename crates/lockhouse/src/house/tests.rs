@@ -223,6 +223,32 @@ async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
 }
 
 #[tokio::test]
+async fn tokens_tell_nothing_of_other_partitions() {
+    let house = House::new();
+    let token = |partition: &str| {
+        let key = BucketKey { bucket: "b".to_owned(), partition: partition.to_owned() };
+        let port = house.bucket(key).port(10);
+        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
+        let mut notices = VecDeque::new();
+        port.drain(&mut notices).unwrap();
+        let Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) = notices.pop_back() else {
+            panic!()
+        };
+        let name = Name::new("n").unwrap();
+        port.submit(1, Command::Request(NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive))));
+        port.drain(&mut notices).unwrap();
+        match notices.pop_back() {
+            Some(Notice::Answer { outcome: Outcome::Granted(grant), .. }) => grant.token.get(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // The bucket is dropped after each.
+    let busy: Vec<_> = (0..3).map(|_| token("busy")).collect();
+    assert!(busy[0] < busy[1] && busy[1] < busy[2], "{busy:?}");
+    assert_eq!(token("quiet"), busy[0], "the first one of a partition");
+}
+
+#[tokio::test]
 async fn time_runs_on_without_deadlines_and_never_backwards() {
     let world = World::new();
     world.house.inner.clock.advance(5000);

@@ -99,7 +99,7 @@ fn failure(problem: &Value) -> Failure {
     let code = problem["code"].as_str().unwrap_or_default();
     let exit = match code {
         "locked" | "claimed" | "busy" | "already_assigned" | "conflict_in_flight" | "quota_exceeded"
-        | "recovering" | "unavailable" | "closing" => NOT_GRANTED,
+        | "rate_limited" | "recovering" | "unavailable" | "overloaded" | "closing" => NOT_GRANTED,
         "claim_lost" | "claim_expired" | "unknown_owner" => LOST,
         "bad_request" | "invalid" | "idempotency_mismatch" => USAGE,
         _ => FAILURE,

@@ -94,7 +94,7 @@ fn complete_answer(status: &str, answer: &mut Response) {
     }
     let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
     answer.content.insert(MEDIA_TYPE.to_owned(), problem.into());
-    if status == "503" {
+    if status == "503" || status == "429" {
         let about = "After how many seconds it makes sense to try again.";
         answer.headers.insert("Retry-After".to_owned(), header(Type::Integer, about));
     }
@@ -120,19 +120,23 @@ const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with 
     carried out again, but answered again as it was, with `Idempotency-Replayed: true`. Whoever knows the key of another gets his answer: \
     take a random one, such as a UUID.";
 
-const ALWAYS: [(&str, &str); 4] = [
+const ALWAYS: [(&str, &str); 6] = [
     ("400", "`bad_request`: the request cannot be read."),
     ("403", "`forbidden`: the host or the origin is not admitted."),
     ("422", "`invalid`: a member or parameter breaks a rule, which is told."),
+    (
+        "429",
+        "`quota_exceeded`: a bound of the server is reached; `rate_limited`: the tenant does too much at once.",
+    ),
     ("500", "`internal`: the server failed."),
+    ("503", "`unavailable`, `closing`, `overloaded`: not now."),
 ];
 
-const TO_A_CHANGE: [(&str, &str); 2] = [
-    ("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way."),
-    ("429", "`quota_exceeded`: a bound of the server is reached."),
-];
+const TO_A_CHANGE: [(&str, &str); 1] =
+    [("409", "`conflict_in_flight`: the first request with this `Idempotency-Key` is still under way.")];
 
-const TO_A_BODY: [(&str, &str); 2] = [
+const TO_A_BODY: [(&str, &str); 3] = [
+    ("408", "`request_timeout`: the body did not come in time."),
     ("413", "`too_large`: the body has more than 256 KiB."),
     ("415", "`unsupported_media_type`: the body is not sent as `application/json`."),
 ];

@@ -210,7 +210,7 @@ impl Session {
                 return parting;
             }
             self.settle();
-            let reading = self.pacing.reading();
+            let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
             // In this order, so that no crowd of frames keeps the heart from beating or a watch from being told.
             let verdict = tokio::select! {
                 biased;
@@ -220,7 +220,7 @@ impl Session {
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
-                () = self.watches.due() => self.look_again(),
+                () = self.watches.due(turn) => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
                 () = self.pacing.turn(reading) => Verdict::GoOn,
                 () = self.port.ready() => Verdict::GoOn,

@@ -59,6 +59,11 @@ impl Pacing {
         }
     }
 
+    /// When it is the turn of the tenant.
+    pub(super) fn tenants_turn(&self) -> Instant {
+        self.tenants_turn
+    }
+
     /// Waits for the next turn; for ever if it is now.
     ///
     /// # Cancel safety

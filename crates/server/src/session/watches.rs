@@ -51,12 +51,12 @@ impl Watches {
         self.watched.len()
     }
 
-    /// Waits until there are changes to tell and none came for the first time within the gathering time.
+    /// Waits until there are changes to tell, none came for the first time within the gathering time, and it is the tenant's turn.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn due(&mut self) {
+    pub(super) async fn due(&mut self, turn: Instant) {
         let Some(changed) = &mut self.changed else { return std::future::pending().await };
         let due = match self.due {
             Some(due) => due,
@@ -65,7 +65,7 @@ impl Watches {
                     // The bucket outlives its sessions.
                     return std::future::pending().await;
                 }
-                *self.due.insert(Instant::now() + WATCH_GATHERING)
+                *self.due.insert(turn.max(Instant::now() + WATCH_GATHERING))
             }
         };
         sleep_until(due).await;
@@ -89,7 +89,7 @@ impl Watches {
 impl Session {
     /// Something has changed since the watches were told.
     pub(super) fn look_again(&mut self) -> Verdict {
-        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES || self.is_paced();
+        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
         if self.watches.overdue {
             // A client that takes nothing is told of the latest state once it does: before its next frame is carried out, if
             // there is one, and in any case soon.

@@ -9,6 +9,7 @@ mod leases;
 mod life;
 mod limits;
 mod load;
+mod neighbours;
 mod process;
 mod resume;
 #[path = "../process/mod.rs"]

@@ -69,8 +69,9 @@ impl fmt::Display for Problem {
 impl From<Box<Problem>> for StoreError {
     fn from(problem: Box<Problem>) -> Self {
         match &*problem.code {
-            // What exceeds a bound was not carried out either.
-            "unavailable" | "quota_exceeded" | "invalid" | "too_large" => {
+            // What exceeds a bound or a rate was not carried out either.
+            "unavailable" | "overloaded" | "rate_limited" | "request_timeout" | "quota_exceeded"
+            | "invalid" | "too_large" => {
                 Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }
             }
             "closing" => Self::Closed,

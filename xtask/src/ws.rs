@@ -1,0 +1,269 @@
+//! One WebSocket connection of the protocol, frame by frame: for crowds of clients that do what a library would keep them from.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::{SinkExt, StreamExt};
+use lockhouse::core::{Acquire, NameBuf};
+use lockhouse::wire::{
+    Ask, Call, ClientFrame, Envelope, Event, Hello, Look, PATH, Resume, SUBPROTOCOL, ServerFrame,
+};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+/// Nothing that a working server answers takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An open connection with a session of one agent.
+pub(crate) struct Client {
+    socket: WebSocketStream<TcpStream>,
+    pub(crate) session: Session,
+}
+
+/// What a client knows of its session beyond one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session {
+    id: String,
+    secret: String,
+    seq: u64,
+    received: u64,
+    last_id: u64,
+    unacknowledged: u64,
+}
+
+/// What the server says in answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Granted {
+        id: u64,
+        token: u64,
+    },
+    Refused {
+        id: u64,
+    },
+    Released {
+        id: u64,
+        held: bool,
+    },
+    Lost {
+        id: u64,
+    },
+    Error {
+        id: Option<u64>,
+        code: &'static str,
+        message: String,
+    },
+    /// A page of a snapshot, and whether more come.
+    Snapshot {
+        id: u64,
+        text: String,
+        more: bool,
+    },
+}
+
+impl Client {
+    /// Connects from that address and begins a session with an agent of that name.
+    pub(crate) async fn begin(address: SocketAddr, from: Ipv4Addr, query: &str, name: &str) -> Result<Self> {
+        let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
+        let resumed = client.hello(None).await?;
+        ensure!(!resumed, "a new session goes on with another");
+        client.call(Call::Join { agent: 1, client_id: name.into() }).await?;
+        Ok(client)
+    }
+
+    /// Connects anew and goes on with a session; none if it is gone.
+    pub(crate) async fn resume(
+        address: SocketAddr,
+        from: Ipv4Addr,
+        query: &str,
+        session: Session,
+    ) -> Result<Option<Self>> {
+        let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
+        let resumed = client.hello(Some(session)).await?;
+        Ok(resumed.then_some(client))
+    }
+
+    async fn hello(&mut self, resumed: Option<Session>) -> Result<bool> {
+        let resume = resumed.as_ref().map(|session| Resume {
+            session: (&*session.id).into(),
+            secret: (&*session.secret).into(),
+            received: session.received,
+        });
+        let hello = Hello { client: Some("xtask".into()), resume };
+        self.send(Envelope::new(ClientFrame::Hello(hello))).await?;
+        let text = self.message().await?;
+        let envelope = Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?;
+        let ServerFrame::Welcome(welcome) = envelope.frame else { bail!("no welcome, but {text}") };
+        if welcome.resumed {
+            self.session = resumed.context("a session was resumed that was not asked for")?;
+            ensure!(welcome.received == self.session.seq, "the server has lost frames that it answered");
+        }
+        self.session.id = welcome.session.into_owned();
+        self.session.secret = welcome.secret.into_owned();
+        Ok(welcome.resumed)
+    }
+
+    /// Requests a lock; the number of the request.
+    pub(crate) async fn request(&mut self, name: &str, acquire: Acquire) -> Result<u64> {
+        self.session.last_id += 1;
+        let id = self.session.last_id;
+        let name = NameBuf::new(name)?;
+        let ask = Ask { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None };
+        self.call(Call::Request(ask)).await?;
+        Ok(id)
+    }
+
+    /// Releases a lock; the answer tells whether it was held.
+    pub(crate) async fn release(&mut self, id: u64) -> Result<()> {
+        self.call(Call::Release { id, reply: true }).await
+    }
+
+    /// Gives a request up.
+    pub(crate) async fn abort(&mut self, id: u64) -> Result<()> {
+        self.call(Call::Abort { id }).await
+    }
+
+    /// Asks what is held and pending; the number of the question.
+    pub(crate) async fn query(&mut self) -> Result<u64> {
+        self.session.last_id += 1;
+        let id = self.session.last_id;
+        self.send(Envelope::new(ClientFrame::Query(Look { id, name: None, detail: false }))).await?;
+        Ok(id)
+    }
+
+    async fn call(&mut self, call: Call<'_>) -> Result<()> {
+        self.session.seq += 1;
+        let frame = ClientFrame::Numbered { seq: self.session.seq, call };
+        self.send(Envelope::new(frame)).await
+    }
+
+    async fn send(&mut self, envelope: Envelope<ClientFrame<'_>>) -> Result<()> {
+        Ok(self.socket.send(Message::text(envelope.to_text())).await?)
+    }
+
+    /// The next thing that the server says; pings are answered meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelled while a ping is answered, that answer may be late: it is sent with what comes next.
+    pub(crate) async fn hear(&mut self) -> Result<Heard> {
+        loop {
+            let text = self.message().await?;
+            let frame =
+                Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?.frame;
+            match frame {
+                ServerFrame::Ping { n, .. } => {
+                    let ack = self.session.received;
+                    self.session.unacknowledged = 0;
+                    self.send(Envelope { ack, frame: ClientFrame::Pong { n } }).await?;
+                }
+                ServerFrame::Ack => {}
+                ServerFrame::Numbered { seq, event } => {
+                    ensure!(seq == self.session.received + 1, "frame {seq} after {}", self.session.received);
+                    let heard = heard(event)?;
+                    self.session.received = seq;
+                    self.session.unacknowledged += 1;
+                    if self.session.unacknowledged >= ACK_AFTER {
+                        self.session.unacknowledged = 0;
+                        self.send(Envelope { ack: seq, frame: ClientFrame::Ack }).await?;
+                    }
+                    return Ok(heard);
+                }
+                ServerFrame::Snapshot(page) => {
+                    let (id, more) = (page.id, page.more);
+                    return Ok(Heard::Snapshot { id, more, text });
+                }
+                ServerFrame::Fatal { code, problem } => bail!("fatal {}: {problem}", code.word()),
+                ServerFrame::Welcome(_) | ServerFrame::Closing => bail!("out of place: {text}"),
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Result<String> {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
+                Some(Ok(Message::Close(frame))) => bail!("closed by the server: {frame:?}"),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.into()),
+                None => bail!("the connection broke off"),
+            }
+        }
+    }
+
+    /// Answers pings for so long, and takes nothing else for granted.
+    pub(crate) async fn idle(&mut self, length: Duration) -> Result<()> {
+        match timeout(length, self.hear()).await {
+            Err(_) => Ok(()),
+            Ok(heard) => bail!("while nothing was asked: {:?}", heard?),
+        }
+    }
+
+    /// Says that the session is over, and waits for the server to close.
+    pub(crate) async fn goodbye(mut self) -> Result<()> {
+        self.send(Envelope::new(ClientFrame::Bye)).await?;
+        self.until_closed().await
+    }
+
+    /// Closes like a page that goes.
+    pub(crate) async fn close(mut self) -> Result<()> {
+        let code = lockhouse::wire::close::GOING_AWAY.into();
+        self.socket.close(Some(CloseFrame { code, reason: "".into() })).await?;
+        self.until_closed().await
+    }
+
+    /// Breaks off without a word.
+    pub(crate) fn cut(self) -> Session {
+        self.session
+    }
+
+    async fn until_closed(&mut self) -> Result<()> {
+        let closed = async {
+            loop {
+                match self.socket.next().await {
+                    None | Some(Err(Error::ConnectionClosed)) => return,
+                    // What was under way.
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => return,
+                }
+            }
+        };
+        timeout(PATIENCE, closed).await.context("the server does not close")
+    }
+}
+
+/// After so many numbered frames one acknowledges them.
+const ACK_AFTER: u64 = 32;
+
+async fn open(address: SocketAddr, from: Ipv4Addr, query: &str) -> Result<WebSocketStream<TcpStream>> {
+    let opening = async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        let stream = socket.connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut request = format!("ws://{address}{PATH}{query}").into_client_request()?;
+        request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static(SUBPROTOCOL));
+        let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
+        anyhow::Ok(socket)
+    };
+    timeout(PATIENCE, opening).await.context("no handshake")?
+}
+
+fn heard(event: Event<'_>) -> Result<Heard> {
+    Ok(match event {
+        Event::Granted { id, token, .. } => Heard::Granted { id, token: token.get() },
+        Event::Refused { id, .. } => Heard::Refused { id },
+        Event::Released { id, held } => Heard::Released { id, held },
+        Event::Lost { id, .. } => Heard::Lost { id },
+        Event::Ended { agent, .. } => bail!("agent {agent} was ended"),
+        Event::Error { id, code, problem } => {
+            Heard::Error { id, code: code.word(), message: problem.message.into_owned() }
+        }
+    })
+}
