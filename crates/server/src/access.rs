@@ -75,6 +75,11 @@ pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[Origin]) -> Result<()
     if local || allowed.contains(&origin) { Ok(()) } else { Err(Denied::Origin) }
 }
 
+/// Whether the `Host` is a loopback name.
+pub(crate) fn is_for_loopback(headers: &HeaderMap) -> bool {
+    single(headers, &header::HOST).is_some_and(|host| is_loopback(host_of(&host.to_ascii_lowercase())))
+}
+
 fn single<'h>(headers: &'h HeaderMap, key: &header::HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(key).iter();
     let value = values.next()?.to_str().ok()?;

@@ -8,6 +8,7 @@ use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
 use crate::limits::LimitSettings;
+use crate::tls::Tls;
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Config {
     pub allowed_origins: Vec<Origin>,
     /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
     pub lock_types: HashMap<String, LockType>,
+    /// The certificate, if TLS is spoken.
+    pub tls: Option<Tls>,
     /// The bounds that operators may change.
     pub limits: LimitSettings,
 }
@@ -31,6 +34,7 @@ impl Default for Config {
             drain: Duration::from_secs(10),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
+            tls: None,
             limits: LimitSettings::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs around them.
 //!
 //! ```text
-//!   TcpListener ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
+//!   TcpListener ─▶ tls ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
 //!                    ├▶ http: owners, locks, claims, queries
 //!                    └▶ /healthz, /readyz, demo page
 //! ```
@@ -9,6 +9,7 @@
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
 
 mod access;
+pub mod auth;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
@@ -18,11 +19,15 @@ mod recent;
 mod router;
 mod server;
 mod session;
+mod settings;
 mod store;
+mod tls;
 
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
 pub use router::router;
 pub use server::{BindError, Server, bind, serve};
+pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};
+pub use tls::{ClientAuth, Files, Tls, TlsError, TlsSettings, fingerprint};

@@ -24,11 +24,11 @@ use crate::access::{check_host, check_origin};
 use crate::limits::{LimitSettings, Refused, Seat, tenant_of};
 use crate::server::{Phase, Server};
 use crate::session::{self, Connection, Farewell, Incoming, Outbox, Reading};
-use crate::{http, page};
+use crate::{http, page, tls};
 
 /// All routes of a server.
 pub fn router(server: Arc<Server>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route(PATH, get(upgrade))
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
@@ -36,8 +36,12 @@ pub fn router(server: Arc<Server>) -> Router {
         .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
         .merge(http::routes(&server))
-        .layer(from_fn_with_state(server.clone(), http::whole))
-        .with_state(server)
+        .layer(from_fn_with_state(server.clone(), http::whole));
+    let router = match &server.config.tls {
+        Some(tls) => router.layer(from_fn_with_state(tls.clone(), tls::tell_browsers)),
+        None => router,
+    };
+    router.with_state(server)
 }
 
 async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {

@@ -14,6 +14,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lockhouse::{House, StoreState};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -27,6 +28,7 @@ use crate::recent::Recent;
 use crate::router::router;
 use crate::session::{Registry, random_hex};
 use crate::store::{Operator, StoreChoice, StoreError};
+use crate::tls::Tls;
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -258,8 +260,12 @@ impl Server {
             let (bounds, stop) = (self.bounds.clone(), stop.clone());
             match bounds.admit(from.ip()) {
                 Ok(seat) => {
-                    let router = router.clone();
-                    self.tasks.spawn(async move { serve_http(stream, router, seat, bounds, stop).await });
+                    let (router, tls) = (router.clone(), self.config.tls.clone());
+                    self.tasks.spawn(serve_connection(stream, tls, router, seat, bounds, stop));
+                }
+                // A handshake for a refusal would be what there is no room for.
+                Err(why) if self.config.tls.is_some() => {
+                    tracing::debug!(from = %from.ip(), %why, "a connection is refused");
                 }
                 // Whoever is refused is told why, unless too many are at once.
                 Err(why) => {
@@ -311,9 +317,10 @@ const REFUSED_AT_ONCE: usize = 64;
 /// How long a connection that is refused may take to ask, and to hear why.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
-/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own, and takes the seat along.
-async fn serve_http(
+/// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
+async fn serve_connection(
     stream: TcpStream,
+    tls: Option<Tls>,
     router: Router,
     seat: Seat,
     bounds: Arc<Bounds>,
@@ -323,6 +330,30 @@ async fn serve_http(
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
+    let Some(tls) = tls else { return serve_http(stream, router, seat, bounds, stop).await };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
+        () = stop.cancelled() => return,
+    };
+    match accepted {
+        Ok(stream) => serve_http(stream, router, seat, bounds, stop).await,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::TimedOut {
+                bounds.refuse(Refused::HeaderTimeout);
+            }
+            tracing::debug!(%error, "a TLS handshake failed");
+        }
+    }
+}
+
+/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own, and takes the seat along.
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    seat: Seat,
+    bounds: Arc<Bounds>,
+    stop: CancellationToken,
+) {
     let stream = Watched::new(stream, bounds.clone());
     let is_asked = stream.is_asked();
     let router = TowerToHyperService::new(router);

@@ -114,7 +114,7 @@ fn what_makes_no_sense_is_refused_with_the_rule() {
     refused(&["run", "n", "--steal", "--if-available", "--", "true"], "cannot be used with");
     refused(&["run", "n", "--timeout", "5", "--", "true"], "a duration is written like");
     refused(&["run", "n"], "<CMD>...");
-    refused(&["ls", "--url", "https://example.com"], "TLS is not supported yet");
+    refused(&["ls", "--url", "ftp://example.com"], "begins with http:// or https://");
     refused(&["ls", "--url", "localhost:7420"], "begins with http://");
     refused(&["ls", "--bucket", &"b".repeat(257)], "at most 256 bytes");
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::connect::ConnectError;
+#[cfg(feature = "tls")]
+use super::transport::Trust;
 use crate::wire;
 
 /// The most characters of a URL that an error repeats.
@@ -14,6 +16,8 @@ const SHOWN_CHARS: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     uri: Uri,
+    #[cfg(feature = "tls")]
+    trust: Option<Trust>,
 }
 
 impl Address {
@@ -22,11 +26,18 @@ impl Address {
         let wrong = |rule| ConnectError::Url { url: url.chars().take(SHOWN_CHARS).collect(), rule };
         let url_without_fragment = url.split('#').next().unwrap_or(url);
         let uri: Uri = url_without_fragment.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?;
-        match uri.scheme_str() {
-            Some("http" | "ws") => {}
-            Some("https" | "wss") => return Err(wrong("http:// or ws://, as TLS is not supported yet")),
-            _ => return Err(wrong("a URL that begins with http:// or ws://, such as http://127.0.0.1:7420")),
-        }
+        let scheme = match uri.scheme_str() {
+            Some("http" | "ws") => "ws",
+            Some("https" | "wss") if cfg!(feature = "tls") => "wss",
+            Some("https" | "wss") => {
+                return Err(wrong("http:// or ws://, as this program was built without the feature tls"));
+            }
+            _ => {
+                return Err(wrong(
+                    "a URL that begins with http:// or https://, such as http://127.0.0.1:7420",
+                ));
+            }
+        };
         let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return Err(wrong("a URL with a host"));
         };
@@ -36,8 +47,32 @@ impl Address {
         let path = if uri.path() == "/" { wire::PATH } else { uri.path() };
         let query = query(uri.query().unwrap_or_default(), scope)?;
         let mark = if query.is_empty() { "" } else { "?" };
-        let uri = format!("ws://{authority}{path}{mark}{query}");
-        Ok(Self { uri: uri.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))? })
+        let uri = format!("{scheme}://{authority}{path}{mark}{query}");
+        Ok(Self {
+            uri: uri.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?,
+            #[cfg(feature = "tls")]
+            trust: None,
+        })
+    }
+
+    /// Whether it is to be spoken to by TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.uri.scheme_str() == Some("wss")
+    }
+
+    /// Says whose certificates are believed there; needed if it is to be spoken to by TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn trusting(self, trust: Trust) -> Self {
+        Self { trust: Some(trust), ..self }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
+    }
+
+    fn http_scheme(&self) -> &'static str {
+        if self.is_tls() { "https" } else { "http" }
     }
 
     pub(super) fn uri(&self) -> &Uri {
@@ -48,7 +83,7 @@ impl Address {
     pub(super) fn http_base(&self) -> Result<String, ConnectError> {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         match self.uri.path().strip_suffix(wire::PATH) {
-            Some(prefix) => Ok(format!("http://{authority}{prefix}")),
+            Some(prefix) => Ok(format!("{}://{authority}{prefix}", self.http_scheme())),
             None => Err(ConnectError::Url {
                 url: self.uri.to_string().chars().take(SHOWN_CHARS).collect(),
                 rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
@@ -62,7 +97,7 @@ impl Address {
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.uri.port_u16().unwrap_or(80)
+        self.uri.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
     /// The bucket that the query names.
@@ -76,7 +111,7 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.uri.host().unwrap_or_default();
-        write!(f, "http://{host}:{}", self.port())
+        write!(f, "{}://{host}:{}", self.http_scheme(), self.port())
     }
 }
 
@@ -115,6 +150,25 @@ mod tests {
         assert_eq!(address.to_string(), "http://[::1]:7420");
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_url_may_ask_for_tls() {
+        assert_eq!(uri("https://h", &[]), "wss://h/v1/ws");
+        let address = Address::parse("wss://h/", &[]).unwrap();
+        assert!(address.is_tls());
+        assert_eq!((address.port(), address.to_string().as_str()), (443, "https://h:443"));
+        assert_eq!(address.http_base().unwrap(), "https://h");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_may_not_ask_for_tls() {
+        let error = Address::parse("https://h", &[]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("it must be http:// or ws://, as this program was built without the feature tls")
+        );
+    }
+
     #[test]
     fn the_http_api_is_beside_the_endpoint() {
         let base = |url: &str| Address::parse(url, &[]).unwrap().http_base();
@@ -130,14 +184,12 @@ mod tests {
     fn what_is_no_address_is_refused_with_the_rule() {
         let refused = |url: &str| Address::parse(url, &[]).unwrap_err().to_string();
         assert_eq!(
-            refused("https://example.com"),
-            "url: \"https://example.com\", but it must be http:// or ws://, as TLS is not supported yet"
+            refused("ftp://example.com"),
+            "url: \"ftp://example.com\", but it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
         );
-        assert!(
-            refused("localhost:7420").ends_with(
-                "it must be a URL that begins with http:// or ws://, such as http://127.0.0.1:7420"
-            )
-        );
+        assert!(refused("localhost:7420").ends_with(
+            "it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
+        ));
         assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
         assert!(refused("http://").ends_with("it must be a URL like http://127.0.0.1:7420"));
         let long = "b".repeat(257);

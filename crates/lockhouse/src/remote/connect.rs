@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use super::address::Address;
 use super::connection::Connection;
 use super::http::{Api, Http};
 use super::task;
+#[cfg(feature = "tls")]
+use super::transport::Trust;
 use crate::wire;
 
 /// A connection that has not been made yet; awaiting it makes it.
@@ -20,13 +23,15 @@ pub struct Connect {
     partition: Option<String>,
     label: String,
     timeout: Duration,
+    #[cfg(feature = "tls")]
+    ca: Option<PathBuf>,
 }
 
 /// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a recovery by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Begins a connection to the server at this URL: `http://` or `ws://`, the path `/` standing for `/v1/ws`. Its query may name
-/// the scope, as in `http://127.0.0.1:7420/?bucket=jobs`.
+/// Begins a connection to the server at this URL: `http://` or `ws://`, or with the feature `tls` also `https://` or `wss://`, the path `/`
+/// standing for `/v1/ws`. Its query may name the scope, as in `http://127.0.0.1:7420/?bucket=jobs`.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,7 +40,15 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// ```
 pub fn connect(url: impl Into<String>) -> Connect {
     let label = concat!("lockhouse-rust/", env!("CARGO_PKG_VERSION")).to_owned();
-    Connect { url: url.into(), bucket: None, partition: None, label, timeout: TIMEOUT }
+    Connect {
+        url: url.into(),
+        bucket: None,
+        partition: None,
+        label,
+        timeout: TIMEOUT,
+        #[cfg(feature = "tls")]
+        ca: None,
+    }
 }
 
 impl Connect {
@@ -65,11 +78,19 @@ impl Connect {
         self
     }
 
+    /// The only CAs that are believed, instead of those that the system trusts: a PEM file, which is read when the connection is begun. For URLs that begin with
+    /// `https://` or `wss://`; others do not look at it. A self-signed certificate is its own CA.
+    #[cfg(feature = "tls")]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
+        self
+    }
+
     /// The bucket as HTTP has it, for calls that no type stands for. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`].
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Ca`].
     pub fn http(self) -> Result<Http, ConnectError> {
         Http::new(&self.address()?, &self.label)
     }
@@ -80,6 +101,10 @@ impl Connect {
         let address = Address::parse(&self.url, &scope)?;
         if self.label.len() > wire::LABEL_BYTES {
             return Err(ConnectError::Label { bytes: self.label.len() });
+        }
+        #[cfg(feature = "tls")]
+        if address.is_tls() {
+            return Ok(address.trusting(Trust::new(self.ca.as_deref())?));
         }
         Ok(address)
     }
@@ -135,6 +160,22 @@ pub enum ConnectError {
     Label {
         /// How long it is.
         bytes: usize,
+    },
+    /// Nobody can be believed.
+    #[error("ca: {}cannot be used: {why}", .file.as_deref().map_or_else(|| "what the system trusts ".to_owned(), |file| format!("{} ", file.display())))]
+    Ca {
+        /// The file with the CAs, or nothing for those of the system.
+        file: Option<PathBuf>,
+        /// What is wrong.
+        why: String,
+    },
+    /// The certificate of the server is not believed, or it speaks no TLS.
+    #[error("cannot speak TLS with {address}: {message}")]
+    Untrusted {
+        /// The server.
+        address: String,
+        /// What is wrong.
+        message: String,
     },
     /// No connection to the address.
     #[error("cannot reach {address}: {error}")]

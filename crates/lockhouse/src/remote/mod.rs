@@ -29,6 +29,11 @@
 //! [lost](crate::LockGuard::lost) with [`Loss::Expired`](crate::Loss::Expired). A process that was stopped may still run on for an
 //! instant before it looks; against that the [fencing token](crate::LockGuard::fencing_token) protects.
 //!
+//! # TLS
+//!
+//! With the feature `tls`, URLs may begin with `https://` or `wss://`. A server is believed if the system trusts the CA of its certificate, or, with
+//! `Connect::ca`, if its certificate is from a CA of one's own.
+//!
 //! # Offline locks and claims
 //!
 //! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. They live at the server and not in the session, and
@@ -49,6 +54,7 @@ mod requests;
 mod socket;
 mod state;
 mod task;
+mod transport;
 mod watch;
 
 pub(crate) use agent::RemoteAgent;

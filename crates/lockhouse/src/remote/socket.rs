@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::ClientRequestBuilder;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
@@ -12,9 +11,10 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::address::Address;
 use super::connect::ConnectError;
+use super::transport::{Link, dial};
 use crate::wire;
 
-pub(super) type Socket = WebSocketStream<TcpStream>;
+pub(super) type Socket = WebSocketStream<Link>;
 
 /// The most characters of a refusal that an error repeats.
 const SHOWN_CHARS: usize = 200;
@@ -33,8 +33,7 @@ pub(super) enum Over {
 /// Connects, up to the end of the WebSocket handshake.
 pub(super) async fn open(address: &Address) -> Result<Socket, ConnectError> {
     let unreachable = |error| ConnectError::Unreachable { address: address.to_string(), error };
-    let stream = TcpStream::connect((address.host(), address.port())).await.map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
+    let stream = dial(address).await?;
     let request = ClientRequestBuilder::new(address.uri().clone()).with_sub_protocol(wire::SUBPROTOCOL);
     let config = WebSocketConfig::default()
         .max_message_size(Some(wire::FRAME_BYTES))

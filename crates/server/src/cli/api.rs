@@ -8,7 +8,7 @@ use lockhouse::remote::http::{Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::target::Target;
+use super::target::{Target, untrusted};
 use super::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 
 /// How long an answer may take: longer than any disk.
@@ -31,6 +31,10 @@ impl Api {
         let answer = match timeout(self.timeout, self.http.send(&call)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
+            Ok(Err(Unanswered::Untrusted(why))) => {
+                let why = format!("cannot speak TLS with {}: {why}", self.http.origin());
+                return Err(untrusted(why));
+            }
             Ok(Err(Unanswered::BrokenOff(why))) => {
                 return Err(self.unanswered(format_args!("broke off before it answered: {why}")));
             }

@@ -5,6 +5,7 @@ mod assignments;
 mod backup;
 mod claims;
 mod completions;
+mod config;
 mod duration;
 mod locks;
 mod ls;
@@ -12,8 +13,10 @@ mod name;
 mod owner;
 mod print;
 mod queue_line;
+mod reload;
 mod run;
 mod serve;
+mod settings;
 mod signals;
 mod target;
 
@@ -48,7 +51,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
+    Config(config::Config),
     Run(run::Run),
     Ls(ls::Ls),
     Owner(owner::Owner),
@@ -69,6 +73,7 @@ pub(crate) fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     match command {
         Command::Serve(serve) => serve.run(),
+        Command::Config(config) => config.run(),
         Command::Run(run) => finish(run.run()),
         Command::Ls(ls) => finish(ls.run()),
         Command::Owner(owner) => finish(owner.run()),

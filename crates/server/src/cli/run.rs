@@ -191,6 +191,9 @@ impl Run {
             .env("LOCKHOUSE_BUCKET", connection.bucket())
             .env("LOCKHOUSE_FENCING_TOKEN", lock.fencing_token().to_string())
             .env("LOCKHOUSE_NAME_JSON", wire::name_to_json(lock.name()));
+        if let Some(ca) = &self.target.ca {
+            command.env("LOCKHOUSE_CA", ca);
+        }
         match lock.name().as_str().filter(|name| !name.contains('\0')) {
             Some(name) => command.env("LOCKHOUSE_NAME", name),
             None => command.env_remove("LOCKHOUSE_NAME"),

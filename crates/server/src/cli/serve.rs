@@ -1,89 +1,54 @@
 //! `lockhouse serve`
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use lockhouse::LockType;
 use lockhouse_server::{
-    BindError, Config, Lease, LimitSettings, Origin, Server, StoreChoice, StoreError, bind, fit_open_files,
+    BindError, Config, Files, Loaded, Problem, Server, Sources, StoreError, Tls, TlsError, bind, fingerprint,
+    fit_open_files,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::{FAILURE, USAGE, complain, duration};
+use super::reload::Reload;
+use super::settings::{Options, load};
+use super::{FAILURE, USAGE, complain};
 
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///
 /// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
 /// was started anew. Only programs on this machine can connect, as there is no authentication.
 /// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
+/// SIGHUP reads the settings again, and takes what can be taken without a new start: certificates and limits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse serve
+  lockhouse serve --config /etc/lockhouse.toml
   lockhouse serve --store sqlite:/var/lib/lockhouse/locks.db
   lockhouse serve --store memory: --fresh --listen 127.0.0.1:0
+  lockhouse serve --tls-cert /etc/lockhouse/cert.pem --tls-key /etc/lockhouse/key.pem
   lockhouse serve --lock-type customer=exclusive-write --lock-type account=exclusive-read
   lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
 
+Each setting can stand in the file, and in the environment as LOCKHOUSE_ with its name there in capitals, such as
+LOCKHOUSE_TLS_CERT for cert in [tls]. An option goes before the environment, that before the file. \"lockhouse config show\" tells
+what is in force; docs/config.md lists all.
+
+Exit codes: 0 it was ended by a signal; 1 the system refuses (the port is in use, the store cannot be opened); 2 the settings make
+no sense, or a file with a certificate or a key cannot be used.
+
 Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session.")]
 pub(super) struct Serve {
-    /// Where to listen, a loopback address; port 0 means any that is free
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420", env = "LOCKHOUSE_LISTEN")]
-    listen: String,
-
-    /// How long a client that has gone silent keeps its locks, from 500ms to 10m
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lease)]
-    lease: Lease,
-
-    /// Where to keep what outlives the server: sqlite:PATH, or memory: for nothing
-    #[arg(long, value_name = "STORE", default_value = "sqlite:lockhouse.db", env = "LOCKHOUSE_STORE")]
-    store: StoreChoice,
-
-    /// With memory: no client of an earlier server holds a lock any more, so that there is no need to wait for the length of the lease
-    #[arg(long)]
-    fresh: bool,
-
-    /// How the records of a kind are locked: read-write (unless told otherwise), exclusive-write (readers take no lock) or exclusive-read;
-    /// may be given several times
-    #[arg(long = "lock-type", value_name = "KIND=TYPE", value_parser = lock_type)]
-    lock_types: Vec<(String, LockType)>,
-
-    /// An origin beyond this machine's whose pages may connect; may be given several times
-    #[arg(long = "allow-origin", value_name = "ORIGIN")]
-    allowed_origins: Vec<Origin>,
-
-    /// How long to wait for locks to be released before the server ends, up to 1h
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = drain)]
-    drain: Duration,
-}
-
-fn lease(text: &str) -> Result<Lease, String> {
-    Lease::new(duration::parse(text)?).map_err(|error| error.to_string())
-}
-
-fn lock_type(text: &str) -> Result<(String, LockType), String> {
-    let rule = "must be KIND=read-write, KIND=exclusive-write or KIND=exclusive-read";
-    let (kind, lock_type) = text.rsplit_once('=').filter(|(kind, _)| !kind.is_empty()).ok_or(rule)?;
-    let lock_type = match lock_type {
-        "read-write" => LockType::ReadWrite,
-        "exclusive-write" => LockType::ExclusiveWrite,
-        "exclusive-read" => LockType::ExclusiveRead,
-        _ => return Err(rule.to_owned()),
-    };
-    Ok((kind.to_owned(), lock_type))
-}
-
-fn drain(text: &str) -> Result<Duration, String> {
-    let length = duration::parse(text)?;
-    if length > Duration::from_secs(3600) { Err("draining takes at most 1h".to_owned()) } else { Ok(length) }
+    #[command(flatten)]
+    options: Options,
 }
 
 impl Serve {
-    pub(super) fn run(self) -> ExitCode {
+    pub(super) fn run(self: Box<Self>) -> ExitCode {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
         let color = io::stderr().is_terminal();
         tracing_subscriber::fmt()
@@ -93,6 +58,11 @@ impl Serve {
             .log_internal_errors(false)
             .with_writer(io::stderr)
             .init();
+        let sources = self.options.sources();
+        let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
+        for (name, meant) in sources.misspelt() {
+            tracing::warn!("the variable {name} means nothing; is {meant} meant?");
+        }
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -100,7 +70,7 @@ impl Serve {
                 return ExitCode::from(FAILURE);
             }
         };
-        match runtime.block_on(self.serve()) {
+        match runtime.block_on(serve(sources, loaded)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 complain(&error);
@@ -108,28 +78,32 @@ impl Serve {
             }
         }
     }
+}
 
-    async fn serve(self) -> Result<(), Error> {
-        // Before anybody is told that the server runs, so that no signal can end it the hard way.
-        let stop = stop_signal()?;
-        let store = match self.store {
-            StoreChoice::Memory { .. } => StoreChoice::Memory { fresh: self.fresh },
-            StoreChoice::Sqlite(_) if self.fresh => return Err(Error::Fresh),
-            store => store,
-        };
-        let listener = bind(&self.listen).await?;
-        let config = Config {
-            lease: self.lease,
-            drain: self.drain,
-            allowed_origins: self.allowed_origins,
-            lock_types: self.lock_types.into_iter().collect(),
-            limits: fit_open_files(LimitSettings::default()),
-        };
-        let server = Server::open(config, &store).await?;
-        announce(&listener)?;
-        Ok(server.serve(listener, stop).await?)
+async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
+    // Before anybody is told that the server runs, so that no signal can end it the hard way.
+    let stop = stop_signal()?;
+    let hangups = signal(SignalKind::hangup())?;
+    let settings = &loaded.settings;
+    if !loaded.authority().map_err(Error::Settings)?.is_open() {
+        return Err(Error::NoAuthentication);
+    }
+    let tls = Tls::load(&settings.tls)?;
+    let listener = bind(&settings.listen).await?;
+    let limits = fit_open_files(settings.limits);
+    let config = Config { tls: tls.clone(), limits, ..settings.config() };
+    let server = Server::open(config, &settings.store()).await?;
+    announce(&listener, &tls, settings.tls.self_signed.is_some())?;
+    let reload = Reload { sources, started: loaded, server: server.clone(), tls };
+    tokio::select! {
+        served = server.serve(listener, stop) => Ok(served?),
+        never = reload.run(hangups) => match never {},
     }
 }
+
+/// Why settings with keys or issuers are refused.
+pub(super) const NO_AUTHENTICATION: &str =
+    "auth: the settings name keys or issuers, but credentials are not judged yet; take them out";
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -137,10 +111,13 @@ enum Error {
     Bind(#[from] BindError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(
-        "--fresh: only with --store memory:, as a database file knows by itself whether there is anything to wait for"
-    )]
-    Fresh,
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("{0}")]
+    Settings(Problem),
+    /// Who asks for it shall not be served without.
+    #[error("{NO_AUTHENTICATION}")]
+    NoAuthentication,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -148,15 +125,29 @@ enum Error {
 impl Error {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_)) | Self::Fresh => USAGE,
+            Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_))
+            | Self::Tls(_)
+            | Self::Settings(_)
+            | Self::NoAuthentication => USAGE,
             Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
         }
     }
 }
 
-fn announce(listener: &TcpListener) -> io::Result<()> {
+fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> io::Result<()> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut text = format!("listening {scheme}://{}\n", listener.local_addr()?);
+    let files = tls.as_ref().map(Tls::files);
+    if let Some(cert) = files.as_ref().and_then(Files::cert).filter(|_| is_self_signed) {
+        let sha256 = fingerprint(&fs::read(cert)?).unwrap_or_default();
+        let cert = cert.display();
+        text.push_str(&format!(
+            "self-signed certificate {cert}\nSHA-256 {sha256}\n\
+             clients trust it with --ca {cert}, LOCKHOUSE_CA={cert}, in Node with NODE_EXTRA_CA_CERTS={cert}\n"
+        ));
+    }
     let mut stdout = io::stdout();
-    writeln!(stdout, "listening http://{}", listener.local_addr()?)?;
+    stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 

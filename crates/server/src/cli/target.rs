@@ -1,5 +1,7 @@
 //! Which server, which bucket.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
@@ -12,6 +14,10 @@ pub(super) struct Target {
     #[arg(long, value_name = "URL", env = "LOCKHOUSE_URL", default_value = "http://127.0.0.1:7420")]
     pub(super) url: String,
 
+    /// A PEM file with the CA that signed the server's certificate, in place of those that the system trusts; for https:// only
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CA")]
+    pub(super) ca: Option<PathBuf>,
+
     /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
     #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
     pub(super) bucket: Option<String>,
@@ -20,7 +26,10 @@ pub(super) struct Target {
 impl Target {
     /// A connection to it that is not made yet.
     pub(super) fn connecting(&self) -> Connect {
-        let connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
+        let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
+        if let Some(ca) = self.ca.as_ref().filter(|ca| !ca.as_os_str().is_empty()) {
+            connect = connect.ca(ca);
+        }
         // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
         match self.bucket.as_ref().filter(|bucket| !bucket.is_empty()) {
             Some(bucket) => connect.bucket(bucket),
@@ -30,9 +39,11 @@ impl Target {
 
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         self.connecting().await.map_err(|error| match error {
-            ConnectError::Url { .. } | ConnectError::Scope { .. } | ConnectError::Label { .. } => {
-                Failure::new(USAGE, error)
-            }
+            ConnectError::Url { .. }
+            | ConnectError::Scope { .. }
+            | ConnectError::Label { .. }
+            | ConnectError::Ca { .. } => Failure::new(USAGE, error),
+            ConnectError::Untrusted { .. } => untrusted(error.to_string()),
             ConnectError::Unreachable { .. } => {
                 let advice =
                     "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";
@@ -41,4 +52,12 @@ impl Target {
             _ => Failure::new(UNREACHABLE, error),
         })
     }
+}
+
+/// A server with which TLS failed, and what to do if it was for its certificate.
+pub(super) fn untrusted(mut why: String) -> Failure {
+    if why.contains("certificate") {
+        why.push_str(" (name the CA of its certificate with --ca or LOCKHOUSE_CA)");
+    }
+    Failure::new(UNREACHABLE, why)
 }

@@ -175,7 +175,7 @@ fn what_makes_no_sense_is_refused_with_the_rule_and_exit_2() {
         (&["claim", "r", "--claimant", ""], "claimant is \"\", but must be a string of 1 to 256 bytes"),
         (&["claim", "-x", "--claimant", "A"], "-x"),
         (&["claim", "r", "--claimant", "A", "--ttl", "5"], "500ms, 10s or 1m"),
-        (&["claim", "r", "--claimant", "A", "--url", "https://x"], "TLS is not supported yet"),
+        (&["claim", "r", "--claimant", "A", "--url", "ftp://x"], "begins with http:// or https://"),
         (&["assignments", "--url", "nonsense"], "http://127.0.0.1:7420"),
     ] {
         let (code, _, stderr) = shell.told(arguments);

@@ -128,7 +128,7 @@ impl Api {
                     return Ok(Reply { answer, is_repeated });
                 }
                 Ok(Ok(answer)) => (Problem::of(&answer).to_string(), Some(answer)),
-                Ok(Err(Unanswered::Unreachable(why))) => (why, None),
+                Ok(Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why))) => (why, None),
                 Ok(Err(Unanswered::BrokenOff(why))) => {
                     is_repeated |= !call.is_a_question();
                     (why, None)

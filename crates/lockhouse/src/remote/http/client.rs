@@ -1,22 +1,16 @@
 //! One call, one answer.
 
 use std::fmt;
-use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::call::{Call, encode};
 use crate::remote::address::Address;
 use crate::remote::connect::ConnectError;
-
-/// How long a connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::remote::transport::{HttpClient, is_of_tls};
 
 /// No answer is longer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -34,7 +28,7 @@ const ANSWER_BYTES: usize = 64 << 20;
 /// ```
 #[derive(Clone)]
 pub struct Http {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: HttpClient,
     /// Scheme, host and port.
     origin: String,
     /// Origin and path, up to `/v1`.
@@ -58,6 +52,9 @@ pub enum Unanswered {
     /// Nobody was there: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
+    /// Somebody was there, but is not trusted, or speaks no TLS: nothing was sent.
+    #[error("{0}")]
+    Untrusted(String),
     /// It broke off: the server may have done what it was asked, or not.
     #[error("{0}")]
     BrokenOff(String),
@@ -66,10 +63,7 @@ pub enum Unanswered {
 impl Http {
     pub(in crate::remote) fn new(address: &Address, label: &str) -> Result<Self, ConnectError> {
         let base = address.http_base()?;
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let client = HttpClient::new(address);
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
         Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label })
@@ -92,7 +86,11 @@ impl Http {
     pub async fn send(&self, call: &Call) -> Result<Answer, Unanswered> {
         let response = self.client.request(self.request(call)?).await.map_err(|error| {
             let why = root(&error);
-            if error.is_connect() { Unanswered::Unreachable(why) } else { Unanswered::BrokenOff(why) }
+            match error.is_connect() {
+                true if is_of_tls(&error) => Unanswered::Untrusted(why),
+                true => Unanswered::Unreachable(why),
+                false => Unanswered::BrokenOff(why),
+            }
         })?;
         let status = response.status().as_u16();
         let broken = |error: Box<dyn std::error::Error + Send + Sync>| Unanswered::BrokenOff(root(&*error));

@@ -1,0 +1,173 @@
+//! The byte stream below a connection: TCP, or TLS on it.
+
+use std::io;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::net::TcpStream;
+
+use super::address::Address;
+use super::connect::ConnectError;
+
+#[cfg(feature = "tls")]
+pub(super) use self::tls::{Link, Trust};
+
+#[cfg(not(feature = "tls"))]
+pub(super) type Link = TcpStream;
+
+/// How long a connection of an HTTP call may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects, up to the end of the TLS handshake.
+pub(super) async fn dial(address: &Address) -> Result<Link, ConnectError> {
+    let unreachable = |error| ConnectError::Unreachable { address: address.to_string(), error };
+    let stream = TcpStream::connect((address.host(), address.port())).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    #[cfg(feature = "tls")]
+    let stream = tls::secure(stream, address).await?;
+    Ok(stream)
+}
+
+/// Makes HTTP calls, over connections that it keeps for later ones.
+#[derive(Clone)]
+pub(super) enum HttpClient {
+    Plain(Client<HttpConnector, Full<Bytes>>),
+    #[cfg(feature = "tls")]
+    Tls(Client<tls::Connector, Full<Bytes>>),
+}
+
+impl HttpClient {
+    pub(super) fn new(address: &Address) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new());
+        #[cfg(feature = "tls")]
+        if let Some(trust) = address.trust() {
+            return Self::Tls(builder.build(trust.connector(connector)));
+        }
+        #[cfg(not(feature = "tls"))]
+        let _ = address;
+        Self::Plain(builder.build(connector))
+    }
+
+    pub(super) async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        match self {
+            Self::Plain(client) => client.request(request).await,
+            #[cfg(feature = "tls")]
+            Self::Tls(client) => client.request(request).await,
+        }
+    }
+}
+
+/// Whether somebody is there, but TLS with him failed: he is not trusted, or speaks none.
+#[cfg(feature = "tls")]
+pub(super) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(why) = error {
+        // An I/O error tells what is within what is within it, and not itself.
+        let within = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if why.is::<rustls::Error>() || within.is_some_and(|within| is_of_tls(within)) {
+            return true;
+        }
+        error = why.source();
+    }
+    false
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn is_of_tls(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+    use hyper_util::client::legacy::connect::HttpConnector;
+    use rustls::crypto::aws_lc_rs;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use rustls_platform_verifier::BuilderVerifierExt;
+    use tokio::net::TcpStream;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+    use tokio_util::either::Either;
+
+    use super::super::address::Address;
+    use super::super::connect::ConnectError;
+    use super::is_of_tls;
+
+    pub(in super::super) type Link = Either<TcpStream, TlsStream<TcpStream>>;
+
+    pub(super) type Connector = HttpsConnector<HttpConnector>;
+
+    /// Whose certificates are believed.
+    #[derive(Clone, Debug)]
+    pub(in super::super) struct Trust(Arc<ClientConfig>);
+
+    impl Trust {
+        /// The CAs in that PEM file and no others, or those that the system trusts.
+        pub(in super::super) fn new(ca: Option<&Path>) -> Result<Self, ConnectError> {
+            let wrong = |why: String| ConnectError::Ca { file: ca.map(Path::to_owned), why };
+            let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| wrong(error.to_string()))?;
+            let builder = match ca {
+                Some(file) => builder.with_root_certificates(roots(file).map_err(wrong)?),
+                None => builder.with_platform_verifier().map_err(|error| wrong(error.to_string()))?,
+            };
+            Ok(Self(Arc::new(builder.with_no_client_auth())))
+        }
+
+        /// What HTTP calls are made over.
+        pub(super) fn connector(&self, mut http: HttpConnector) -> Connector {
+            http.enforce_http(false);
+            let config = ClientConfig::clone(&self.0);
+            HttpsConnectorBuilder::new()
+                .with_tls_config(config)
+                .https_only()
+                .enable_http1()
+                .wrap_connector(http)
+        }
+    }
+
+    fn roots(file: &Path) -> Result<RootCertStore, String> {
+        let pem = std::fs::read(file).map_err(|error| error.to_string())?;
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            roots.add(certificate).map_err(|error| error.to_string())?;
+        }
+        if roots.is_empty() {
+            return Err(
+                "it holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----".to_owned()
+            );
+        }
+        Ok(roots)
+    }
+
+    /// The handshake, if the address asks for one.
+    pub(super) async fn secure(stream: TcpStream, address: &Address) -> Result<Link, ConnectError> {
+        let Some(Trust(config)) = address.trust() else { return Ok(Either::Left(stream)) };
+        let name = ServerName::try_from(address.host().to_owned()).map_err(|error| {
+            ConnectError::Untrusted { address: address.to_string(), message: error.to_string() }
+        })?;
+        match TlsConnector::from(config.clone()).connect(name, stream).await {
+            Ok(stream) => Ok(Either::Right(stream)),
+            Err(error) if is_of_tls(&error) => {
+                Err(ConnectError::Untrusted { address: address.to_string(), message: error.to_string() })
+            }
+            Err(error) => Err(ConnectError::Unreachable { address: address.to_string(), error }),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `lockhouse config`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use lockhouse_server::{Sources, Tls};
+
+use super::settings::{Options, load};
+use super::{FAILURE, USAGE, complain};
+
+/// Look at the settings of a server, without starting one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse config check /etc/lockhouse.toml
+  LOCKHOUSE_LEASE=5s lockhouse config show --config /etc/lockhouse.toml
+
+Exit codes: 0; 1 failure; 2 something is wrong with the settings.")]
+pub(super) struct Config {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    Check(Check),
+    Show(Box<Show>),
+}
+
+/// Tell everything that is wrong with a file, in one line each: file and line, key, value, rule.
+///
+/// The files that it names are read, too. The environment is not heard.
+#[derive(Debug, Args)]
+struct Check {
+    /// The TOML file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Print the settings in force as TOML, with where each comes from; secrets are left out.
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Config {
+    pub(super) fn run(self) -> ExitCode {
+        match self.command {
+            ConfigCommand::Check(Check { file }) => check(file),
+            ConfigCommand::Show(show) => print(&show.options.sources()),
+        }
+    }
+}
+
+fn check(file: PathBuf) -> ExitCode {
+    let Some(loaded) = load(&Sources { file: Some(file), ..Sources::default() }) else {
+        return ExitCode::from(USAGE);
+    };
+    let wrong = [
+        Tls::check(&loaded.settings.tls).err().map(|error| error.to_string()),
+        loaded.authority().err().map(|problem| problem.to_string()),
+    ];
+    wrong.iter().flatten().for_each(complain);
+    if wrong.iter().any(Option::is_some) { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+fn print(sources: &Sources) -> ExitCode {
+    let Some(loaded) = load(sources) else { return ExitCode::from(USAGE) };
+    match std::io::stdout().write_all(loaded.show().as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(FAILURE),
+    }
+}

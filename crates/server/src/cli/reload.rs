@@ -1,0 +1,90 @@
+//! What a running server takes anew on SIGHUP, and certificates when their files change.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_server::{Files, Loaded, Problem, Server, Sources, Tls, fit_open_files};
+use tokio::signal::unix::Signal;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::serve::NO_AUTHENTICATION;
+
+/// How often the files of the certificate are looked at.
+const FILES_CHECK: Duration = Duration::from_secs(1);
+
+/// A running server with what it was told.
+pub(super) struct Reload {
+    pub(super) sources: Sources,
+    /// What it was started with, which stays in force where it cannot be reloaded.
+    pub(super) started: Loaded,
+    pub(super) server: Arc<Server>,
+    pub(super) tls: Option<Tls>,
+}
+
+impl Reload {
+    /// Reloads for ever.
+    pub(super) async fn run(self, mut hangups: Signal) -> Infallible {
+        let mut check = interval(FILES_CHECK);
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seen = self.tls.as_ref().map(Tls::files);
+        loop {
+            tokio::select! {
+                Some(()) = hangups.recv() => {
+                    self.reload();
+                    seen = self.tls.as_ref().map(Tls::files);
+                }
+                _ = check.tick() => self.look_at_files(&mut seen),
+            }
+        }
+    }
+
+    /// Takes the settings anew: all that can be taken, or nothing if anything is wrong.
+    fn reload(&self) {
+        match self.take() {
+            Ok(()) => tracing::info!("reloaded"),
+            Err(wrong) => {
+                wrong.iter().for_each(|wrong| tracing::error!("{wrong}"));
+                tracing::error!("nothing is reloaded: the server goes on as it was");
+            }
+        }
+    }
+
+    fn take(&self) -> Result<(), Vec<String>> {
+        let loaded =
+            self.sources.load().map_err(|wrong| wrong.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
+        let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
+        if !authority.is_open() {
+            return Err(vec![NO_AUTHENTICATION.to_owned()]);
+        }
+        let limits = fit_open_files(loaded.settings.limits);
+        self.server.reload_limits(limits).map_err(|error| vec![error.to_string()])?;
+        // From here on nothing fails.
+        for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {
+            let place = loaded.place(key);
+            tracing::warn!("{place}: {} has changed, which is heard at the next start only", key.path);
+        }
+        match (&self.tls, &tls) {
+            (Some(running), Some(tls)) => running.renew(tls),
+            (None, None) => {}
+            _ => tracing::warn!("TLS is switched on or off at the next start only"),
+        }
+        Ok(())
+    }
+
+    /// Takes a certificate whose files have changed and now stay as they are.
+    fn look_at_files(&self, seen: &mut Option<Files>) {
+        let (Some(tls), Some(before)) = (&self.tls, seen) else { return };
+        let now = before.now();
+        let is_at_rest = std::mem::replace(before, now.clone()) == now;
+        if is_at_rest && now != tls.files() {
+            match tls.read_again() {
+                Ok(()) => tracing::info!("the files of the certificate have changed: it is reloaded"),
+                Err(error) => tracing::error!(
+                    "the files of the certificate have changed, but {error}; the one of before is shown on"
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What `serve` and `config show` are told alike.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use lockhouse_server::{Loaded, Problem, Said, Sources};
+
+use super::complain;
+
+/// Each of these can also stand in the file and in the environment: see docs/config.md.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// A TOML file with settings; options and variables of the environment go before it
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Where to listen, a loopback address; port 0 means any that is free [default: 127.0.0.1:7420] [env: LOCKHOUSE_LISTEN]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+
+    /// How long a client that has gone silent keeps its locks, from 500ms to 10m [default: 10s] [env: LOCKHOUSE_LEASE]
+    #[arg(long, value_name = "DURATION")]
+    lease: Option<String>,
+
+    /// Where to keep what outlives the server: sqlite:PATH, or memory: for nothing [default: sqlite:lockhouse.db]
+    /// [env: LOCKHOUSE_STORE]
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+
+    /// With memory: no client of an earlier server holds a lock any more, so that there is no need to wait for the length of the lease
+    #[arg(long)]
+    fresh: bool,
+
+    /// How the records of a kind are locked: read-write (unless told otherwise), exclusive-write (readers take no lock) or exclusive-read;
+    /// may be given several times
+    #[arg(long = "lock-type", value_name = "KIND=TYPE", value_parser = lock_type)]
+    lock_types: Vec<(String, String)>,
+
+    /// An origin beyond this machine's whose pages may connect; may be given several times
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    allowed_origins: Vec<String>,
+
+    /// How long to wait for locks to be released before the server ends, up to 1h [default: 10s] [env: LOCKHOUSE_DRAIN]
+    #[arg(long, value_name = "DURATION")]
+    drain: Option<String>,
+
+    /// Speak TLS with the certificate in this PEM file, which may go on with those up to its CA
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+
+    /// The private key of the certificate, a PEM file
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+
+    /// Speak TLS with a certificate for localhost that is made in this folder (by default the current one), to try it out
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    tls_self_signed: Option<String>,
+}
+
+fn lock_type(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((kind, lock_type)) if !kind.is_empty() => Ok((kind.to_owned(), lock_type.to_owned())),
+        _ => Err("must be KIND=read-write, KIND=exclusive-write or KIND=exclusive-read".to_owned()),
+    }
+}
+
+impl Options {
+    /// Everything that may say something.
+    pub(super) fn sources(self) -> Sources {
+        let texts = [
+            ("listen", self.listen),
+            ("lease", self.lease),
+            ("store", self.store),
+            ("drain", self.drain),
+            ("tls.cert", self.tls_cert),
+            ("tls.key", self.tls_key),
+            ("tls.self_signed", self.tls_self_signed),
+        ];
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, Said::Text(text?))));
+        let mut flags: BTreeMap<_, _> = texts.collect();
+        if self.fresh {
+            flags.insert("fresh", Said::Yes);
+        }
+        if !self.allowed_origins.is_empty() {
+            flags.insert("allowed_origins", Said::List(self.allowed_origins));
+        }
+        if !self.lock_types.is_empty() {
+            flags.insert("lock_types", Said::Table(self.lock_types));
+        }
+        Sources { flags, ..Sources::of_process(self.config) }
+    }
+}
+
+/// Reads the settings, or tells in one line each what is wrong with them.
+pub(super) fn load(sources: &Sources) -> Option<Loaded> {
+    sources.load().map_err(|problems| problems.iter().for_each(|problem: &Problem| complain(problem))).ok()
+}

@@ -1,0 +1,103 @@
+//! What is wrong with the settings.
+
+use std::fmt;
+
+use super::tree::{Node, Place};
+use super::{is_secret, keys};
+
+/// The most characters of a value that a problem repeats.
+const SHOWN_CHARS: usize = 120;
+
+/// One thing that is wrong, told in one line: the place, the key, the value, the rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    place: Place,
+    key: Option<String>,
+    value: Option<String>,
+    rule: String,
+}
+
+impl Problem {
+    /// Of the text itself, which is no TOML.
+    pub(crate) fn of_text(place: Place, rule: String) -> Self {
+        Self { place, key: None, value: None, rule }
+    }
+
+    /// Of the whole file.
+    pub(crate) fn of_file(file: &str, rule: String) -> Self {
+        Self { place: Place::File { file: file.into(), line: 0 }, key: None, value: None, rule }
+    }
+
+    /// Of a value.
+    pub(crate) fn of_value(key: &str, node: &Node, rule: impl Into<String>) -> Self {
+        let name = key.rsplit('.').next().unwrap_or(key);
+        let name = name.split('[').next().unwrap_or(name);
+        let value = if is_secret(name) { None } else { Some(shortened(&node.shown(&is_secret))) };
+        Self { place: node.place.clone(), key: Some(key.to_owned()), value, rule: rule.into() }
+    }
+
+    /// Of a key that should be there.
+    pub(crate) fn of_missing(key: &str, place: &Place) -> Self {
+        let rule = "is missing".to_owned();
+        Self { place: place.clone(), key: Some(key.to_owned()), value: None, rule }
+    }
+
+    /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a secret in the wrong place.
+    pub(crate) fn of_unknown(parent: &str, key: &str, place: &Place, known: &[&str]) -> Self {
+        let path = join(parent, key);
+        let rule = match nearest(parent, key, known) {
+            Some(nearest) => format!("unknown key; the nearest known one is {nearest}"),
+            None => format!("unknown key; known here are {}", known.join(", ")),
+        };
+        Self { place: place.clone(), key: Some(path), value: None, rule }
+    }
+
+    /// The file first, line by line.
+    pub(crate) fn order(&self) -> (u8, usize) {
+        match &self.place {
+            Place::File { line, .. } => (0, *line),
+            Place::Environment(_) => (1, 0),
+            Place::Flag(_) => (2, 0),
+            Place::Default => (3, 0),
+        }
+    }
+}
+
+/// The path of a key in a table.
+pub(crate) fn join(parent: &str, key: &str) -> String {
+    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+}
+
+/// What was probably meant: a key of that name in another table, or one that is written alike in this one.
+fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
+    let alike = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &key.to_lowercase());
+    let here = known.iter().map(|known| (alike(known), *known)).min();
+    if let Some((distance, name)) = here
+        && distance <= 1 + name.len() / 4
+    {
+        return Some(join(parent, name));
+    }
+    let elsewhere = keys().iter().find(|known| known.path.rsplit('.').next() == Some(key));
+    elsewhere.map(|known| match known.path.rsplit_once('.') {
+        Some((table, _)) => format!("{}, which stands in [{table}]", known.path),
+        None => format!("{}, which stands above all tables", known.path),
+    })
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, key, value, rule } = self;
+        match (key, value) {
+            (Some(key), Some(value)) => write!(f, "{place}: {key} = {value}: {rule}"),
+            (Some(key), None) => write!(f, "{place}: {key}: {rule}"),
+            (None, _) => write!(f, "{place}: {rule}"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The settings in force, as a file that says the same.
+
+use std::fmt::Write as _;
+
+use super::key::Key;
+use super::sources::Loaded;
+use super::tree::Value;
+use super::{is_secret, keys};
+
+impl Loaded {
+    /// TOML, each value with a comment that tells where it comes from; what is secret is not told.
+    pub fn show(&self) -> String {
+        let mut text = String::new();
+        let mut section = "";
+        for key in keys() {
+            let (table, name) = key.path.rsplit_once('.').unwrap_or(("", &key.path));
+            if table != section {
+                section = table;
+                // Writing to a string never fails.
+                _ = write!(text, "\n[{table}]\n");
+            }
+            self.show_key(&mut text, key, name);
+        }
+        text
+    }
+
+    fn show_key(&self, text: &mut String, key: &Key, name: &str) {
+        let Some(node) = self.tree.get(&key.path) else {
+            _ = writeln!(text, "# {name} is not set");
+            return;
+        };
+        let value = if is_secret(name) { "\"(secret)\"".to_owned() } else { node.shown(&is_secret) };
+        // What has a place for each of its parts is told part by part.
+        let places = match &node.value {
+            Value::List(nodes) if !nodes.is_empty() => nodes.iter().map(|node| &node.place).collect(),
+            Value::Table(entries) if !entries.is_empty() => {
+                entries.iter().map(|entry| &entry.place).collect()
+            }
+            _ => vec![&node.place],
+        };
+        let mut places: Vec<String> = places.into_iter().map(ToString::to_string).collect();
+        places.dedup();
+        _ = writeln!(text, "{name} = {value} # {}", places.join(", "));
+    }
+}

@@ -1,0 +1,201 @@
+//! Where settings come from, and which of several is heard.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use super::decode::decode;
+use super::file;
+use super::key::Key;
+use super::problem::Problem;
+use super::tree::{Entry, Node, Place, Value};
+use super::{Settings, keys};
+
+/// What begins the name of each variable.
+const PREFIX: &str = "LOCKHOUSE_";
+
+/// Everything that may say something: the command line goes before the environment, that before the file, that before the defaults.
+/// A value is heard whole: a list on the command line replaces the one in the file.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The TOML file.
+    pub file: Option<PathBuf>,
+    /// Variables of the environment; those that are empty, or mean no setting, are not heard.
+    pub environment: BTreeMap<String, OsString>,
+    /// What the options of the command line say, by the path of the setting.
+    pub flags: BTreeMap<&'static str, Said>,
+}
+
+/// What an option says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// That it is wanted.
+    Yes,
+    /// A value.
+    Text(String),
+    /// Several values.
+    List(Vec<String>),
+    /// Several values with names.
+    Table(Vec<(String, String)>),
+}
+
+/// Settings without a fault, and where each comes from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    pub(super) tree: Node,
+}
+
+impl Sources {
+    /// A file, the variables of this process that begin with `LOCKHOUSE_`, and no options yet.
+    pub fn of_process(file: Option<PathBuf>) -> Self {
+        let ours = |(name, value): (OsString, OsString)| {
+            let name = name.into_string().ok()?;
+            name.starts_with(PREFIX).then_some((name, value))
+        };
+        let environment = std::env::vars_os().filter_map(ours).collect();
+        Self { file, environment, flags: BTreeMap::new() }
+    }
+
+    /// Reads all of them.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong, in the order of the file, and what is wrong elsewhere behind it.
+    pub fn load(&self) -> Result<Loaded, Vec<Problem>> {
+        let (mut tree, mut problems) = match &self.file {
+            Some(file) => read(file)?,
+            None => (Node::empty_table(Place::Default), Vec::new()),
+        };
+        for key in keys() {
+            match self.said(key) {
+                Ok(Some(node)) => tree.set(&key.path, node),
+                Ok(None) if tree.get(&key.path).is_none() => {
+                    if let Some(node) = default(key) {
+                        tree.set(&key.path, node);
+                    }
+                }
+                Ok(None) => {}
+                Err(problem) => problems.push(problem),
+            }
+        }
+        match decode::<Settings>(&tree) {
+            Ok(settings) => {
+                problems.extend(settings.check(&tree));
+                if problems.is_empty() {
+                    return Ok(Loaded { settings, tree });
+                }
+            }
+            Err(wrong) => problems.extend(wrong),
+        }
+        problems.sort_by_key(Problem::order);
+        Err(problems)
+    }
+
+    /// What the command line or, if it is silent, the environment says.
+    fn said(&self, key: &Key) -> Result<Option<Node>, Problem> {
+        if let (Some(flag), Some(said)) = (key.flag, self.flags.get(&*key.path)) {
+            return Ok(Some(said.node(&Place::Flag(flag))));
+        }
+        let variable = key.variable();
+        let Some(text) = self.environment.get(&variable).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let place = Place::Environment(variable);
+        match text.to_str() {
+            Some(text) => Ok(Some(of_variable(key, &place, text))),
+            None => Err(Problem::of_text(place, "must be UTF-8".to_owned())),
+        }
+    }
+
+    /// Variables that mean nothing, but are written like one that does, with its name.
+    pub fn misspelt(&self) -> impl Iterator<Item = (&str, String)> {
+        let unheard =
+            self.environment.keys().filter(|name| !keys().iter().any(|key| key.variable() == **name));
+        unheard.filter_map(|name| {
+            let alike = |known: &String| strsim::damerau_levenshtein(known, name) == 1;
+            Some((name.as_str(), keys().iter().map(Key::variable).find(alike)?))
+        })
+    }
+}
+
+impl Said {
+    fn node(&self, place: &Place) -> Node {
+        let value = match self {
+            Self::Yes => Value::Flag(true),
+            Self::Text(text) => Value::Text(text.clone()),
+            Self::List(items) => list(items.iter().map(String::as_str), place),
+            Self::Table(pairs) => table(pairs.iter().map(|(key, text)| (key.as_str(), text.as_str())), place),
+        };
+        Node::new(place.clone(), value)
+    }
+}
+
+/// What stands there as TOML; a list may also be separated by commas, a table be pairs like `customer=read-write`, and a text, which
+/// is most often meant, needs no quotation marks.
+fn of_variable(key: &Key, place: &Place, text: &str) -> Node {
+    let begins = key.default.as_ref().and_then(|default| default.chars().next());
+    let value = match begins {
+        Some('[') if !text.starts_with('[') => list(text.split(',').map(str::trim), place),
+        Some('{') if !text.starts_with('{') => {
+            let pairs = text.split(',').map(|pair| pair.rsplit_once('=').unwrap_or((pair, "")));
+            table(pairs.map(|(key, text)| (key.trim(), text.trim())), place)
+        }
+        None | Some('"') => Value::Text(text.to_owned()),
+        _ => {
+            let as_written = || Node::new(place.clone(), Value::Text(text.to_owned()));
+            return file::parse_value(place, text).unwrap_or_else(as_written);
+        }
+    };
+    Node::new(place.clone(), value)
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a str>, place: &Place) -> Value {
+    Value::List(items.map(|item| Node::new(place.clone(), Value::Text(item.to_owned()))).collect())
+}
+
+fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Place) -> Value {
+    let entry = |(key, text): (&str, &str)| Entry {
+        key: key.to_owned(),
+        place: place.clone(),
+        node: Node::new(place.clone(), Value::Text(text.to_owned())),
+    };
+    Value::Table(pairs.map(entry).collect())
+}
+
+/// A value that nobody has to say.
+fn default(key: &Key) -> Option<Node> {
+    file::parse_value(&Place::Default, key.default.as_ref()?)
+}
+
+fn read(path: &std::path::Path) -> Result<(Node, Vec<Problem>), Vec<Problem>> {
+    let name = path.display().to_string();
+    let bytes = fs::read(path)
+        .map_err(|error| vec![Problem::of_file(&name, format!("the file cannot be read ({error})"))])?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        let place = Place::File { file: name.as_str().into(), line };
+        vec![Problem::of_text(place, "the file must be UTF-8".to_owned())]
+    })?;
+    Ok(file::parse(&name, &text))
+}
+
+impl Loaded {
+    /// The keys of which this says something else than `earlier`.
+    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'static Key> + 'a {
+        keys().iter().filter(|key| match (self.tree.get(&key.path), earlier.tree.get(&key.path)) {
+            (Some(now), Some(then)) => !now.says_the_same_as(then),
+            (now, then) => now.is_some() != then.is_some(),
+        })
+    }
+
+    /// Where the value of a key stands.
+    pub fn place(&self, key: &Key) -> Place {
+        self.tree.get(&key.path).map_or(Place::Default, |node| node.place.clone())
+    }
+}

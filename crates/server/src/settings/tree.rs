@@ -1,0 +1,165 @@
+//! The settings as they were written, each value with the place where it stands.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody said anything.
+    Default,
+    /// A line of the file.
+    File {
+        /// Its path as it was given.
+        file: Arc<str>,
+        /// Counted from 1; 0 for the file as a whole.
+        line: usize,
+    },
+    /// A variable of the environment.
+    Environment(String),
+    /// An option of the command line, such as `--listen`.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { file, line: 0 } => f.write_str(file),
+            Self::File { file, line } => write!(f, "{file}:{line}"),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+/// A value with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+}
+
+/// What TOML can say, without dates.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Flag(bool),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// Where the key stands.
+    pub(crate) place: Place,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    pub(crate) fn new(place: Place, value: Value) -> Self {
+        Self { place, value }
+    }
+
+    pub(crate) fn empty_table(place: Place) -> Self {
+        Self::new(place, Value::Table(Vec::new()))
+    }
+
+    /// What is at a path such as `tls.cert` or `auth.keys[0].hash`.
+    pub(crate) fn get(&self, path: &str) -> Option<&Self> {
+        path.split(['.', '[']).try_fold(self, |node, step| match &node.value {
+            Value::Table(entries) => entries.iter().find(|entry| entry.key == step).map(|entry| &entry.node),
+            Value::List(nodes) => nodes.get(step.strip_suffix(']')?.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// Puts a value at a path, in place of what is there. A table that should be on the way but is something else is left as it is:
+    /// it is wrong, and is told as that.
+    pub(crate) fn set(&mut self, path: &str, node: Self) {
+        let Value::Table(entries) = &mut self.value else { return };
+        let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+        let at = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+            let place = node.place.clone();
+            let node = Self::empty_table(place.clone());
+            entries.push(Entry { key: key.to_owned(), place, node });
+            entries.len() - 1
+        });
+        match rest {
+            Some(rest) => entries[at].node.set(rest, node),
+            None => entries[at] = Entry { key: key.to_owned(), place: node.place.clone(), node },
+        }
+    }
+
+    /// Whether it says the same, wherever it stands.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.shown(&|_| false) == other.shown(&|_| false)
+    }
+
+    /// As TOML has it in one line, with what is secret left out.
+    pub(crate) fn shown(&self, is_secret: &dyn Fn(&str) -> bool) -> String {
+        let mut text = String::new();
+        self.write(&mut text, is_secret);
+        text
+    }
+
+    fn write(&self, text: &mut String, is_secret: &dyn Fn(&str) -> bool) {
+        // Writing to a string never fails.
+        _ = match &self.value {
+            Value::Text(value) => write!(text, "{}", quoted(value)),
+            Value::Integer(value) => write!(text, "{value}"),
+            Value::Float(value) => write!(text, "{value:?}"),
+            Value::Flag(value) => write!(text, "{value}"),
+            Value::List(nodes) => {
+                text.push('[');
+                for (index, node) in nodes.iter().enumerate() {
+                    text.push_str(if index == 0 { "" } else { ", " });
+                    node.write(text, is_secret);
+                }
+                text.write_char(']')
+            }
+            Value::Table(entries) => {
+                text.push('{');
+                for (index, Entry { key, node, .. }) in entries.iter().enumerate() {
+                    text.push_str(if index == 0 { " " } else { ", " });
+                    text.push_str(&bare_or_quoted(key));
+                    text.push_str(" = ");
+                    if is_secret(key) {
+                        text.push_str("\"(secret)\"");
+                    } else {
+                        node.write(text, is_secret);
+                    }
+                }
+                text.push_str(if entries.is_empty() { "}" } else { " }" });
+                Ok(())
+            }
+        };
+    }
+}
+
+/// A text in quotation marks, on one line.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A key as it may stand in a file.
+pub(crate) fn bare_or_quoted(key: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !key.is_empty() && key.chars().all(is_bare) { key.to_owned() } else { quoted(key) }
+}

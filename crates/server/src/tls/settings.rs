@@ -1,0 +1,85 @@
+//! `[tls]`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::settings::{Key, text};
+
+/// What serves TLS, if anything does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsSettings {
+    /// A PEM file with the certificate and those between it and its CA.
+    pub cert: Option<PathBuf>,
+    /// A PEM file with the private key of the certificate.
+    pub key: Option<PathBuf>,
+    /// A folder for a certificate of the server's own making, in place of both.
+    pub self_signed: Option<PathBuf>,
+    /// A PEM file with the CAs whose client certificates are taken.
+    pub client_ca: Option<PathBuf>,
+    /// Whether a client must have one.
+    pub client_auth: ClientAuth,
+    /// For how long browsers are told to use nothing but TLS for this host; not at all if zero.
+    #[serde(deserialize_with = "text::duration")]
+    pub hsts: Duration,
+}
+
+/// Whether clients must show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientAuth {
+    /// Whoever has none is turned away in the handshake.
+    #[default]
+    Required,
+    /// Whoever has one is known by it.
+    Optional,
+}
+
+/// The keys of `[tls]`.
+pub(crate) fn keys() -> Vec<Key> {
+    vec![
+        Key::unset("tls.cert").flag("--tls-cert").reloads(),
+        Key::unset("tls.key").flag("--tls-key").reloads(),
+        Key::unset("tls.self_signed").flag("--tls-self-signed"),
+        Key::unset("tls.client_ca").reloads(),
+        Key::new("tls.client_auth", "\"required\"").reloads(),
+        Key::new("tls.hsts", "\"180d\"").reloads(),
+    ]
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            cert: None,
+            key: None,
+            self_signed: None,
+            client_ca: None,
+            client_auth: ClientAuth::default(),
+            hsts: Duration::from_secs(180 * 86_400),
+        }
+    }
+}
+
+impl TlsSettings {
+    /// Whether TLS is spoken.
+    pub fn is_on(&self) -> bool {
+        self.cert.is_some() || self.self_signed.is_some()
+    }
+
+    /// Tells which keys do not go together.
+    pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &str)) {
+        match (&self.cert, &self.key) {
+            (Some(_), None) => wrong("tls.cert", "needs tls.key, the file with the private key"),
+            (None, Some(_)) => wrong("tls.key", "needs tls.cert, the file with the certificate"),
+            _ => {}
+        }
+        if self.cert.is_some() && self.self_signed.is_some() {
+            wrong("tls.self_signed", "either this or tls.cert, as a server shows one certificate");
+        }
+        if self.client_ca.is_some() && !self.is_on() {
+            wrong("tls.client_ca", "needs tls.cert and tls.key, as clients have certificates in TLS only");
+        }
+    }
+}

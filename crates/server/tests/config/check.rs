@@ -1,0 +1,157 @@
+//! `lockhouse config check` and `lockhouse config show`.
+
+use std::fs;
+
+use crate::running::{lockhouse, run};
+
+const WRONG: &str = r#"listen = "nowhere"
+lease = "10"
+alowed_origins = ["https://a.example"]
+fresh = "yes"
+drain = "2h"
+allowed_origins = ["https://a.example", "https://b.example/path", 7]
+
+[lock_types]
+customer = "exclusive-writer"
+
+[tls]
+cert = "cert.pem"
+client_auth = 1
+lease = "5s"
+
+[tlss]
+"#;
+
+#[test]
+fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.toml"), WRONG).unwrap();
+    let (code, stdout, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    let expected = [
+        r#"f.toml:1: listen = "nowhere": must be HOST:PORT, such as 127.0.0.1:7420"#,
+        r#"f.toml:2: lease = "10": a duration is written like 500ms, 10s or 1m"#,
+        "f.toml:3: alowed_origins: unknown key; the nearest known one is allowed_origins",
+        r#"f.toml:4: fresh = "yes": must be true or false"#,
+        r#"f.toml:5: drain = "2h": draining takes at most 1h"#,
+        r#"f.toml:6: allowed_origins[1] = "https://b.example/path": an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000"#,
+        "f.toml:6: allowed_origins[2] = 7: must be a text in quotation marks",
+        r#"f.toml:9: lock_types.customer = "exclusive-writer": must be "read-write" or "exclusive-write" or "exclusive-read""#,
+        r#"f.toml:13: tls.client_auth = 1: must be "required" or "optional""#,
+        "f.toml:14: tls.lease: unknown key; the nearest known one is lease, which stands above all tables",
+        "f.toml:16: tlss: unknown key; the nearest known one is tls",
+    ];
+    let expected: Vec<String> = expected.iter().map(|line| format!("lockhouse: {line}")).collect();
+    assert_eq!(stderr.lines().collect::<Vec<_>>(), expected);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn what_is_wrong_only_with_all_settings_together_is_told_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "lease = \"5s\"\nfresh = true\n[tls]\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n[limits]\nconnections = 1\nhello_timeout = \"2h\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    let expected = [
+        "f.toml:2: fresh = true: only with the store memory:, as a database file knows by itself whether there is anything to wait for",
+        r#"f.toml:4: tls.key = "key.pem": needs tls.cert, the file with the certificate"#,
+        r#"f.toml:5: tls.client_ca = "ca.pem": needs tls.cert and tls.key, as clients have certificates in TLS only"#,
+        "f.toml:7: limits.connections = 1: must be from 16 to 1000000",
+        r#"f.toml:8: limits.hello_timeout = "2h": must be from 100ms to 1h"#,
+    ];
+    let expected: Vec<String> = expected.iter().map(|line| format!("lockhouse: {line}")).collect();
+    assert_eq!(stderr.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn what_is_no_toml_is_told_with_its_line_and_never_with_its_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "lease = \"5s\"\nhash = \"lk_not_for_logs\nlease = \"6s\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.starts_with("lockhouse: f.toml:2: "), "{stderr}");
+    assert!(!stderr.contains("not_for_logs"), "{stderr}");
+}
+
+#[test]
+fn who_mistakes_a_key_for_its_hash_does_not_find_it_in_what_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = "lk_not_for_logs";
+    for hash in [format!("\"{key}\""), format!("[\"{key}\"]"), format!("{{ a = \"{key}\" }}")] {
+        let text = format!("[[auth.keys]]\nid = \"ci\"\nhash = {hash}\nbuckets = 7\nhassh = {hash}\n");
+        fs::write(folder.path().join("f.toml"), text).unwrap();
+        let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(
+            stderr.contains(
+                "f.toml:5: auth.keys[0].hassh: unknown key; the nearest known one is auth.keys[0].hash"
+            ),
+            "{stderr}"
+        );
+        assert!(!stderr.contains(key), "{stderr}");
+    }
+    let keys = "[{ id = \"ci\", hash = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\", buckets = { \"*\" = [\"query\"] } }]";
+    let mut command = lockhouse(folder.path(), &["config", "show"]);
+    let (code, shown, stderr) = run(command.env("LOCKHOUSE_AUTH_KEYS", keys));
+    assert_eq!(code, Some(0), "{stderr}");
+    let told = "keys = [{ id = \"ci\", hash = \"(secret)\", buckets = { \"*\" = [\"query\"] } }] # LOCKHOUSE_AUTH_KEYS";
+    assert!(shown.lines().any(|line| line == told), "{shown}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "none.toml"]));
+    assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    assert!(stderr.starts_with("lockhouse: none.toml: the file cannot be read (No such file"), "{stderr}");
+    fs::write(folder.path().join("f.toml"), b"fresh = true\nlease = \"\xff\"\n").unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    assert_eq!((code, stderr.as_str()), (Some(2), "lockhouse: f.toml:2: the file must be UTF-8\n"));
+}
+
+#[test]
+fn a_right_file_is_passed_without_a_word_whatever_the_environment_says() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.toml"), "lease = \"5s\"\n").unwrap();
+    let mut command = lockhouse(folder.path(), &["config", "check", "f.toml"]);
+    let told = run(command.env("LOCKHOUSE_LEASE", "nonsense"));
+    assert_eq!(told, (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn the_settings_in_force_are_shown_with_where_they_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        "lease = \"5s\"\ndrain = \"1s\"\n[lock_types]\n\"a b\" = \"exclusive-read\"\n[tls]\nhsts = \"0s\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    let mut command = lockhouse(folder.path(), &["config", "show", "--config", "f.toml", "--drain", "3s"]);
+    let origins = "https://a.example, https://b.example";
+    command.env("LOCKHOUSE_DRAIN", "2s").env("LOCKHOUSE_LEASE", "").env("LOCKHOUSE_ALLOWED_ORIGINS", origins);
+    let (code, shown, stderr) = run(&mut command);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let expected = r#"listen = "127.0.0.1:7420" # default
+store = "sqlite:lockhouse.db" # default
+fresh = false # default
+lease = "5s" # f.toml:1
+drain = "3s" # --drain
+allowed_origins = ["https://a.example", "https://b.example"] # LOCKHOUSE_ALLOWED_ORIGINS
+lock_types = { "a b" = "exclusive-read" } # f.toml:4
+
+[tls]
+# cert is not set
+# key is not set
+# self_signed is not set
+# client_ca is not set
+client_auth = "required" # default
+hsts = "0s" # f.toml:6
+"#;
+    assert!(shown.starts_with(expected), "{shown}");
+    // It is a file that says the same.
+    fs::write(folder.path().join("shown.toml"), &shown).unwrap();
+    let (code, again, _) = run(&mut lockhouse(folder.path(), &["config", "show", "--config", "shown.toml"]));
+    let values = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.rsplit_once(" # ").map_or(line, |(value, _)| value).to_owned()).collect()
+    };
+    assert_eq!((code, values(&again)), (Some(0), values(&shown)));
+}

@@ -1,0 +1,13 @@
+//! What a server is told by a file, the environment and the command line.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../certificates/mod.rs"]
+mod certificates;
+mod check;
+mod complete;
+mod precedence;
+mod reload;
+#[path = "../running/mod.rs"]
+mod running;
+mod start;

@@ -1,0 +1,159 @@
+//! Of several that say something, the first one is heard: the command line, the environment, the file, the defaults.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use lockhouse_server::{Key, Loaded, Place, Said, Sources, keys};
+use proptest::prelude::*;
+
+/// A value of a setting, different for each of those who may say it.
+struct Example {
+    path: &'static str,
+    /// As TOML.
+    file: &'static str,
+    variable: &'static str,
+    flag: Option<Said>,
+    /// What each of them shows when it is heard.
+    shown: [&'static str; 3],
+}
+
+fn examples() -> Vec<Example> {
+    let text = |text: &str| Some(Said::Text(text.to_owned()));
+    let example = |path, file, variable, flag, shown| Example { path, file, variable, flag, shown };
+    let pairs = vec![("k".to_owned(), "read-write".to_owned())];
+    vec![
+        example(
+            "listen",
+            "'localhost:1'",
+            "localhost:2",
+            text("localhost:3"),
+            ["\"localhost:1\"", "\"localhost:2\"", "\"localhost:3\""],
+        ),
+        example("lease", "'1s'", "2s", text("3s"), ["\"1s\"", "\"2s\"", "\"3s\""]),
+        example("drain", "'1m'", "2m", text("3m"), ["\"1m\"", "\"2m\"", "\"3m\""]),
+        example("store", "'memory:'", "memory:", text("memory:"), ["\"memory:\""; 3]),
+        example(
+            "allowed_origins",
+            "['http://a', 'http://b']",
+            "http://c,http://d",
+            Some(Said::List(vec!["http://e".to_owned()])),
+            ["[\"http://a\", \"http://b\"]", "[\"http://c\", \"http://d\"]", "[\"http://e\"]"],
+        ),
+        example(
+            "lock_types",
+            "{ a = 'exclusive-read' }",
+            "b=exclusive-write,c=read-write",
+            Some(Said::Table(pairs)),
+            [
+                "{ a = \"exclusive-read\" }",
+                "{ b = \"exclusive-write\", c = \"read-write\" }",
+                "{ k = \"read-write\" }",
+            ],
+        ),
+        example("tls.client_auth", "'optional'", "required", None, ["\"optional\"", "\"required\"", ""]),
+        example("limits.connections", "100", "200", None, ["100", "200", ""]),
+        example("limits.hello_timeout", "'1s'", "2s", None, ["\"1s\"", "\"2s\"", ""]),
+        example("tls.hsts", "'1h'", "2h", None, ["\"1h\"", "\"2h\"", ""]),
+    ]
+}
+
+fn key(path: &str) -> &'static Key {
+    keys().iter().find(|key| key.path == path).unwrap()
+}
+
+/// The value that is shown, as it is written.
+fn shown<'s>(show: &'s str, path: &str) -> &'s str {
+    let name = path.rsplit('.').next().unwrap();
+    let line = show.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+    line.rsplit_once(" # ").unwrap().0.split_once(" = ").unwrap().1
+}
+
+fn load(said: &[(bool, bool, bool)]) -> (Loaded, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.toml");
+    let (mut text, mut environment, mut flags) = (String::new(), BTreeMap::new(), BTreeMap::new());
+    for (example, (in_file, in_environment, in_flags)) in examples().into_iter().zip(said) {
+        if *in_file {
+            writeln!(text, "{} = {}", example.path, example.file).unwrap();
+        }
+        if *in_environment {
+            environment.insert(key(example.path).variable(), OsString::from(example.variable));
+        }
+        if let (true, Some(flag)) = (in_flags, example.flag) {
+            flags.insert(example.path, flag);
+        }
+    }
+    std::fs::write(&file, text).unwrap();
+    let sources = Sources { file: Some(file), environment, flags };
+    (sources.load().unwrap_or_else(|problems| panic!("{problems:?}")), folder)
+}
+
+proptest! {
+    #[test]
+    fn the_first_that_says_something_is_heard(said in prop::collection::vec(any::<(bool, bool, bool)>(), 10)) {
+        let (loaded, _folder) = load(&said);
+        let show = loaded.show();
+        for (example, (in_file, in_environment, in_flags)) in examples().iter().zip(said) {
+            let key = key(example.path);
+            let (heard, is_there): (_, fn(&Place) -> bool) = if in_flags && key.flag.is_some() {
+                (example.shown[2], |place| matches!(place, Place::Flag(_)))
+            } else if in_environment {
+                (example.shown[1], |place| matches!(place, Place::Environment(_)))
+            } else if in_file {
+                (example.shown[0], |place| matches!(place, Place::File { .. }))
+            } else {
+                (key.default.as_deref().unwrap(), |place| matches!(place, Place::Default))
+            };
+            prop_assert_eq!(shown(&show, example.path), heard);
+            prop_assert!(is_there(&loaded.place(key)), "{} at {}", example.path, loaded.place(key));
+        }
+    }
+}
+
+#[test]
+fn each_variable_bears_the_path_of_its_setting() {
+    let names: Vec<String> =
+        ["lease", "allowed_origins", "tls.client_ca"].map(|path| key(path).variable()).into();
+    assert_eq!(names, ["LOCKHOUSE_LEASE", "LOCKHOUSE_ALLOWED_ORIGINS", "LOCKHOUSE_TLS_CLIENT_CA"]);
+    let mut all: Vec<String> = keys().iter().map(Key::variable).collect();
+    let client =
+        ["CONFIG", "URL", "BUCKET", "KEY", "CA", "NAME", "OWNER"].map(|name| format!("LOCKHOUSE_{name}"));
+    all.extend(client);
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), count, "two mean the same variable");
+}
+
+#[test]
+fn a_variable_that_is_wrong_is_told_by_its_name() {
+    let environment = [
+        ("LOCKHOUSE_LEASE", "5"),
+        ("LOCKHOUSE_FRESH", "perhaps"),
+        ("LOCKHOUSE_LOCK_TYPES", "customer"),
+        ("LOCKHOUSE_ALLOWED_ORIGINS", "https://a/b"),
+    ];
+    let environment = environment.map(|(name, value)| (name.to_owned(), OsString::from(value))).into();
+    let problems = Sources { environment, ..Sources::default() }.load().unwrap_err();
+    let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "LOCKHOUSE_ALLOWED_ORIGINS: allowed_origins[0] = \"https://a/b\": an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000",
+            "LOCKHOUSE_FRESH: fresh = \"perhaps\": must be true or false",
+            "LOCKHOUSE_LEASE: lease = \"5\": a duration is written like 500ms, 10s or 1m",
+            "LOCKHOUSE_LOCK_TYPES: lock_types.customer = \"\": must be \"read-write\" or \"exclusive-write\" or \"exclusive-read\"",
+        ]
+    );
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_of_ours_is_noticed() {
+    let environment = ["LOCKHOUSE_LEESE", "LOCKHOUSE_TLS_CERT", "LOCKHOUSE_PORT_7420_TCP", "LOCKHOUSE_URL"];
+    let environment = environment.map(|name| (name.to_owned(), OsString::from("x"))).into();
+    let sources = Sources { environment, ..Sources::default() };
+    let noticed: Vec<_> = sources.misspelt().collect();
+    assert_eq!(noticed, [("LOCKHOUSE_LEESE", "LOCKHOUSE_LEASE".to_owned())]);
+}
