@@ -20,6 +20,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("model", &["model", "--full"]),
     ("crash", &["crash", "--kills", "200"]),
     ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
+    ("fuzz", &["fuzz", "--seconds", "3600"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];
