@@ -37,6 +37,7 @@ pub(crate) use self::body::whole;
 use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
+use crate::access::Denied;
 use crate::server::Server;
 
 /// Below this everything is told as JSON, problems included.
@@ -79,6 +80,11 @@ pub(crate) fn is_api(uri: &Uri) -> bool {
 /// The answer to a path of the API at which nothing is.
 pub(crate) fn nowhere() -> Response {
     Problem::new(Code::NotFound, "nothing is at this path; /openapi.json lists what is").into_response()
+}
+
+/// The answer to whoever is not admitted.
+pub(crate) fn forbidden(denied: &Denied) -> Response {
+    Problem::new(Code::Forbidden, denied.to_string()).into_response()
 }
 
 async fn method_not_allowed(method: Method) -> Response {
