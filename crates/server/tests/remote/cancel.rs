@@ -80,26 +80,33 @@ async fn crowds_that_give_up_around_the_instant_of_the_grant_leave_nothing_behin
     for _ in 0..3 {
         connections.push(connect(format!("http://{server}")).await.unwrap());
     }
-    let mut tasks = Vec::new();
-    for number in 0..300_u64 {
-        let agent = connections[(number % 3) as usize].agent("crowd").unwrap();
-        tasks.push(tokio::spawn(async move {
-            let patience = Duration::from_micros(number * 7919 % 20_000);
-            let lock = agent.locks().request("n").timeout(patience).await;
-            let was_granted = lock.is_ok();
-            drop(lock);
-            // So that the end of the agent does not clean up.
-            (agent, was_granted)
-        }));
-    }
-    let mut granted = 0;
     let mut agents = Vec::new();
-    for task in tasks {
-        let (agent, was_granted) = task.await.unwrap();
-        granted += usize::from(was_granted);
-        agents.push(agent);
+    // On a busy machine a longer patience is needed for some to be granted.
+    for longest_us in [20_000, 200_000, 2_000_000] {
+        let mut tasks = Vec::new();
+        for number in 0..300_u64 {
+            let agent = connections[(number % 3) as usize].agent("crowd").unwrap();
+            tasks.push(tokio::spawn(async move {
+                let patience = Duration::from_micros(number * 7919 % longest_us);
+                let lock = agent.locks().request("n").timeout(patience).await;
+                let was_granted = lock.is_ok();
+                drop(lock);
+                // So that the end of the agent does not clean up.
+                (agent, was_granted)
+            }));
+        }
+        let mut granted = 0;
+        for task in tasks {
+            let (agent, was_granted) = task.await.unwrap();
+            granted += usize::from(was_granted);
+            agents.push(agent);
+        }
+        if granted > 0 {
+            assert!(granted < 300, "nobody gave up");
+            break;
+        }
+        assert!(longest_us < 2_000_000, "nobody was granted");
     }
-    assert!((1..300).contains(&granted), "{granted} of 300 were granted");
     for _ in 0..2 {
         for connection in &connections {
             connection.query(None).await.unwrap();
