@@ -21,6 +21,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("crash", &["crash", "--kills", "200"]),
     ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     ("soak", &["soak", "--connections", "10000", "--seconds", "600"]),
+    ("fuzz", &["fuzz", "--seconds", "3600"]),
     ("mutants", &["mutants"]),
     ("requirements", &["requirements"]),
 ];

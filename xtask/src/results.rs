@@ -147,6 +147,7 @@ pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
         "lockhouse" => "library",
         "lockhouse-server" => "server",
         "xtask" => "xtask",
+        "fuzz-targets" => "fuzz",
         "customers" | "seats" => "examples",
         _ => return None,
     };

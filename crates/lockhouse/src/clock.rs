@@ -22,6 +22,9 @@ const LONGEST_STEP_MS: u64 = 500;
 /// How far calendar and system clock may drift apart before that shows in what people are told.
 const CALENDAR_TOLERANCE_MS: u64 = 500;
 
+/// The end of the year 9999, in milliseconds since 1970.
+const LAST_WRITABLE_MS: u64 = 253_402_300_799_999;
+
 /// Time of one house: milliseconds since 1970 at its beginning, so that instants of an earlier life can be expressed, and from there on
 /// its own.
 #[derive(Debug)]
@@ -157,9 +160,10 @@ impl Clock {
     }
 
     /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
-    /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`].
+    /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. What lies beyond the last instant that RFC 3339 can
+    /// write is told as that one.
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at))
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at).min(LAST_WRITABLE_MS))
     }
 
     /// The same in milliseconds since 1970.
@@ -245,6 +249,17 @@ fn calendar_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_instant_that_is_told_can_be_written() {
+        let clock = Clock::manual(ManualClock::new());
+        for at in [Instant::from_millis(u64::MAX), clock.now().plus_millis(1 << 53)] {
+            assert_eq!(
+                humantime::format_rfc3339_millis(clock.wall(at)).to_string(),
+                "9999-12-31T23:59:59.999Z"
+            );
+        }
+    }
 
     #[test]
     fn an_instant_is_told_as_the_same_time_whenever_one_asks() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{Change, Command, Instant, Limits, LockManager, RestoreError};
+use lockhouse_core::{Change, Command, FencingToken, Instant, Limits, LockManager, RestoreError};
 use lockhouse_store::{Kept, Opened, Scope, Slot, Store, TakeError, WriterId};
 
 use crate::bucket::Shared;
@@ -45,6 +45,11 @@ pub enum OpenError {
         /// How.
         why: RestoreError,
     },
+    /// No bucket could begin, as the fencing tokens are used up.
+    #[error(
+        "what is kept says that fencing tokens are used up to {0}, which leaves none; restore the store from a backup"
+    )]
+    NoTokenLeft(u64),
     /// The store was lost again at once.
     #[error("the store was lost while it was opened: {0:?}")]
     Lost(StoreState),
@@ -150,6 +155,9 @@ impl House {
         }
         let recovery = Recovery::new(&opened, &mut buckets, now, &options);
         let mark = mark.max(opened.token_floor);
+        if mark >= FencingToken::LIMIT - 1 {
+            return Err(OpenError::NoTokenLeft(mark));
+        }
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);

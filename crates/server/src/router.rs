@@ -47,6 +47,9 @@ pub fn router(server: Arc<Server>) -> Router {
 async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     match check_host(request.headers(), &server.config.allowed_origins) {
         Ok(()) => next.run(request).await,
+        Err(denied) if request.uri().path() != PATH && http::is_api(request.uri()) => {
+            http::forbidden(&denied)
+        }
         Err(denied) => refuse(StatusCode::FORBIDDEN, denied.to_string()),
     }
 }

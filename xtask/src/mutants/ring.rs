@@ -101,14 +101,15 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "core" => tests_of("lockhouse-core", filter),
         "store" => tests_of("lockhouse-store", filter),
         "library" => tests_of("lockhouse", filter),
-        "server" => server(filter),
+        "server" => within_the_whole("lockhouse-server", filter),
+        "fuzz" => within_the_whole("fuzz-targets", filter),
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "crash" => crash(copy, if filter.is_empty() { "--kills 8" } else { filter }),
         "sim" => proof("sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, server (each with a filter if need be), oracle, model, crash, sim, js FILE"
+            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, sim, js FILE"
         ),
     };
     Ok(plan)
@@ -128,14 +129,14 @@ fn tests_of(package: &str, filter: &str) -> Plan {
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(verdict) }
 }
 
-/// The server is built as the whole project is, so that its many dependencies need not be built for it alone.
-fn server(filter: &str) -> Plan {
+/// The server, and what contains it, is built as the whole project is, so that its many dependencies need not be built for it alone.
+fn within_the_whole(package: &str, filter: &str) -> Plan {
     if !shell::exists("cargo-nextest") {
-        return tests_of("lockhouse-server", filter);
+        return tests_of(package, filter);
     }
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
     let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
-    run.args(BUILD).args(["-E", &format!("package(lockhouse-server) & {tests}")]);
+    run.args(BUILD).args(["-E", &format!("package({package}) & {tests}")]);
     Plan { builds: vec![whole_build()], run, verdict: Verdict::ExitCode(100) }
 }
 

@@ -9,6 +9,7 @@ mod literal;
 mod step;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Instant as Stopwatch;
 
 use foldhash::fast::FixedState;
@@ -107,6 +108,28 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
         }
     }
     run
+}
+
+/// What differs between the core and the specification over the commands that the bytes choose, with those commands;
+/// `None` if nothing does, as it must be.
+pub fn disagreement(bytes: &[u8]) -> Option<String> {
+    static FOREIGN: OnceLock<(AgentId, RequestId)> = OnceLock::new();
+    let foreign = *FOREIGN.get_or_init(|| foreign().expect("a fresh manager takes an agent"));
+    let mut choices = Random::of_bytes(bytes);
+    let world = World::new(&mut choices);
+    let mut story = Story { start: world.start.clone(), steps: Vec::new() };
+    let (mut pair, mut histogram) = (Pair::new(&story.start, foreign), Histogram::new());
+    for nth in 0..world.length {
+        if choices.is_spent() {
+            break;
+        }
+        let step = world.step(nth, &mut choices, &pair.view());
+        story.steps.push(step.clone());
+        if let Err(difference) = pair.play(&step, &mut histogram) {
+            return Some(format!("{difference}\n\nafter these commands:\n\n{story}"));
+        }
+    }
+    None
 }
 
 /// Leaves out commands as long as some difference remains: halves first, single ones last.

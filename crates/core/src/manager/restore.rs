@@ -22,6 +22,8 @@ pub enum RestoreError {
     Excluded(NameBuf),
     /// What ended was not there.
     NotThere(NameBuf),
+    /// Numbers are used up to this one, and none is left above it.
+    NoNumberLeft(u64),
 }
 
 impl fmt::Display for RestoreError {
@@ -33,6 +35,7 @@ impl fmt::Display for RestoreError {
                 write!(f, "{name:?} is held already, so that it cannot be held in this way")
             }
             Self::NotThere(name) => write!(f, "of {name:?} nothing of the kind was there to end"),
+            Self::NoNumberLeft(number) => write!(f, "no number is left above {number}"),
         }
     }
 }
@@ -51,7 +54,10 @@ impl<S: BuildHasher> LockManager<S> {
     /// If the fact contradicts those before; the state is as it was.
     pub fn restore(&mut self, now: Instant, change: &Change) -> Result<(), RestoreError> {
         match change {
-            Change::TokensReserved { up_to } => self.continue_tokens_above(*up_to),
+            Change::TokensReserved { up_to } => {
+                check_left_above(*up_to)?;
+                self.continue_tokens_above(*up_to);
+            }
             Change::OwnerOpened(record) => self.restore_owner(now, record)?,
             Change::OwnerEnded { owner, .. } => {
                 let party = self.table.owners.get(owner).copied();
@@ -73,7 +79,7 @@ impl<S: BuildHasher> LockManager<S> {
                 let slot = slot.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
                 self.remove_and_process(now, slot);
             }
-            Change::Assigned(record) => self.restore_assignment(now, record),
+            Change::Assigned(record) => self.restore_assignment(now, record)?,
             Change::Unassigned { name, .. } => {
                 let was = self.assignments.remove(name);
                 was.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
@@ -89,7 +95,7 @@ impl<S: BuildHasher> LockManager<S> {
         if self.table.owners.contains_key(&record.owner) {
             return Err(RestoreError::NumberGivenTwice(number));
         }
-        self.was_given(number);
+        self.was_given(number)?;
         self.add_owner(record, anew(now, record.ttl_ms, number));
         Ok(())
     }
@@ -104,7 +110,7 @@ impl<S: BuildHasher> LockManager<S> {
         if found.is_some_and(|name| !self.fits(name, record.mode)) {
             return Err(RestoreError::Excluded(record.name.clone()));
         }
-        self.was_given(record.token.get());
+        self.was_given(record.token.get())?;
         let name = self.slot_of(&record.name);
         let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
         self.hold(record.since, name, slot, record.token);
@@ -117,7 +123,7 @@ impl<S: BuildHasher> LockManager<S> {
         if record.mode == Mode::Exclusive && !is_sole {
             return Err(RestoreError::Excluded(record.name.clone()));
         }
-        self.was_given(record.token.get());
+        self.was_given(record.token.get())?;
         let entry = &mut self.table.entries[own];
         (entry.mode, entry.since, entry.token) = (record.mode, record.since, Some(Held::new(record.token)));
         if let Some(metadata) = &record.metadata {
@@ -132,18 +138,19 @@ impl<S: BuildHasher> LockManager<S> {
             return Err(RestoreError::Excluded(record.name.clone()));
         }
         let number = record.token.get();
-        self.was_given(number);
+        self.was_given(number)?;
         let name = self.slot_of(&record.name);
         self.add_claim(name, record, anew(now, record.ttl_ms, number));
         Ok(())
     }
 
-    fn restore_assignment(&mut self, now: Instant, record: &AssignmentRecord) {
+    fn restore_assignment(&mut self, now: Instant, record: &AssignmentRecord) -> Result<(), RestoreError> {
+        self.was_given(record.token.get())?;
         if let Some(slot) = self.claim_with(record.name.as_name(), record.token) {
             self.remove_and_process(now, slot);
         }
-        self.was_given(record.token.get());
         self.assignments.insert(record.name.clone(), Assignment::new(record));
+        Ok(())
     }
 
     fn claim_with(&self, name: Name<'_>, token: FencingToken) -> Option<u32> {
@@ -155,9 +162,16 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.name_slot(name.as_name(), u32::MAX).expect("there is no bound")
     }
 
-    fn was_given(&mut self, number: u64) {
+    fn was_given(&mut self, number: u64) -> Result<(), RestoreError> {
+        check_left_above(number)?;
         self.last_token = self.last_token.max(number);
+        Ok(())
     }
+}
+
+/// What is kept may have been damaged.
+fn check_left_above(number: u64) -> Result<(), RestoreError> {
+    if number < FencingToken::LIMIT - 1 { Ok(()) } else { Err(RestoreError::NoNumberLeft(number)) }
 }
 
 /// The end of a lease that runs anew: its whole length and up to a tenth more, as the number has it.
@@ -169,4 +183,49 @@ fn anew(now: Instant, length_ms: u64, number: u64) -> Instant {
     let share = (u128::from(hash ^ (hash >> 31)) * u128::from(length_ms / 10)) >> 64;
     // A share of a length fits into what a length fits into.
     now.plus_millis(length_ms).plus_millis(share as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::FixedState;
+
+    use super::*;
+    use crate::Seal;
+
+    #[test]
+    fn a_fact_after_which_no_number_is_left_is_refused() {
+        let (since, last) = (Instant::default(), FencingToken::LIMIT - 1);
+        let owner = |number| OwnerRecord {
+            owner: OwnerId::new(number),
+            label: "".into(),
+            metadata: None,
+            ttl_ms: 1,
+            since,
+            ends: None,
+            seal: Seal(0),
+        };
+        let name = NameBuf::new("a").expect("it begins with no hyphen");
+        let assigned = AssignmentRecord {
+            name,
+            claimant: "".into(),
+            token: FencingToken::new(last),
+            since,
+            seal: Seal(0),
+        };
+        let facts = [
+            (Change::TokensReserved { up_to: last }, last),
+            (Change::OwnerOpened(owner(last)), last),
+            (Change::OwnerOpened(owner(u64::MAX)), u64::MAX),
+            (Change::Assigned(assigned), last),
+        ];
+        let mut manager = LockManager::new(FixedState::default());
+        for (fact, number) in facts {
+            assert_eq!(manager.restore(since, &fact), Err(RestoreError::NoNumberLeft(number)), "{fact:?}");
+        }
+        assert_eq!(
+            (manager.owners().count(), manager.assignments().count(), manager.last_token()),
+            (0, 0, 0)
+        );
+        manager.restore(since, &Change::TokensReserved { up_to: last - 1 }).expect("one number is left");
+    }
 }

@@ -424,7 +424,9 @@ fn welcome(text: &str) -> Read<Welcome<'_>> {
 
 impl WireLimits {
     fn read(raw: &RawValue) -> Read<Self> {
-        let raw: RawLimits<'_> = read::object(raw.get())?;
+        let Ok(raw) = read::object::<RawLimits<'_>>(raw.get()) else {
+            return Err(Problem::with_value("limits", raw.get(), "an object in which no key stands twice"));
+        };
         Ok(Self {
             frame_bytes: read::natural("limits.frameBytes", raw.frame_bytes)?,
             name_units: read::natural("limits.nameUnits", raw.name_units)?,

@@ -38,6 +38,7 @@ pub(crate) use self::body::whole;
 use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
+use crate::access::Denied;
 use crate::limits::Refused;
 use crate::server::Server;
 
@@ -87,6 +88,11 @@ pub(crate) fn nowhere() -> Response {
 pub(crate) fn overloaded(why: Refused) -> Response {
     let why = format!("there are as many connections as are allowed: limits.{why}");
     Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1)).into_response()
+}
+
+/// The answer to whoever is not admitted.
+pub(crate) fn forbidden(denied: &Denied) -> Response {
+    Problem::new(Code::Forbidden, denied.to_string()).into_response()
 }
 
 async fn method_not_allowed(method: Method) -> Response {

@@ -172,8 +172,13 @@ impl Trouble {
 
 /// The message with the number by which SQLite's documentation knows it.
 pub(crate) fn said(error: &rusqlite::Error) -> Box<str> {
+    let message = match error {
+        // It would repeat the whole statement, which has many lines.
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        error => error.to_string(),
+    };
     match error.sqlite_extended_error_code() {
-        Some(code) => format!("{error}, SQLite's {code}").into(),
-        None => error.to_string().into(),
+        Some(code) => format!("{message}, SQLite's {code}").into(),
+        None => message.into(),
     }
 }

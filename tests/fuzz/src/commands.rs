@@ -1,0 +1,8 @@
+//! Sequences of commands over the core, beside the literal transcription of the specification.
+
+/// The core and the specification agree on every outcome, effect and state over the commands that the bytes choose.
+pub fn commands(data: &[u8]) {
+    if let Some(difference) = xtask::disagreement(data) {
+        panic!("{difference}");
+    }
+}
