@@ -7,6 +7,7 @@ mod dist;
 mod fix;
 mod history;
 mod long;
+mod matrix;
 mod model;
 mod mutants;
 mod oracle;
@@ -66,6 +67,8 @@ enum Command {
     /// A process of clients of `crash`
     #[command(hide = true)]
     CrashWorker(crash::worker::Args),
+    /// Try every route and every frame with every kind of credential on a real server
+    Matrix(matrix::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::CheckHistory(args) => history::run(&args),
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),
+        Command::Matrix(args) => matrix::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

@@ -42,6 +42,12 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
     Ring { name: "crash", shows: "20 kills of a server that real clients use", limit_s: 300, work: crash },
+    Ring {
+        name: "matrix",
+        shows: "every route and frame with every kind of credential",
+        limit_s: 600,
+        work: matrix,
+    },
     Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
     Ring {
         name: "mutants",
@@ -234,6 +240,10 @@ fn crash(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = build(run)?;
     let binary = binary.to_str().context("the path of the server is no text")?;
     proof(run, "crash", "no_kill_loses_or_doubles_anything", &["--kills", "20", "--server", binary])
+}
+
+fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "matrix", "nobody_gets_in_where_he_does_not_belong", &[])
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {

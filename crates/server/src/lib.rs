@@ -9,6 +9,7 @@
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
 
 mod access;
+mod audit;
 pub mod auth;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
@@ -23,5 +24,5 @@ mod store;
 pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use router::router;
-pub use server::{BindError, Server, bind, serve};
+pub use server::{AuthenticationStays, BindError, Server, bind, serve};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};

@@ -10,19 +10,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use hyper_util::rt::TokioIo;
-use lockhouse::BucketKey;
 use lockhouse::wire::{
-    BadClientFrame, ClientFrame, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES, SUBPROTOCOL,
-    close,
+    BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES,
+    SUBPROTOCOL, close,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::access::{check_host, check_origin};
+use crate::access::check_origin;
 use crate::config::{HELLO_TIMEOUT, SESSIONS};
 use crate::server::{Phase, Server};
-use crate::session::{self, Connection, Farewell, Incoming, Outbox};
+use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented};
 use crate::{http, page};
 
 /// All routes of a server.
@@ -40,7 +39,7 @@ pub fn router(server: Arc<Server>) -> Router {
 }
 
 async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    match check_host(request.headers(), &server.config.allowed_origins) {
+    match server.check_host(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(denied) => refuse(StatusCode::FORBIDDEN, denied.to_string()),
     }
@@ -113,11 +112,13 @@ async fn upgrade(
     if server.sessions.len() >= SESSIONS || server.phase() == Phase::Stopping {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
     }
+    let origin = http::origin(request.headers());
     let upgrading = hyper::upgrade::on(&mut request);
-    let scope = BucketKey { bucket: scope.bucket, partition: scope.partition };
     server.clone().tasks.spawn(async move {
         match timeout(HELLO_TIMEOUT, upgrading).await {
-            Ok(Ok(upgraded)) => greet(server, scope, Connection::new(TokioIo::new(upgraded)).await).await,
+            Ok(Ok(upgraded)) => {
+                greet(server, scope, origin, Connection::new(TokioIo::new(upgraded)).await).await;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),
         }
@@ -166,13 +167,18 @@ fn refuse(status: StatusCode, why: String) -> Response {
 }
 
 /// Reads the `hello`, then runs the session that it begins or goes on with.
-async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection) {
+async fn greet(server: Arc<Server>, scope: Scope, origin: Option<String>, mut connection: Connection) {
     let nothing = &mut Outbox::default();
     let farewell = match timeout(HELLO_TIMEOUT, connection.next(nothing)).await {
         Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
-            Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) => {
+            Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
-                return session::run(server, scope, hello, connection).await;
+                let credential = hello.credential.take().map(Credential::into_owned);
+                let Scope { bucket, partition } = scope;
+                match Admission::new(&server, Presented { credential, origin, bucket, partition }) {
+                    Ok(admission) => return session::run(server, admission, hello, connection).await,
+                    Err(Denial { code, problem }) => fatal(code, problem),
+                }
             }
             Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
             Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(),

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::address::Address;
+use super::badge::Badge;
 use super::connection::Connection;
 use super::http::{Api, Http};
 use super::task;
@@ -19,6 +20,7 @@ pub struct Connect {
     bucket: Option<String>,
     partition: Option<String>,
     label: String,
+    badge: Badge,
     timeout: Duration,
 }
 
@@ -35,7 +37,14 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// ```
 pub fn connect(url: impl Into<String>) -> Connect {
     let label = concat!("lockhouse-rust/", env!("CARGO_PKG_VERSION")).to_owned();
-    Connect { url: url.into(), bucket: None, partition: None, label, timeout: TIMEOUT }
+    Connect {
+        url: url.into(),
+        bucket: None,
+        partition: None,
+        label,
+        badge: Badge::default(),
+        timeout: TIMEOUT,
+    }
 }
 
 impl Connect {
@@ -57,6 +66,27 @@ impl Connect {
         self
     }
 
+    /// What says who connects, where the server wants to know: an API key, or a token that is good for as long as the connection is to last.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        let key = key.into();
+        self.badge = Badge::new(move || key.clone());
+        self
+    }
+
+    /// The same, asked for anew with each connection and each call, and a little before a token ends: for tokens that do not last. It is called within the
+    /// connection's task, so that it should give what something else keeps fresh.
+    ///
+    /// ```no_run
+    /// # fn token_of_now() -> String { unimplemented!() }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = lockhouse::remote::connect("http://127.0.0.1:7420").key_with(token_of_now).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn key_with(mut self, key: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.badge = Badge::new(key);
+        self
+    }
+
     /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer, repeats included; 30 s unless told
     /// otherwise. Whatever it had to wait for before it was sent may take as long again. Locks of agents are not meant: their requests have a timeout
     /// [of their own](crate::Request::timeout).
@@ -69,9 +99,11 @@ impl Connect {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`].
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`].
     pub fn http(self) -> Result<Http, ConnectError> {
-        Http::new(&self.address()?, &self.label)
+        let address = self.address()?;
+        self.badge.show()?;
+        Http::new(&address, &self.label, self.badge)
     }
 
     fn address(&self) -> Result<Address, ConnectError> {
@@ -86,8 +118,8 @@ impl Connect {
 
     async fn open(self) -> Result<Connection, ConnectError> {
         let address = self.address()?;
-        let http = Http::new(&address, &self.label).map_err(|error| error.to_string());
-        task::start(address, self.label, Api::new(http, self.timeout)).await
+        let http = Http::new(&address, &self.label, self.badge.clone()).map_err(|error| error.to_string());
+        task::start(address, self.label, self.badge, Api::new(http, self.timeout)).await
     }
 }
 
@@ -135,6 +167,17 @@ pub enum ConnectError {
     Label {
         /// How long it is.
         bytes: usize,
+    },
+    /// The key is no API key and no token.
+    #[error("key: must be 1 to {limit} visible ASCII characters", limit = wire::CREDENTIAL_BYTES)]
+    Key,
+    /// The server takes no such key, or the key may do nothing in the bucket. Trying again with the same key is in vain.
+    #[error("{address} denies access: {message}")]
+    Denied {
+        /// The server.
+        address: String,
+        /// What it says.
+        message: String,
     },
     /// No connection to the address.
     #[error("cannot reach {address}: {error}")]

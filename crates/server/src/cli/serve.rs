@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lockhouse::LockType;
+use lockhouse_server::auth::Authority;
 use lockhouse_server::{BindError, Config, Lease, Origin, Server, StoreChoice, StoreError, bind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -115,10 +116,12 @@ impl Serve {
             StoreChoice::Sqlite(_) if self.fresh => return Err(Error::Fresh),
             store => store,
         };
-        let listener = bind(&self.listen).await?;
+        let authority = Authority::default();
+        let listener = bind(&self.listen, &authority).await?;
         let config = Config {
             lease: self.lease,
             drain: self.drain,
+            authority,
             allowed_origins: self.allowed_origins,
             lock_types: self.lock_types.into_iter().collect(),
         };

@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not carried out again.
 //!
-//! What a key stands for is one request of one caller: method, bucket, path and `Authorization` tell keys apart, and query string and body must be
-//! the same.
+//! What a key stands for is one request of one caller: tenant, bucket, caller, method, path and the owner's secret tell keys apart, and query string and
+//! body must be the same.
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
@@ -14,12 +14,13 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockhouse::BucketKey;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::access::Caller;
 use super::body::collect;
-use super::parameters::InBucket;
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
@@ -49,8 +50,8 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
 pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let bucket = InBucket::from_request_parts(&mut parts, server).await;
-    let (Ok(InBucket(bucket)), Ok(Some(key))) = (bucket, key(&parts.headers)) else {
+    let caller = Caller::from_request_parts(&mut parts, server).await;
+    let (Ok(Caller { identity, bucket: Some(bucket) }), Ok(Some(key))) = (caller, key(&parts.headers)) else {
         return next.run(Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
@@ -59,10 +60,11 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Err(problem) => return problem.into_response(),
     };
     let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
-    let id = digest(&[key.as_bytes(), method, path, bytes_of(&parts.headers, &header::AUTHORIZATION)]);
+    let secret = bytes_of(&parts.headers, &header::AUTHORIZATION);
+    let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    match server.answers.begin(&bucket.bucket, id, content) {
+    match server.answers.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
@@ -98,7 +100,7 @@ pub(crate) struct Answers(Mutex<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
-    by_bucket: HashMap<String, Shelf>,
+    by_bucket: HashMap<BucketKey, Shelf>,
     /// In all shelves together.
     count: usize,
     swept: Option<Instant>,
@@ -135,7 +137,7 @@ enum Begin {
 }
 
 impl Answers {
-    fn begin(self: &Arc<Self>, bucket: &str, id: Id, content: Id) -> Begin {
+    fn begin(self: &Arc<Self>, bucket: &BucketKey, id: Id, content: Id) -> Begin {
         let now = Instant::now();
         let mut shelves = self.0.lock();
         shelves.sweep(now);
@@ -159,11 +161,11 @@ impl Answers {
                 Problem::new(Code::QuotaExceeded, why).retry_after(Duration::from_secs(1)),
             );
         }
-        let shelf = shelves.by_bucket.entry(bucket.to_owned()).or_default();
+        let shelf = shelves.by_bucket.entry(bucket.clone()).or_default();
         shelf.slots.insert(id, Slot { content, since: now, answer: None });
         shelf.order.push_back(id);
         shelves.count += 1;
-        Begin::First(Pending { answers: self.clone(), bucket: bucket.to_owned(), id, kept: false })
+        Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
     }
 }
 
@@ -184,7 +186,7 @@ impl Shelves {
     }
 
     /// Forgets the oldest answers of the bucket until there is room for one more; false if there is none.
-    fn make_room(&mut self, bucket: &str) -> bool {
+    fn make_room(&mut self, bucket: &BucketKey) -> bool {
         let Some(shelf) = self.by_bucket.get_mut(bucket) else { return self.count < IDEMPOTENCY_KEYS };
         while shelf.slots.len() >= IDEMPOTENCY_KEYS_PER_BUCKET || self.count >= IDEMPOTENCY_KEYS {
             let Some(oldest) = shelf.order.iter().position(|id| shelf.slots[id].answer.is_some()) else {
@@ -214,7 +216,7 @@ impl Shelf {
 /// A request under way; dropped without an answer, the key is free again.
 struct Pending {
     answers: Arc<Answers>,
-    bucket: String,
+    bucket: BucketKey,
     id: Id,
     kept: bool,
 }
@@ -276,14 +278,14 @@ mod tests {
     }
 
     async fn answer(answers: &Arc<Answers>, bucket: &str, number: usize, status: StatusCode) {
-        let Begin::First(pending) = answers.begin(bucket, id(number), id(0)) else {
+        let Begin::First(pending) = answers.begin(&bucket.into(), id(number), id(0)) else {
             panic!("{number} is not new");
         };
         pending.keep((status, "told").into_response()).await;
     }
 
     fn is_known(answers: &Arc<Answers>, bucket: &str, number: usize) -> bool {
-        match answers.begin(bucket, id(number), id(0)) {
+        match answers.begin(&bucket.into(), id(number), id(0)) {
             Begin::Again(_) => true,
             Begin::First(_) => false,
             Begin::Refused(problem) => panic!("{problem:?}"),
@@ -304,10 +306,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_under_way_is_a_conflict_until_it_is_answered_or_dropped() {
         let answers = Arc::new(Answers::default());
-        let Begin::First(pending) = answers.begin("b", id(1), id(0)) else { panic!() };
-        let Begin::Refused(problem) = answers.begin("b", id(1), id(0)) else { panic!() };
+        let Begin::First(pending) = answers.begin(&"b".into(), id(1), id(0)) else { panic!() };
+        let Begin::Refused(problem) = answers.begin(&"b".into(), id(1), id(0)) else { panic!() };
         assert_eq!(problem.code, Code::ConflictInFlight);
-        let Begin::Refused(problem) = answers.begin("b", id(1), id(7)) else { panic!() };
+        let Begin::Refused(problem) = answers.begin(&"b".into(), id(1), id(7)) else { panic!() };
         assert_eq!(problem.code, Code::IdempotencyMismatch);
         drop(pending);
         assert!(!is_known(&answers, "b", 1));
@@ -324,7 +326,7 @@ mod tests {
         assert!(!is_known(&answers, "b", 1));
         let shelves = answers.0.lock();
         assert_eq!((shelves.count, shelves.by_bucket.len()), (0, 1));
-        assert!(shelves.by_bucket["b"].slots.is_empty());
+        assert!(shelves.by_bucket[&"b".into()].slots.is_empty());
     }
 
     #[tokio::test]

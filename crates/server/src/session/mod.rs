@@ -10,6 +10,7 @@
 //! waits for the next one or for the end of the lease. The lease is that of an agent of its own in the bucket, which never asks
 //! for anything: its end is the end of the session.
 
+mod admission;
 mod calls;
 mod connection;
 mod notices;
@@ -23,10 +24,11 @@ use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
-use lockhouse::{BucketKey, Notice, Port};
+use lockhouse::{Notice, Port};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
+pub(crate) use self::admission::{Admission, Denial, Presented};
 use self::calls::Verdict;
 pub(crate) use self::connection::{Connection, Farewell, Incoming};
 use self::notices::Asked;
@@ -49,6 +51,7 @@ pub(crate) struct Session {
     /// its agents have ended.
     port: Port,
     registration: Registration,
+    admission: Admission,
     phase: watch::Receiver<Phase>,
     /// The agent whose lease is the session's.
     lease_agent: Option<AgentId>,
@@ -93,10 +96,15 @@ enum LastWords {
 }
 
 /// Goes on with the session that the client resumes, or begins one, and runs it to its end.
-pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>, mut connection: Connection) {
+pub(crate) async fn run(
+    server: Arc<Server>,
+    mut admission: Admission,
+    hello: Hello<'_>,
+    mut connection: Connection,
+) {
     if let Some(resume) = &hello.resume {
-        match server.sessions.resume(&scope, resume, connection).await {
-            Some(given_back) => connection = given_back,
+        match server.sessions.resume(admission, resume, connection).await {
+            Some(given_back) => (admission, connection) = given_back,
             None => return,
         }
     }
@@ -105,7 +113,7 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
     if *phase.borrow() != Phase::Running {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    match Session::begin(server, scope, phase).await {
+    match Session::begin(server, admission, phase).await {
         Some(session) => session.run(connection).await,
         None => connection.part(refuse(TRY_AGAIN_LATER, "no room for another session")).await,
     }
@@ -113,9 +121,9 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
 
 impl Session {
     /// None if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was taken, the session will hear.
-    async fn begin(server: Arc<Server>, scope: BucketKey, phase: watch::Receiver<Phase>) -> Option<Self> {
-        let registration = server.sessions.register(scope.clone())?;
-        let port = server.house.bucket(scope).port(INBOX_NOTICES);
+    async fn begin(server: Arc<Server>, admission: Admission, phase: watch::Receiver<Phase>) -> Option<Self> {
+        let registration = server.sessions.register(admission.scope.clone())?;
+        let port = server.house.bucket(admission.scope.clone()).port(INBOX_NOTICES);
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
@@ -124,6 +132,7 @@ impl Session {
             server,
             port,
             registration,
+            admission,
             phase,
             lease_agent: None,
             table: Table::default(),
@@ -197,6 +206,7 @@ impl Session {
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
+                () = self.admission.due() => self.judge_anew(),
                 () = self.watches.due() => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox) => self.read(connection, incoming).await,
                 () = self.port.ready() => Verdict::GoOn,
@@ -224,6 +234,9 @@ impl Session {
                 Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
                     return None;
                 },
+                () = self.admission.due() => if self.admission.judge_anew().is_err() {
+                    return None;
+                },
             }
         }
     }
@@ -241,6 +254,7 @@ impl Session {
             self.part(attach.connection, LastWords::Farewell(farewell));
             return None;
         }
+        self.admission = attach.admission;
         self.watches = Watches::default();
         self.renew();
         self.welcome(true);
@@ -272,6 +286,7 @@ impl Session {
             received: self.received,
             reclaims: bucket.takes_reclaims(),
             recovering_ms: bucket.recovers_for().map_or(0, |left| left.as_millis() as u64),
+            credential_ms: self.admission.remaining().map(|left| left.as_millis() as u64),
             lease_ms: lease.as_millis(),
             heartbeat_ms: lease.heartbeat().as_millis() as u64,
             limits: WIRE_LIMITS,
@@ -309,6 +324,14 @@ impl Session {
         }
     }
 
+    /// The settings have changed, or the credential has ended.
+    fn judge_anew(&mut self) -> Verdict {
+        match self.admission.judge_anew() {
+            Ok(()) => Verdict::GoOn,
+            Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
+        }
+    }
+
     fn change_phase(&mut self) -> Verdict {
         match *self.phase.borrow_and_update() {
             Phase::Running => {}
@@ -341,9 +364,10 @@ impl Session {
                 tracing::debug!(session = self.registration.id, code = code.word(), %problem, "connection ends");
                 let farewell = Farewell::fatal(self.outbound.detach(), code, problem);
                 match code {
-                    FatalCode::LeaseExpired | FatalCode::SlowReader => {
-                        Parting::Ended(LastWords::Farewell(farewell))
-                    }
+                    FatalCode::LeaseExpired
+                    | FatalCode::SlowReader
+                    | FatalCode::Unauthenticated
+                    | FatalCode::Forbidden => Parting::Ended(LastWords::Farewell(farewell)),
                     _ => Parting::Detached(LastWords::Farewell(farewell)),
                 }
             }
@@ -372,17 +396,21 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake};
 
+    use lockhouse::BucketKey;
     use lockhouse::core::{Acquire, Mode, Name, NewRequest};
 
     use super::*;
     use crate::Config;
 
     fn scope() -> BucketKey {
-        BucketKey { bucket: "b".to_owned(), partition: String::new() }
+        BucketKey::from("b")
     }
 
     async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
-        Session::begin(server.clone(), scope(), phase).await.unwrap()
+        let (bucket, partition) = ("b".to_owned(), String::new());
+        let presented = Presented { credential: None, origin: None, bucket, partition };
+        let admission = Admission::new(server, presented).unwrap();
+        Session::begin(server.clone(), admission, phase).await.unwrap()
     }
 
     fn request(session: &Session) {

@@ -13,10 +13,14 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::call::{Call, encode};
 use crate::remote::address::Address;
+use crate::remote::badge::Badge;
 use crate::remote::connect::ConnectError;
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The header that says who calls.
+const KEY: &str = "lockhouse-key";
 
 /// No answer is longer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -41,6 +45,7 @@ pub struct Http {
     base: String,
     bucket: String,
     label: HeaderValue,
+    badge: Badge,
 }
 
 /// What came back.
@@ -64,7 +69,7 @@ pub enum Unanswered {
 }
 
 impl Http {
-    pub(in crate::remote) fn new(address: &Address, label: &str) -> Result<Self, ConnectError> {
+    pub(in crate::remote) fn new(address: &Address, label: &str, badge: Badge) -> Result<Self, ConnectError> {
         let base = address.http_base()?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -72,7 +77,7 @@ impl Http {
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
-        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label })
+        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label, badge })
     }
 
     /// Where the server is.
@@ -108,6 +113,10 @@ impl Http {
             format!("{base}/v1/buckets/{bucket}{}", call.target)
         };
         let mut request = Request::builder().method(&call.method).uri(uri).header(USER_AGENT, &self.label);
+        let credential = self.badge.show().map_err(|error| Unanswered::Unreachable(error.to_string()))?;
+        if let Some(credential) = &credential {
+            request = request.header(KEY, credential.as_str());
+        }
         if let Some(secret) = &call.secret {
             request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
         }
