@@ -37,6 +37,7 @@ describe('the key of a client', () => {
     const owner = await client.offline.open('Ada');
     keys.shift();
     await owner.heartbeat();
+    await owner.end();
     assert.equal(calls[0][1]['Lockhouse-Key'], 'one');
     assert.ok(calls.every(([url]) => !url.includes('one')));
     assert.deepEqual([calls[1][1]['Lockhouse-Key'], calls[1][1].Authorization], ['two', 'Bearer s']);
