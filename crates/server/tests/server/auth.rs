@@ -293,3 +293,39 @@ async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
     );
     assert!(told(|jwt| jwt.audience.clear()).starts_with("auth.jwt[0].audience: is empty"));
 }
+
+#[tokio::test]
+async fn an_idempotency_key_brings_nobody_the_answer_of_another_caller() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "acme", &Permission::ALL);
+    let (stranger, eve) = key("eve", "beta", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob, eve])).await;
+    let http = reqwest::Client::new();
+    let mut secrets = std::collections::BTreeSet::new();
+    for (credential, replayed) in [(&one, false), (&one, true), (&other, false), (&stranger, false)] {
+        let url = format!("http://{}/v1/buckets/default/owners", server.address);
+        let request = http.post(url).header("lockhouse-key", credential).header("idempotency-key", "k");
+        let request = request.header("content-type", "application/json").body(r#"{"label":"Ada"}"#);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 201);
+        assert_eq!(response.headers().contains_key("idempotency-replayed"), replayed, "{credential}");
+        let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        secrets.insert(body["ownerSecret"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(secrets.len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_with_keys_answers_under_any_name_and_refuses_pages_of_other_origins() {
+    let (text, ada) = key("ada", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada])).await;
+    let http = reqwest::Client::new();
+    let call = |name: &'static str, value: &'static str| {
+        let url = format!("http://{}/v1/buckets/default/query", server.address);
+        let request = http.get(url).header("lockhouse-key", &text).header(name, value);
+        async { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(call("host", "locks.example").await, 200);
+    assert_eq!(call("origin", "http://localhost:3000").await, 200);
+    assert_eq!(call("origin", "https://evil.example").await, 403);
+}
