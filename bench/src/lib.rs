@@ -5,6 +5,7 @@
 
 pub mod cpu;
 pub mod durable;
+pub mod floor;
 pub mod inproc;
 pub mod report;
 pub mod rounds;

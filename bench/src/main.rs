@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use lockhouse_bench::{durable, inproc, report, server};
+use lockhouse_bench::{durable, floor, inproc, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
 #[derive(Debug, Parser)]
@@ -26,6 +26,12 @@ struct Args {
     /// How the suite runs itself for each sample of memory.
     #[arg(long, hide = true, num_args = 2, value_names = ["WHAT", "CONTENDER"])]
     measure_memory: Option<Vec<String>>,
+    /// How the suite runs the least of servers, on this port.
+    #[arg(long, hide = true, value_name = "PORT")]
+    floor: Option<u16>,
+    /// What it keeps its records in.
+    #[arg(long, hide = true, value_name = "FILE")]
+    floor_keeps: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,6 +49,9 @@ fn main() -> Result<()> {
     if let Some([what, contender]) = args.measure_memory.as_deref() {
         println!("{}", inproc::memory::measure(what, contender)?);
         return Ok(());
+    }
+    if let Some(port) = args.floor {
+        return floor::serve(port, args.floor_keeps.as_deref());
     }
     let wanted = |suite| args.suite.is_none_or(|wanted| wanted == suite);
     let mut figures = Vec::new();

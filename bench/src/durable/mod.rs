@@ -37,7 +37,8 @@ pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure
     if wanted("http-64") {
         let ours = servers::lockhouse(&program, Some(cpu), servers::IN_MEMORY).start()?;
         let redis = servers::redis(cpu, servers::FORGETFUL)?.start()?;
-        figures.extend(http(&ours, &redis).run(rounds)?);
+        let floor = servers::floor(cpu, &[])?.start()?;
+        figures.extend(http(&ours, &redis, &floor).run(rounds)?);
     }
     if wanted("mixed") {
         let ours = servers::lockhouse(&program, Some(cpu), servers::ON_DISK).start()?;
@@ -66,6 +67,7 @@ struct Kept {
     redis: Server,
     postgres: Server,
     etcd: Server,
+    floor: Server,
 }
 
 impl Kept {
@@ -78,11 +80,12 @@ impl Kept {
             redis: servers::redis(cpu, servers::EVERY_WRITE)?.start()?,
             postgres,
             etcd: servers::etcd(cpu)?.start()?,
+            floor: servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?.start()?,
         })
     }
 
     fn benches(&self) -> [Bench<'_>; 3] {
-        let Self { ours, redis, postgres, etcd } = self;
+        let Self { ours, redis, postgres, etcd, floor } = self;
         let many = |connections| Plan { connections, on_disk: true, ..Plan::SEPARATE };
         // A thousand clients take turns on a pool of connections, as PostgreSQL wants it.
         let pooled = Plan { connections: 50, clients_each: 20, ..many(0) };
@@ -90,6 +93,7 @@ impl Kept {
         let redis = |plan| contender::<Redis>("Redis 7, appendfsync always", redis, plan);
         let table = |plan| contender::<PostgresTable>("PostgreSQL lock table", postgres, plan);
         let etcd = |plan| contender::<Etcd>("etcd v3lock", etcd, plan);
+        let floor = |plan| contender::<Claims>("bare HTTP and fdatasync", floor, plan);
         let sqlite = |threads| {
             Contender::new("SQLite, a transaction for each operation", move || sqlite::slice(threads))
         };
@@ -98,7 +102,14 @@ impl Kept {
         [
             bench(
                 "durable-1",
-                vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), sqlite(1)],
+                vec![
+                    ours(one),
+                    redis(one).target(0.9),
+                    table(one).target(0.9),
+                    etcd(one),
+                    sqlite(1),
+                    floor(one),
+                ],
             ),
             bench(
                 "durable-64",
@@ -108,6 +119,7 @@ impl Kept {
                     table(many(64)).target(1.2),
                     etcd(many(64)).target(2.5),
                     sqlite(64),
+                    floor(many(64)),
                 ],
             ),
             bench(
@@ -118,6 +130,7 @@ impl Kept {
                     contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled)
                         .target(4.0),
                     redis(many(1000)),
+                    floor(many(1000)),
                 ],
             ),
         ]
@@ -125,10 +138,11 @@ impl Kept {
 }
 
 /// Neither side keeps anything.
-fn http<'a>(ours: &'a Server, redis: &'a Server) -> Bench<'a> {
+fn http<'a>(ours: &'a Server, redis: &'a Server, floor: &'a Server) -> Bench<'a> {
     let contenders = vec![
         contender::<Claims>("lockhouse", ours, Plan::SEPARATE),
         contender::<Redis>("Redis 7, 64 connections", redis, Plan::SEPARATE).target(0.8),
+        contender::<Claims>("bare HTTP", floor, Plan::SEPARATE),
     ];
     Bench { id: "http-64", unit: "pairs/CPU s", better: Better::Higher, contenders }
 }

@@ -148,6 +148,19 @@ pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static st
     }
 }
 
+/// The least of servers that speak as ours does, which keeps a record of everything or of nothing.
+pub(crate) fn floor(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
+    Ok(Recipe {
+        name: "floor",
+        program: std::env::current_exe()?,
+        args: [&["--floor", "{port}"], keeping].concat(),
+        user: None,
+        prepare: None,
+        cpu: Some(cpu),
+        stop_signal: Signal::TERM,
+    })
+}
+
 /// Redis that forgets everything with its end.
 pub(crate) const FORGETFUL: &[&str] = &["--appendonly", "no"];
 /// Redis that answers nothing before it is on the disk.

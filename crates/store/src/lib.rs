@@ -34,6 +34,7 @@ mod section;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod state;
+mod turn;
 
 pub use error::{BackupError, Fatal, TakeError, Unavailable};
 #[cfg(feature = "conformance")]

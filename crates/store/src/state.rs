@@ -7,16 +7,13 @@ use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, LockRecord, NameBuf, OwnerId, OwnerRecord,
 };
 
-use crate::{Fate, Kept, Opened, Scope, SecretKey, Section, Unavailable, Write, WriterId};
+use crate::turn::Turn;
+use crate::{Fate, Kept, Opened, Scope, SecretKey, Section, Write, WriterId};
 
 /// One slot.
 #[derive(Debug)]
 pub(crate) struct SlotState {
-    epoch: u64,
-    writer: WriterId,
-    last_seq: u64,
-    /// The epoch ended with a clean stop.
-    ended: bool,
+    turn: Turn,
     clean: bool,
     /// The longest lease of this epoch, and of the earlier ones that no recovery has made good yet.
     longest_lease_ms: u64,
@@ -40,10 +37,7 @@ struct BucketState {
 impl Default for SlotState {
     fn default() -> Self {
         Self {
-            epoch: 0,
-            writer: WriterId(0),
-            last_seq: 0,
-            ended: false,
+            turn: Turn::begin(0, WriterId(0)),
             clean: true,
             longest_lease_ms: 0,
             longest_lease_before_ms: 0,
@@ -56,14 +50,11 @@ impl Default for SlotState {
 
 impl SlotState {
     pub(crate) fn take(&mut self, writer: WriterId, key: SecretKey) -> Opened {
-        self.epoch += 1;
-        self.writer = writer;
-        self.last_seq = 0;
-        self.ended = false;
+        self.turn = Turn::begin(self.turn.epoch() + 1, writer);
         self.longest_lease_before_ms = self.longest_lease_before_ms.max(self.longest_lease_ms);
         self.longest_lease_ms = 0;
         Opened {
-            epoch: self.epoch,
+            epoch: self.turn.epoch(),
             key,
             clean: self.clean,
             restored: false,
@@ -74,25 +65,11 @@ impl SlotState {
     }
 
     pub(crate) fn commit(&mut self, section: &Section) -> Fate {
-        if (section.epoch, section.writer) != (self.epoch, self.writer) {
-            return Fate::Fenced;
-        }
-        let (expected, found) = (self.last_seq + 1, section.first_seq);
-        let out_of_order = Fate::Refused(Unavailable::OutOfOrder { expected, found });
-        if found == 0 {
-            return out_of_order;
-        }
-        if section.last_seq() <= self.last_seq {
-            return Fate::Committed;
-        }
-        if self.ended {
-            return Fate::Fenced;
-        }
-        if found != expected {
-            return out_of_order;
+        if let Some(fate) = self.turn.judge(section) {
+            return fate;
         }
         section.writes.iter().for_each(|write| self.write(write));
-        self.last_seq = section.last_seq();
+        self.turn.has_kept(section);
         Fate::Committed
     }
 
@@ -119,17 +96,17 @@ impl SlotState {
             }
             Write::ToldVolatile { scope } => {
                 self.clean = false;
-                self.bucket(scope).told_in = self.epoch;
+                self.bucket(scope).told_in = self.turn.epoch();
             }
             Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
             Write::RecoveryCompleted => {
-                self.tickets_since = self.epoch;
+                self.tickets_since = self.turn.epoch();
                 self.longest_lease_before_ms = 0;
             }
             Write::StoppedClean => {
-                self.ended = true;
+                self.turn.end();
                 self.clean = true;
-                self.tickets_since = self.epoch + 1;
+                self.tickets_since = self.turn.epoch() + 1;
                 self.longest_lease_before_ms = 0;
                 self.longest_lease_ms = 0;
             }

@@ -9,13 +9,13 @@ use lockhouse_core::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use super::history::{self, Rows};
-use crate::{Fate, Opened, Scope, SecretKey, Section, Slot, Unavailable, Write, WriterId};
+use crate::turn::Turn;
+use crate::{Fate, Opened, Scope, SecretKey, Section, Slot, Write, WriterId};
 
 /// Gives the slot a new epoch.
 pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
     let key = file.query_row("SELECT key FROM secret", [], |row| row.get(0).map(SecretKey::new))?;
-    let sql =
-        "UPDATE slots SET epoch = epoch + 1, writer = ?1, last_seq = 0, ended = 0, longest_lease_ms = 0,
+    let sql = "UPDATE slots SET epoch = epoch + 1, writer = ?1, longest_lease_ms = 0,
                    longest_lease_before_ms = max(longest_lease_before_ms, longest_lease_ms)
                RETURNING epoch, clean, restored, longest_lease_before_ms, tickets_since, token_floor";
     file.query_row(sql, [bits(writer.0)], |row| {
@@ -31,46 +31,31 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
     })
 }
 
-/// Puts the section into the tables if it is its turn.
-pub(crate) fn section(file: &Connection, section: &Section, rows: &Rows) -> rusqlite::Result<Fate> {
-    if let Some(fate) = judge(file, section)? {
+/// Puts the section into the tables if it is its turn. Whose turn it is need not stand in the file: only this process writes it, and the next
+/// one begins a new epoch.
+pub(crate) fn section(
+    file: &Connection,
+    turn: &mut Turn,
+    section: &Section,
+    rows: &Rows,
+) -> rusqlite::Result<Fate> {
+    if let Some(fate) = judge(*turn, section) {
         return Ok(fate);
     }
-    let mut writes = Writes { file, epoch: section.epoch, bucket: None, rows };
+    let mut writes = Writes { file, turn, bucket: None, rows };
     section.writes.iter().try_for_each(|write| writes.put(write))?;
-    writes.run("UPDATE slots SET last_seq = ?1", [bits(section.last_seq())])?;
+    turn.has_kept(section);
     Ok(Fate::Committed)
 }
 
 /// The fate of a section that need not or must not be put into the tables.
-pub(crate) fn judge(file: &Connection, section: &Section) -> rusqlite::Result<Option<Fate>> {
-    if section.slot != Slot::ONLY {
-        return Ok(Some(Fate::Fenced));
-    }
-    let mut slot = file.prepare_cached("SELECT epoch, writer, last_seq, ended FROM slots")?;
-    let (epoch, writer, last_seq, ended) = slot.query_row([], |row| {
-        Ok((number(row.get(0)?), number(row.get(1)?), number(row.get(2)?), row.get::<_, bool>(3)?))
-    })?;
-    let (expected, found) = (last_seq + 1, section.first_seq);
-    let out_of_order = Fate::Refused(Unavailable::OutOfOrder { expected, found });
-    Ok(if (section.epoch, section.writer) != (epoch, WriterId(writer)) {
-        Some(Fate::Fenced)
-    } else if found == 0 {
-        Some(out_of_order)
-    } else if section.last_seq() <= last_seq {
-        Some(Fate::Committed)
-    } else if ended {
-        Some(Fate::Fenced)
-    } else if found != expected {
-        Some(out_of_order)
-    } else {
-        None
-    })
+pub(crate) fn judge(turn: Turn, section: &Section) -> Option<Fate> {
+    if section.slot == Slot::ONLY { turn.judge(section) } else { Some(Fate::Fenced) }
 }
 
 struct Writes<'a> {
     file: &'a Connection,
-    epoch: u64,
+    turn: &'a mut Turn,
     /// The bucket of the write before, as most follow one of the same.
     bucket: Option<(Arc<Scope>, i64)>,
     rows: &'a Rows,
@@ -86,7 +71,10 @@ impl Writes<'_> {
             Write::BucketDropped { scope } => self.drop_bucket(scope),
             Write::ToldVolatile { scope } => {
                 let bucket = self.bucket(scope)?;
-                self.run("UPDATE buckets SET told_in = ?2 WHERE id = ?1", params![bucket, bits(self.epoch)])?;
+                self.run(
+                    "UPDATE buckets SET told_in = ?2 WHERE id = ?1",
+                    params![bucket, bits(self.turn.epoch())],
+                )?;
                 self.run("UPDATE slots SET clean = 0", [])
             }
             Write::LongestLease { ms } => {
@@ -94,11 +82,12 @@ impl Writes<'_> {
             }
             Write::RecoveryCompleted => self
                 .run("UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = 0", []),
-            Write::StoppedClean => self.run(
-                "UPDATE slots SET clean = 1, ended = 1, tickets_since = epoch + 1, restored = 0,
-                     longest_lease_ms = 0, longest_lease_before_ms = 0",
-                [],
-            ),
+            Write::StoppedClean => {
+                self.turn.end();
+                let sql = "UPDATE slots SET clean = 1, tickets_since = epoch + 1, restored = 0,
+                           longest_lease_ms = 0, longest_lease_before_ms = 0";
+                self.run(sql, [])
+            }
             Write::MarkErased => self.run("UPDATE slots SET clean = 0", []),
         }
     }

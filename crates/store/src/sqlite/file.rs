@@ -1,7 +1,7 @@
 //! The database file: telling it from others, making it, opening it for oneself alone.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,9 @@ use super::schema;
 use crate::SecretKey;
 
 /// Pages of 4 KiB that the log may have before they are moved into the file.
-const CHECKPOINT_PAGES: i32 = 4000;
+const CHECKPOINT_PAGES: i32 = 1000;
+/// What the log has from the beginning, in bytes: those pages, each with its frame header, and what the last commit adds to them.
+const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
 /// Memory for pages, in KiB: with a million locks most of what is written lies in it.
 const CACHE_KIB: i32 = 32_000;
 /// What the log keeps of its size after a burst, in bytes.
@@ -134,8 +136,27 @@ fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
     check_content(&file, path)?;
     file.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).map_err(of)?;
     schema::migrate(&mut file, steps).map_err(of)?;
+    extend_log(path);
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(of)?;
     Ok(file)
+}
+
+/// Gives the log its size before it is used. Where a file grows, each sync waits for the file system's own log as well; SQLite writes
+/// its log over and over, so that it grows only at first. It reads nothing behind the last frame that was committed.
+///
+/// Without space for that, the log grows as it is used.
+fn extend_log(path: &Path) {
+    let extend = |log: &mut File, from: u64| {
+        log.seek(io::SeekFrom::End(0))?;
+        io::copy(&mut io::Read::take(io::repeat(0), LOG_BYTES_AT_FIRST.saturating_sub(from)), log)?;
+        log.sync_data()
+    };
+    let Ok(mut log) = OpenOptions::new().write(true).open(beside(path, "-wal")) else { return };
+    let Ok(length) = log.metadata().map(|metadata| metadata.len()) else { return };
+    if extend(&mut log, length).is_err() {
+        // As it was; if not even that can be done, it does no harm.
+        let _ = log.set_len(length);
+    }
 }
 
 /// Opens the file so that closing it leaves even the log of a crash where it is.

@@ -153,10 +153,8 @@ fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     // A bucket may have begun anew after the backup, above the mark of another, so all get the highest.
     transaction.execute("UPDATE slots SET token_floor = ?1", [bits(floor)])?;
     transaction.execute("UPDATE tenants SET mark = ?1", [bits(floor)])?;
-    transaction.execute(
-        "UPDATE slots SET epoch = epoch + ?1, writer = 0, last_seq = 0, ended = 0, clean = 0, restored = 1",
-        [bits(LEAP)],
-    )?;
+    transaction
+        .execute("UPDATE slots SET epoch = epoch + ?1, writer = 0, clean = 0, restored = 1", [bits(LEAP)])?;
     transaction
         .execute("UPDATE buckets SET mark = ?1, told_in = (SELECT epoch FROM slots)", [bits(floor)])?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;

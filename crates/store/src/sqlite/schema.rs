@@ -24,8 +24,6 @@ CREATE TABLE slots (
     slot                    INTEGER PRIMARY KEY,
     epoch                   INTEGER NOT NULL,
     writer                  INTEGER NOT NULL,
-    last_seq                INTEGER NOT NULL,
-    ended                   INTEGER NOT NULL,
     clean                   INTEGER NOT NULL,
     restored                INTEGER NOT NULL,
     longest_lease_ms        INTEGER NOT NULL,
@@ -33,7 +31,7 @@ CREATE TABLE slots (
     tickets_since           INTEGER NOT NULL,
     token_floor             INTEGER NOT NULL
 ) STRICT;
-INSERT INTO slots VALUES (0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0);
+INSERT INTO slots VALUES (0, 0, 0, 1, 0, 0, 0, 1, 0);
 
 CREATE TABLE tenants (
     tenant TEXT PRIMARY KEY,

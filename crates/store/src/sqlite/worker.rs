@@ -1,17 +1,18 @@
 //! The thread that has the file.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::{Trouble, said};
 use super::{apply, backup, history, load};
-use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, Unavailable, WriterId};
+use crate::turn::Turn;
+use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, WriterId};
 
 /// What is asked of the thread.
 pub(crate) enum Job {
@@ -37,6 +38,8 @@ pub(crate) enum Job {
 pub(crate) struct Worker {
     file: Connection,
     place: Box<str>,
+    /// Who writes, once somebody has taken the slot.
+    turn: Cell<Turn>,
     history: history::Bound,
     /// Once set, nothing is tried any more.
     fatal: RefCell<Option<Fatal>>,
@@ -49,6 +52,7 @@ impl Worker {
         Self {
             file,
             place: path.display().to_string().into(),
+            turn: Cell::new(Turn::begin(0, WriterId(0))),
             history: history::Bound::new(history_rows),
             fatal: RefCell::new(None),
             deferred: RefCell::default(),
@@ -95,6 +99,7 @@ impl Worker {
             return Err(TakeError::NoSuchSlot(slot));
         }
         let taken = self.transact(|file| apply::take(file, writer)).and_then(|opened| {
+            self.turn.set(Turn::begin(opened.epoch, writer));
             load::tell(&self.file, opened.tickets_since, kept)?;
             Ok(opened)
         });
@@ -106,13 +111,20 @@ impl Worker {
 
     fn commit(&self, sections: &[Arc<Section>]) -> Result<Vec<Fate>, Fatal> {
         self.check()?;
-        let error = match self.transact(|file| self.apply(file, sections)) {
-            Ok(fates) => return Ok(fates),
+        let mut turn = self.turn.get();
+        let error = match self.transact(|file| self.apply(file, &mut turn, sections)) {
+            Ok(fates) => {
+                self.turn.set(turn);
+                return Ok(fates);
+            }
             Err(error) => error,
         };
         match (self.judge(&error), sections) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
-            (Trouble::Unavailable(why), [alone]) => self.refuse(alone, why).map(|fate| vec![fate]),
+            // Refused, unless it did not need any room.
+            (Trouble::Unavailable(why), [alone]) => {
+                Ok(vec![apply::judge(self.turn.get(), alone).unwrap_or(Fate::Refused(why))])
+            }
             // One that is too large, or that was kept before, must not decide about the others.
             (Trouble::Unavailable(_), _) => sections
                 .chunks(1)
@@ -122,22 +134,16 @@ impl Worker {
         }
     }
 
-    fn apply(&self, file: &Connection, sections: &[Arc<Section>]) -> rusqlite::Result<Vec<Fate>> {
+    fn apply(
+        &self,
+        file: &Connection,
+        turn: &mut Turn,
+        sections: &[Arc<Section>],
+    ) -> rusqlite::Result<Vec<Fate>> {
         let rows = history::Rows::default();
-        let fates = sections.iter().map(|section| apply::section(file, section, &rows)).collect();
+        let fates = sections.iter().map(|section| apply::section(file, turn, section, &rows)).collect();
         self.history.keep(file, &rows)?;
         fates
-    }
-
-    /// The fate of a section that found no room: refused, unless it did not need any.
-    fn refuse(&self, section: &Section, why: Unavailable) -> Result<Fate, Fatal> {
-        match apply::judge(&self.file, section) {
-            Ok(fate) => Ok(fate.unwrap_or(Fate::Refused(why))),
-            Err(error) => match self.judge(&error) {
-                Trouble::Fatal(fatal) => Err(fatal),
-                Trouble::Unavailable(why) => Ok(Fate::Refused(why)),
-            },
-        }
     }
 
     /// Writes the backup page by page, and between the pages does what else is asked.
@@ -151,11 +157,14 @@ impl Worker {
     }
 
     fn transact<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        // Dropping the transaction rolls it back.
-        let transaction = Transaction::new_unchecked(&self.file, TransactionBehavior::Immediate)?;
-        let done = work(&transaction)?;
-        transaction.commit()?;
-        Ok(done)
+        let run = |sql| self.file.prepare_cached(sql)?.execute([]);
+        run("BEGIN IMMEDIATE")?;
+        let done = work(&self.file).and_then(|done| run("COMMIT").map(|_| done));
+        // Some errors have ended the transaction already.
+        if done.is_err() && !self.file.is_autocommit() {
+            let _ = run("ROLLBACK");
+        }
+        done
     }
 
     fn check(&self) -> Result<(), Fatal> {
