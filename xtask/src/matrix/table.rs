@@ -108,7 +108,8 @@ pub(super) const DOCUMENTED: &[Route] = &[
     of("get", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(200), NO_OWNER).secret(OWNER),
     of("delete", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(204), NO_OWNER).secret(OWNER),
     of("post", "/v1/buckets/{bucket}/owners/{owner}/heartbeat", &["offline"], told(200), NO_OWNER).secret(OWNER),
-    of("get", "/v1/buckets/{bucket}/locks", &["query"], with(200, "locks", "some"), with(200, "locks", "none")),
+    of("get", "/v1/buckets/{bucket}/locks", &["query"], with(200, "locks", "some"), with(200, "locks", "none"))
+        .query("prefix={locked}"),
     of("post", "/v1/buckets/{bucket}/locks", &["offline"], told(201), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{free}","mode":"exclusive"}]}"#),
     of("post", "/v1/buckets/{bucket}/locks/release", &["offline"], with(200, "released", "1"), NO_OWNER).secret(OWNER)
@@ -124,7 +125,8 @@ pub(super) const DOCUMENTED: &[Route] = &[
     of("get", "/v1/buckets/{bucket}/assignments", &["query"], told(200), NOTHING).query("resource={assigned}"),
     of("delete", "/v1/buckets/{bucket}/assignments", &["operate"], with(200, "unassigned", "true"), with(200, "unassigned", "false"))
         .query("resource={assigned}"),
-    of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none")),
+    of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
+        .query("prefix={locked}"),
 ];
 
 /// Those that stand in no document.
@@ -170,8 +172,8 @@ pub(super) const FRAMES: &[Frame] = &[
         r#"{"type":"reclaim","seq":{seq},"id":{id},"agent":1,"name":"{free}","mode":"exclusive","token":1,"ticket":"x"}"#, Some("lost")),
     frame("abort", Needs::Anything, r#"{"type":"abort","seq":{seq},"id":{id}}"#, None),
     frame("release", Needs::Anything, r#"{"type":"release","seq":{seq},"id":{id},"reply":true}"#, Some("released")),
-    frame("query", Needs::These(&["query"]), r#"{"type":"query","id":{id}}"#, Some("snapshot")),
-    frame("watch", Needs::These(&["query"]), r#"{"type":"watch","id":{id}}"#, Some("snapshot")),
+    frame("query", Needs::These(&["query"]), r#"{"type":"query","id":{id},"name":"{locked}"}"#, Some("snapshot")),
+    frame("watch", Needs::These(&["query"]), r#"{"type":"watch","id":{id},"name":"{locked}"}"#, Some("snapshot")),
     frame("pong", Needs::Anything, r#"{"type":"pong","n":1}"#, None),
     frame("ack", Needs::Anything, r#"{"type":"ack","ack":0}"#, None),
     frame("bye", Needs::Anything, r#"{"type":"bye"}"#, None),

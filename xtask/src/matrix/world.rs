@@ -106,13 +106,16 @@ impl World {
         }
         let claim = json!({"resource": words["claimed"], "token": words["token"]});
         let url = format!("http://{}/v1/buckets/{BUCKET}/claims/release", self.address);
-        self.http.post(url).header("lockhouse-key", maker).json(&claim).send().await?;
+        let call =
+            self.http.post(url).header("lockhouse-key", maker).header("content-type", "application/json");
+        call.body(claim.to_string()).send().await?;
         Ok(())
     }
 
     async fn make(&self, path: &str, secret: Option<&str>, body: Value) -> Result<Value> {
         let url = format!("http://{}/v1/buckets/{BUCKET}/{path}", self.address);
-        let mut request = self.http.post(url).header("lockhouse-key", self.maker()?).json(&body);
+        let request = self.http.post(url).header("lockhouse-key", self.maker()?);
+        let mut request = request.header("content-type", "application/json").body(body.to_string());
         if let Some(secret) = secret {
             request = request.bearer_auth(secret);
         }
