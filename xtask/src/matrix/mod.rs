@@ -11,7 +11,6 @@ mod world;
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::Args as ClapArgs;
 use serde_json::json;
 
@@ -19,7 +18,7 @@ use self::world::World;
 use crate::{Verdict, tree};
 
 /// A run with fewer cells has proved nothing.
-const LEAST_CELLS: u64 = 800;
+const LEAST_CELLS: u64 = 2000;
 
 /// How many wrong cells are shown.
 const SHOWN: usize = 20;
