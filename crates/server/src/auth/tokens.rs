@@ -17,6 +17,9 @@ use super::settings::{Algorithm, Buckets, JwtSettings};
 /// The most that clocks may differ.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
 
+/// The year 9999 is over; a token that lasts longer has no end.
+const END_OF_CALENDAR: Duration = Duration::from_secs(253_402_300_800 - 86_400);
+
 /// The least bytes of a key of HS256 (RFC 7518, section 3.2).
 const SECRET_BYTES: usize = 32;
 
@@ -138,14 +141,14 @@ impl Issuer {
         let grants = Grants::new(&claims.buckets)
             .map_err(|(pattern, why)| bad(format!("the claim buckets has {pattern:?}, which {why}")))?;
         let leeway = Duration::from_secs(self.validation.leeway);
-        let exp = Duration::try_from_secs_f64(claims.exp.max(0.0)).unwrap_or(Duration::MAX);
+        let exp = Duration::try_from_secs_f64(claims.exp.max(0.0)).ok().filter(|exp| *exp < END_OF_CALENDAR);
         Ok(Identity {
             name: format!("{}/{}", self.id, claims.sub.unwrap_or_default()),
             tenant,
             session: claims.session,
             origin: claims.isolate_origins.then(|| origin.unwrap_or_default().to_owned()),
             grants,
-            expires_at: exp.checked_add(leeway).and_then(|end| SystemTime::UNIX_EPOCH.checked_add(end)),
+            expires_at: exp.map(|exp| SystemTime::UNIX_EPOCH + exp + leeway),
         })
     }
 }
@@ -366,7 +369,7 @@ mod tests {
     fn a_token_out_of_its_time_is_told_so() {
         assert_eq!(judged(&but("exp", json!(now() - 5))), Err(Unauthenticated::Expired));
         assert_eq!(judged(&but("nbf", json!(now() + 50))), Err(Unauthenticated::NotYetValid));
-        // An end beyond all time is none.
+        // An end beyond the calendar is none.
         assert_eq!(judged(&but("exp", json!(1e18))).unwrap().expires_at, None);
     }
 

@@ -91,7 +91,7 @@ async fn what_a_key_does_not_permit_is_refused_and_the_connection_goes_on() {
     let agent = connection.agent("a").unwrap();
     let refused = agent.locks().request("n").steal().await.unwrap_err();
     assert!(matches!(&refused, RequestError::Refused(why) if why.contains("\"steal\"")), "{refused}");
-    agent.locks().request("n").await.unwrap();
+    let _lock = agent.locks().request("n").await.unwrap();
     let refused = connection.owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
     let OwnerError::Store(StoreError::Denied(why)) = refused else { panic!("{refused}") };
     assert!(why.contains("\"offline\""), "{why}");

@@ -205,7 +205,7 @@ async fn a_steal_spares_claims_and_offline_locks_of_those_who_may_not_operate() 
     let (operator, bob) = key("bob", "default", &[Steal, Operate]);
     let server = server(&settings(vec![ada, bob])).await;
     let bucket = server.server.house().bucket("default");
-    let claim = bucket.claims().claim("claimed", "Eve", Duration::from_secs(60)).await.unwrap();
+    let mut claim = bucket.claims().claim("claimed", "Eve", Duration::from_secs(60)).await.unwrap();
     let owner = bucket.owners().open("Eve", Duration::from_secs(60)).await.unwrap();
     let locked = lockhouse::Name::new("locked").unwrap();
     owner.lock_names(&[(locked, lockhouse::Mode::Exclusive)], None).await.unwrap();
