@@ -24,7 +24,7 @@ pub(crate) struct Deed<'a> {
 pub(crate) fn note(deed: &Deed<'_>) {
     let Deed { who, what, bucket, name, denied } = deed;
     let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
-    let name = name.map(|name| name.to_string()).unwrap_or_default();
+    let name = name.map(ToString::to_string).unwrap_or_default();
     match denied {
         Some(why) => tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, %why, "denied"),
         None => tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, "done"),

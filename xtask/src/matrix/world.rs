@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::credentials::{BUCKET, Credential, Credentials};
 
 /// Nothing takes so long on a working server.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server and its clients.
 pub(super) struct World {

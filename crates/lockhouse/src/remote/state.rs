@@ -335,7 +335,7 @@ impl State {
         match code {
             Some(close::LEASE_EXPIRED) => self.end_session(Loss::Expired, None),
             Some(close::REPLACED | close::SLOW_READER | close::UNAUTHENTICATED | close::FORBIDDEN) => {
-                self.end_session(Loss::SessionEnded, None)
+                self.end_session(Loss::SessionEnded, None);
             }
             Some(code @ (close::BAD_FRAME | close::TOO_LARGE | close::UNSUPPORTED)) => {
                 // To send the same frames again would only repeat it.
