@@ -163,7 +163,7 @@ fn is_as_told(told: Told, answer: &Answer, code: &str) -> bool {
     let member = told.member.is_none_or(|(key, value)| match (&answer.body[key], value) {
         (Value::Array(list), "some") => !list.is_empty(),
         (Value::Array(list), "none") => list.is_empty(),
-        (found, value) => found.to_string() == value,
+        (found, value) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *found),
     });
     told.status == answer.status && told.code == code && member
 }
