@@ -10,6 +10,7 @@ mod fix;
 mod fuzz;
 mod history;
 mod long;
+mod matrix;
 mod model;
 mod mutants;
 mod oracle;
@@ -75,6 +76,8 @@ enum Command {
     /// A process of clients of `crash`
     #[command(hide = true)]
     CrashWorker(crash::worker::Args),
+    /// Try every route and every frame with every kind of credential on a real server
+    Matrix(matrix::Args),
     Soak(soak::Args),
     /// The process of visitors of `soak`
     #[command(hide = true)]
@@ -104,6 +107,7 @@ pub fn run() -> ExitCode {
         Command::CheckHistory(args) => history::run(&args),
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),
+        Command::Matrix(args) => matrix::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::SoakCrowd(args) => soak::crowd::run(&args),
         Command::Long(args) => long::run(&args),

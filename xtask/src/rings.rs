@@ -42,6 +42,12 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring { name: "model", shows: "every state of a small world", limit_s: 300, work: model },
     Ring { name: "crash", shows: "20 kills of a server that real clients use", limit_s: 300, work: crash },
+    Ring {
+        name: "matrix",
+        shows: "every route and frame with every kind of credential",
+        limit_s: 600,
+        work: matrix,
+    },
     Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", limit_s: 300, work: soak },
     Ring {
@@ -242,6 +248,10 @@ fn soak(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = binary.to_str().context("the path of the server is no text")?;
     let args = ["--connections", "1000", "--seconds", "20", "--server", binary];
     proof(run, "soak", "the_server_gives_back_all_that_it_took", &args)
+}
+
+fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, "matrix", "nobody_gets_in_where_he_does_not_belong", &[])
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {

@@ -95,7 +95,7 @@ impl Client {
             secret: (&*session.secret).into(),
             received: session.received,
         });
-        let hello = Hello { client: Some("xtask".into()), resume };
+        let hello = Hello { credential: None, client: Some("xtask".into()), resume };
         self.send(Envelope::new(ClientFrame::Hello(hello))).await?;
         let text = self.message().await?;
         let envelope = Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?;

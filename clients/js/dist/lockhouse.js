@@ -112,6 +112,8 @@ function errorFor(code, message) {
       return quotaExceeded(message);
     case "unknown_agent":
       return domError("InvalidStateError", message);
+    case "forbidden":
+      return domError("NotAllowedError", message);
     case "bad_frame":
       return new TypeError(message);
     default:
@@ -138,6 +140,7 @@ var KNOWN_CODES = /* @__PURE__ */ new Set([
   "not_supported",
   "quota_exceeded",
   "unknown_agent",
+  "forbidden",
   "closing",
   "internal"
 ]);
@@ -169,6 +172,7 @@ function readWelcome(frame) {
     received: count(frame, "received"),
     leaseMs: positive(frame, "leaseMs"),
     heartbeatMs: positive(frame, "heartbeatMs"),
+    credentialMs: frame.credentialMs == null ? void 0 : count(frame, "credentialMs"),
     frameBytes: typeof frameBytes === "number" ? frameBytes : 65536
   };
 }
@@ -648,10 +652,13 @@ var CLOSE_NORMAL = 1e3;
 var CLOSE_ABNORMAL = 1006;
 var CLOSE_SILENT = 4e3;
 var CLOSE_LEASE_EXPIRED = 4408;
-var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
+var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([4401, 4403]);
+var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([...CLOSES_OF_DENIED, 4409, 4429]);
+var RENEWAL_SHARE = 0.8;
 var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
 var Session = class {
   #dial;
+  #keys;
   #user;
   #lease = new Lease();
   #backoff = new Backoff();
@@ -669,13 +676,16 @@ var Session = class {
   #received = 0;
   #unreported = 0;
   #heardAtMs = 0;
+  /** When the session is to be resumed with another key, by the monotonic clock. */
+  #renewAtMs = Number.POSITIVE_INFINITY;
   #silenceMs = 0;
   #frameBytes = 65536;
   #lastFatal = "";
   #dialTimer;
   #watchTimer;
-  constructor(dial, user) {
+  constructor(dial, keys, user) {
     this.#dial = dial;
+    this.#keys = keys;
     this.#user = user;
   }
   /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
@@ -766,10 +776,27 @@ var Session = class {
     this.#tellUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
   #greet(socket) {
+    this.#withKey(
+      (key) => socket === this.#socket && this.#sayHello(socket, key),
+      (error) => socket === this.#socket && this.#keyless(error)
+    );
+  }
+  /** A key that is at hand is used at once. */
+  #withKey(use, fail) {
+    const key = this.#keys.now();
+    if (typeof key === "object") key.then(use, fail);
+    else use(key);
+  }
+  #sayHello(socket, key) {
     if (this.isOverdue()) return;
     const resume = this.#identity && { ...this.#identity, received: this.#received };
     this.#lease.helloSent();
-    socket.send(helloText(resume));
+    socket.send(helloText(key, resume));
+  }
+  /** Whoever gives the keys has none at the moment. */
+  #keyless(error) {
+    this.#lose();
+    this.#tellUnreachable(`no key: ${String(error)}`);
   }
   #receive(data) {
     if (this.isOverdue()) return;
@@ -825,6 +852,8 @@ var Session = class {
     this.#frameBytes = welcome.frameBytes;
     this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs);
+    const renewal = this.#keys.mayChange ? welcome.credentialMs : void 0;
+    this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
     this.#greeted = true;
     if (welcome.resumed) this.#resume(welcome.received);
     else this.#user.begun();
@@ -870,12 +899,23 @@ var Session = class {
   #closed(code) {
     const wasGreeted = this.#greeted;
     this.#hangUp();
+    if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
+      this.#deny();
+      return;
+    }
     if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
     else if (CLOSES_OF_ENDED.has(code)) this.#end("terminated");
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end("terminated", refusedByServer(code, this.#lastFatal));
     this.#reconnect();
     this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+  }
+  /** The server takes no such key: to try again with it would be in vain. */
+  #deny() {
+    this.#end("terminated", domError("NotAllowedError", `The lock server denies access: ${this.#lastFatal}`));
+    this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
+    clearTimeout(this.#watchTimer);
+    this.#setState("closed");
   }
   #tellUnreachable(why) {
     if (this.#state === "connecting") this.#user.unreachable(why);
@@ -921,7 +961,9 @@ var Session = class {
     try {
       const socket = this.#dial();
       const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
-      socket.onopen = () => socket.send(helloText({ ...identity, received: this.#received }));
+      const resume = { ...identity, received: this.#received };
+      const hello = (key) => socket.send(helloText(key, resume));
+      socket.onopen = () => this.#withKey(hello, () => socket.close(CLOSE_NORMAL));
       socket.onmessage = () => socket.close(CLOSE_NORMAL);
       socket.onerror = () => {
       };
@@ -942,13 +984,15 @@ var Session = class {
     clearTimeout(this.#watchTimer);
     if (!this.#identity) return;
     const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
-    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
+    const renewalMs = this.#greeted ? this.#renewAtMs - performance.now() : Number.POSITIVE_INFINITY;
+    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs, renewalMs);
     this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
   #look() {
     if (this.isOverdue()) return;
-    const isSilent = this.#greeted && performance.now() - this.#heardAtMs >= this.#silenceMs;
-    if (isSilent) this.#lose();
+    const nowMs = performance.now();
+    const isSilent = nowMs - this.#heardAtMs >= this.#silenceMs;
+    if (this.#greeted && (isSilent || nowMs >= this.#renewAtMs)) this.#lose();
     else this.#watch();
   }
   /** Comes last in whatever changes the state, since the user may do anything when told of it. */
@@ -959,8 +1003,8 @@ var Session = class {
     this.#user.stateChanged(state);
   }
 };
-function helloText(resume) {
-  return JSON.stringify({ type: "hello", client: CLIENT_LABEL, ...resume && { resume } });
+function helloText(credential, resume) {
+  return JSON.stringify({ type: "hello", client: CLIENT_LABEL, credential, ...resume && { resume } });
 }
 function refusedByServer(code, message) {
   const why = message === "" ? `close code ${code}` : message;
@@ -1040,10 +1084,10 @@ var Agent = class {
   #reclaims = new Reclaims((requests) => this.#tellLoss(requests, "expired"));
   #lastId = 0;
   #number = 1;
-  constructor(clientId, dial, onstate, onunreachable) {
+  constructor(clientId, dial, keys, onstate, onunreachable) {
     this.#clientId = clientId;
     this.#onstate = onstate;
-    this.#session = new Session(dial, {
+    this.#session = new Session(dial, keys, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),
@@ -1533,12 +1577,14 @@ var LONGEST_TIMEOUT_MS2 = 2 ** 31 - 1;
 var Caller = class {
   #base;
   #fetch;
+  #keys;
   #admit;
   #closed;
   /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-  constructor(base, fetch, admit, closed) {
+  constructor(base, fetch, keys, admit, closed) {
     this.#base = base;
     this.#fetch = fetch;
+    this.#keys = keys;
     this.#admit = admit;
     this.#closed = closed;
   }
@@ -1580,7 +1626,9 @@ var Caller = class {
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
     try {
-      const response = await fetch(url, { ...init, signal: controller.signal });
+      const key = await this.#keys.now();
+      const headers = key === void 0 ? init.headers : { ...init.headers, "Lockhouse-Key": key };
+      const response = await fetch(url, { ...init, headers, signal: controller.signal });
       const body = await bodyOf(response);
       return response.ok ? body : problemError(response.status, body, response.headers.get("retry-after"));
     } catch (cause) {
@@ -1980,6 +2028,31 @@ function onPageHide() {
 function onPageShow() {
   isHidden = false;
   for (const sleeper of [...sleepers]) sleeper.wake();
+}
+
+// src/key.ts
+var LONGEST = 8192;
+var Keys = class {
+  #key;
+  constructor(key) {
+    this.#key = typeof key === "function" || key === void 0 ? key : checked(key);
+  }
+  /** Whether the next key may be another one. */
+  get mayChange() {
+    return typeof this.#key === "function";
+  }
+  /** The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with a TypeError for what is no key. */
+  now() {
+    const key = this.#key;
+    return typeof key === "function" ? askFor(key) : key;
+  }
+};
+async function askFor(key) {
+  return checked(await key());
+}
+function checked(key) {
+  if (typeof key === "string" && key.length <= LONGEST && /^[!-~]+$/.test(key)) return key;
+  throw new TypeError(`key: must be a string of 1 to ${LONGEST} visible ASCII characters`);
 }
 
 // src/request-all.ts
@@ -2455,6 +2528,7 @@ var LockhouseClient = class {
   #clientId;
   #WebSocket;
   #fetch;
+  #keys;
   #closing = new AbortController();
   #agents = /* @__PURE__ */ new Map();
   #buckets = /* @__PURE__ */ new Map();
@@ -2474,6 +2548,7 @@ var LockhouseClient = class {
     this.onstate = options.onstate ?? null;
     this.#clientId = fitting("clientId", toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
+    this.#keys = new Keys(options.key);
     this.#fetch = options.fetch ?? globalThis.fetch ?? noFetch;
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
@@ -2498,7 +2573,13 @@ var LockhouseClient = class {
     const existing = this.#buckets.get(key);
     if (existing) return existing;
     const source = this.source(key);
-    const caller = new Caller(() => bucketUrl(this.#url, key), this.#fetch, source.admit, this.#closing.signal);
+    const caller = new Caller(
+      () => bucketUrl(this.#url, key),
+      this.#fetch,
+      this.#keys,
+      source.admit,
+      this.#closing.signal
+    );
     const locks = newExtendedLockManager(source);
     const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
     this.#buckets.set(key, bucket);
@@ -2530,13 +2611,17 @@ var LockhouseClient = class {
     const onstate = bucket === this.name ? (state) => this.#setState(state) : () => {
     };
     const warn = (why) => this.#warn(why);
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), onstate, warn);
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), this.#keys, onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
     return agent;
   }
   #setState(state) {
     if (this.#state === "closed" || this.#state === state) return;
+    if (state === "closed") {
+      this.close();
+      return;
+    }
     this.#state = state;
     this.#tell(state);
   }

@@ -2,6 +2,7 @@ import { addAbortAlgorithm, runDueAbortAlgorithms } from './abort.js';
 import { abortBody, joinBody, queryBody, reclaimBody, releaseBody, requestBody } from './bodies.js';
 import { domError, type LossReason, quotaExceeded, serverError } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
+import type { Keys } from './key.js';
 import { elapsedMs, type Lease } from './lease.js';
 import { clientClosed, Hold, type Lock } from './lock.js';
 import { utf8Length } from './names.js';
@@ -75,12 +76,13 @@ export class Agent {
   constructor(
     clientId: string,
     dial: () => WebSocketLike,
+    keys: Keys,
     onstate: (state: ConnectionState) => void,
     onunreachable: (why: string) => void,
   ) {
     this.#clientId = clientId;
     this.#onstate = onstate;
-    this.#session = new Session(dial, {
+    this.#session = new Session(dial, keys, {
       begun: () => this.#begin(),
       resumed: () => this.#askQueriesAnew(),
       succeeded: (former) => this.#keepLocks(former),

@@ -1,5 +1,6 @@
 import { addAbortAlgorithm } from './abort.js';
 import { Backoff } from './backoff.js';
+import type { Keys } from './key.js';
 import { type Mark, now } from './lease.js';
 import { type ProblemBody, type ProblemError, problemError, UnavailableError, UnreachableError } from './problems.js';
 import { randomId } from './random.js';
@@ -58,13 +59,15 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 export class Caller {
   readonly #base: () => string;
   readonly #fetch: FetchLike;
+  readonly #keys: Keys;
   readonly #admit: () => void;
   readonly #closed: AbortSignal;
 
   /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-  constructor(base: () => string, fetch: FetchLike, admit: () => void, closed: AbortSignal) {
+  constructor(base: () => string, fetch: FetchLike, keys: Keys, admit: () => void, closed: AbortSignal) {
     this.#base = base;
     this.#fetch = fetch;
+    this.#keys = keys;
     this.#admit = admit;
     this.#closed = closed;
   }
@@ -110,7 +113,9 @@ export class Caller {
     const timer = setTimeout(() => controller.abort(), limitMs);
     const forget = cancel.oncancel(() => controller.abort());
     try {
-      const response = await fetch(url, { ...init, signal: controller.signal });
+      const key = await this.#keys.now();
+      const headers = key === undefined ? init.headers : { ...init.headers, 'Lockhouse-Key': key };
+      const response = await fetch(url, { ...init, headers, signal: controller.signal });
       const body = await bodyOf(response);
       return response.ok ? body : problemError(response.status, body, response.headers.get('retry-after'));
     } catch (cause) {

@@ -4,6 +4,7 @@ import { Claims } from './claims.js';
 import { toUSVString } from './conversions.js';
 import { checkEnvironment, isSecure, isStorageDenied, watchLifecycle } from './environment.js';
 import { domError, reportException } from './errors.js';
+import { type Key, Keys } from './key.js';
 import { clientClosed } from './lock.js';
 import { type ExtendedLockManager, newExtendedLockManager, type Source } from './lock-manager.js';
 import { Offline } from './offline.js';
@@ -23,6 +24,11 @@ export interface ConnectOptions {
    * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
    */
   partition?: string | undefined;
+  /**
+   * What says who connects, where the server wants to know: an API key or a token, sent in the first frame and in a header, never in a URL. A function
+   * is asked for it with each connection and each call, and a little before a token ends. A key that the server does not take closes the client.
+   */
+  key?: Key | undefined;
   /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
   WebSocket?: WebSocketConstructor | undefined;
   /** How offline locks and claims reach the server. Default: the platform's fetch. */
@@ -85,6 +91,7 @@ export class LockhouseClient implements Client {
   readonly #clientId: string;
   readonly #WebSocket: WebSocketConstructor | undefined;
   readonly #fetch: FetchLike;
+  readonly #keys: Keys;
   readonly #closing = new AbortController();
   readonly #agents = new Map<string, Agent>();
   readonly #buckets = new Map<string, Bucket>();
@@ -104,6 +111,7 @@ export class LockhouseClient implements Client {
     this.onstate = options.onstate ?? null;
     this.#clientId = fitting('clientId', toUSVString(options.clientId ?? ownContextId()));
     this.#WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
+    this.#keys = new Keys(options.key);
     this.#fetch = options.fetch ?? (globalThis as { fetch?: FetchLike }).fetch ?? noFetch;
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
@@ -131,7 +139,13 @@ export class LockhouseClient implements Client {
     const existing = this.#buckets.get(key);
     if (existing) return existing;
     const source = this.source(key);
-    const caller = new Caller(() => bucketUrl(this.#url, key), this.#fetch, source.admit, this.#closing.signal);
+    const caller = new Caller(
+      () => bucketUrl(this.#url, key),
+      this.#fetch,
+      this.#keys,
+      source.admit,
+      this.#closing.signal,
+    );
     const locks = newExtendedLockManager(source);
     const bucket = { name: key, locks, offline: new Offline(caller), claims: new Claims(caller) };
     this.#buckets.set(key, bucket);
@@ -166,7 +180,7 @@ export class LockhouseClient implements Client {
     const WebSocket = this.#WebSocket as WebSocketConstructor;
     const onstate = bucket === this.name ? (state: ConnectionState) => this.#setState(state) : () => {};
     const warn = (why: string) => this.#warn(why);
-    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), onstate, warn);
+    const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), this.#keys, onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
     return agent;
@@ -174,6 +188,10 @@ export class LockhouseClient implements Client {
 
   #setState(state: ConnectionState): void {
     if (this.#state === 'closed' || this.#state === state) return;
+    if (state === 'closed') {
+      this.close();
+      return;
+    }
     this.#state = state;
     this.#tell(state);
   }

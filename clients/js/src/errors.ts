@@ -55,6 +55,8 @@ function errorFor(code: string, message: string): Error {
       return quotaExceeded(message);
     case 'unknown_agent':
       return domError('InvalidStateError', message);
+    case 'forbidden':
+      return domError('NotAllowedError', message);
     case 'bad_frame':
       return new TypeError(message);
     default:

@@ -17,6 +17,8 @@ export interface Welcome {
   readonly received: number;
   readonly leaseMs: number;
   readonly heartbeatMs: number;
+  /** For how long the key is still good; undefined: without an end. */
+  readonly credentialMs: number | undefined;
   readonly frameBytes: number;
 }
 
@@ -55,6 +57,7 @@ const KNOWN_CODES = new Set([
   'not_supported',
   'quota_exceeded',
   'unknown_agent',
+  'forbidden',
   'closing',
   'internal',
 ]);
@@ -94,6 +97,7 @@ export function readWelcome(frame: RawFrame): Welcome {
     received: count(frame, 'received'),
     leaseMs: positive(frame, 'leaseMs'),
     heartbeatMs: positive(frame, 'heartbeatMs'),
+    credentialMs: frame.credentialMs == null ? undefined : count(frame, 'credentialMs'),
     frameBytes: typeof frameBytes === 'number' ? frameBytes : 65_536,
   };
 }

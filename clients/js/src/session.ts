@@ -13,6 +13,7 @@ import {
   readWelcome,
   type Welcome,
 } from './frames.js';
+import type { Keys } from './key.js';
 import { Lease } from './lease.js';
 import { Outbox } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
@@ -53,14 +54,19 @@ const CLOSE_ABNORMAL = 1006;
 /** Any code but 1000 and 1001 leaves the session to its lease, to be resumed. */
 const CLOSE_SILENT = 4000;
 const CLOSE_LEASE_EXPIRED = 4408;
-/** Closes after which the session is gone: replaced, slow reader. */
-const CLOSES_OF_ENDED = new Set([4409, 4429]);
+/** Closes that deny access: to all, or to the bucket. */
+const CLOSES_OF_DENIED = new Set([4401, 4403]);
+/** Closes after which the session is gone: denied, replaced, slow reader. */
+const CLOSES_OF_ENDED = new Set([...CLOSES_OF_DENIED, 4409, 4429]);
+/** How much of a key's time passes before the session is resumed with the next one. */
+const RENEWAL_SHARE = 0.8;
 /** Closes that blame a frame of ours; to send it again would only repeat them. */
 const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
 
 /** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
 export class Session {
   readonly #dial: () => WebSocketLike;
+  readonly #keys: Keys;
   readonly #user: SessionUser;
   #lease = new Lease();
   readonly #backoff = new Backoff();
@@ -78,14 +84,17 @@ export class Session {
   #received = 0;
   #unreported = 0;
   #heardAtMs = 0;
+  /** When the session is to be resumed with another key, by the monotonic clock. */
+  #renewAtMs = Number.POSITIVE_INFINITY;
   #silenceMs = 0;
   #frameBytes = 65_536;
   #lastFatal = '';
   #dialTimer: ReturnType<typeof setTimeout> | undefined;
   #watchTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(dial: () => WebSocketLike, user: SessionUser) {
+  constructor(dial: () => WebSocketLike, keys: Keys, user: SessionUser) {
     this.#dial = dial;
+    this.#keys = keys;
     this.#user = user;
   }
 
@@ -192,10 +201,30 @@ export class Session {
   }
 
   #greet(socket: WebSocketLike): void {
+    this.#withKey(
+      (key) => socket === this.#socket && this.#sayHello(socket, key),
+      (error) => socket === this.#socket && this.#keyless(error),
+    );
+  }
+
+  /** A key that is at hand is used at once. */
+  #withKey(use: (key: string | undefined) => void, fail: (error: unknown) => void): void {
+    const key = this.#keys.now();
+    if (typeof key === 'object') key.then(use, fail);
+    else use(key);
+  }
+
+  #sayHello(socket: WebSocketLike, key: string | undefined): void {
     if (this.isOverdue()) return;
     const resume = this.#identity && { ...this.#identity, received: this.#received };
     this.#lease.helloSent();
-    socket.send(helloText(resume));
+    socket.send(helloText(key, resume));
+  }
+
+  /** Whoever gives the keys has none at the moment. */
+  #keyless(error: unknown): void {
+    this.#lose();
+    this.#tellUnreachable(`no key: ${String(error)}`);
   }
 
   #receive(data: unknown): void {
@@ -255,6 +284,8 @@ export class Session {
     this.#frameBytes = welcome.frameBytes;
     this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
     this.#lease.welcomed(welcome.leaseMs);
+    const renewal = this.#keys.mayChange ? welcome.credentialMs : undefined;
+    this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
     this.#greeted = true;
     if (welcome.resumed) this.#resume(welcome.received);
     else this.#user.begun();
@@ -307,12 +338,24 @@ export class Session {
   #closed(code: number): void {
     const wasGreeted = this.#greeted;
     this.#hangUp();
+    if (CLOSES_OF_DENIED.has(code) && !wasGreeted) {
+      this.#deny();
+      return;
+    }
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
     else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
     this.#reconnect();
     this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+  }
+
+  /** The server takes no such key: to try again with it would be in vain. */
+  #deny(): void {
+    this.#end('terminated', domError('NotAllowedError', `The lock server denies access: ${this.#lastFatal}`));
+    this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
+    clearTimeout(this.#watchTimer);
+    this.#setState('closed');
   }
 
   #tellUnreachable(why: string): void {
@@ -364,7 +407,9 @@ export class Session {
     try {
       const socket = this.#dial();
       const timer = setTimeout(() => socket.close(CLOSE_NORMAL), DIAL_TIMEOUT_MS);
-      socket.onopen = () => socket.send(helloText({ ...identity, received: this.#received }));
+      const resume = { ...identity, received: this.#received };
+      const hello = (key: string | undefined) => socket.send(helloText(key, resume));
+      socket.onopen = () => this.#withKey(hello, () => socket.close(CLOSE_NORMAL));
       socket.onmessage = () => socket.close(CLOSE_NORMAL);
       socket.onerror = () => {};
       socket.onclose = () => clearTimeout(timer);
@@ -387,14 +432,16 @@ export class Session {
     clearTimeout(this.#watchTimer);
     if (!this.#identity) return;
     const silentMs = this.#greeted ? performance.now() - this.#heardAtMs : 0;
-    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs);
+    const renewalMs = this.#greeted ? this.#renewAtMs - performance.now() : Number.POSITIVE_INFINITY;
+    const nextMs = Math.min(this.#lease.remainingMs(), this.#silenceMs - silentMs, renewalMs);
     this.#watchTimer = setQuietTimeout(() => this.#look(), Math.max(1, nextMs));
   }
 
   #look(): void {
     if (this.isOverdue()) return;
-    const isSilent = this.#greeted && performance.now() - this.#heardAtMs >= this.#silenceMs;
-    if (isSilent) this.#lose();
+    const nowMs = performance.now();
+    const isSilent = nowMs - this.#heardAtMs >= this.#silenceMs;
+    if (this.#greeted && (isSilent || nowMs >= this.#renewAtMs)) this.#lose();
     else this.#watch();
   }
 
@@ -407,8 +454,10 @@ export class Session {
   }
 }
 
-function helloText(resume: (Identity & { readonly received: number }) | undefined): string {
-  return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, ...(resume && { resume }) });
+type Resume = Identity & { readonly received: number };
+
+function helloText(credential: string | undefined, resume: Resume | undefined): string {
+  return JSON.stringify({ type: 'hello', client: CLIENT_LABEL, credential, ...(resume && { resume }) });
 }
 
 function refusedByServer(code: number, message: string): DOMException {

@@ -100,7 +100,7 @@ function assertRead(raw, frame) {
   if (type === 'welcome') {
     const { server, ack, limits, ...read } = frame;
     assert.deepEqual([typeof server, ack], ['string', 0]);
-    const expected = { ...read, frameBytes: limits.frameBytes };
+    const expected = { ...read, credentialMs: frame.credentialMs ?? undefined, frameBytes: limits.frameBytes };
     assert.deepEqual(reader.readWelcome(raw), expected);
   } else if (type === 'ping') {
     assert.deepEqual(reader.readPing(raw), { type, n: frame.n, answered: frame.answered });

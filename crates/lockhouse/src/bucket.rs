@@ -268,12 +268,22 @@ impl Shared {
     }
 
     /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told of the same name.
-    pub(crate) fn submit(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, command: Command<'_>) {
+    /// False if the manager does not fit, under the same mutex: nothing has happened then.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        inbox: &Arc<Inbox>,
+        tag: u64,
+        command: Command<'_>,
+        fits: impl FnOnce(&LockManager<RandomState>) -> bool,
+    ) -> bool {
         if may_bring_a_deadline(&command) {
             self.remember_runtime();
         }
         let lease_ms = self.unknown_lease(&command);
         self.with(|state| {
+            if !fits(state.manager()) {
+                return false;
+            }
             if let Some(ms) = lease_ms {
                 state.keep(Item::LongestLease { ms });
             }
@@ -294,7 +304,8 @@ impl Shared {
             if let Some(why) = state.over().filter(|_| has_joined) {
                 state.wakers.extend(inbox.push(Notice::Over(why)));
             }
-        });
+            true
+        })
     }
 
     /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its end, so that its TTL must

@@ -38,6 +38,9 @@ pub enum StoreError {
     /// The house is closed; far away, the connection is, or the server stops.
     #[error("the house is closed")]
     Closed,
+    /// A server far away takes no such key, or the key has not the permission; nothing has happened.
+    #[error("access is denied: {0}")]
+    Denied(String),
     /// A server far away was asked and gave no answer that can be relied on. What was under way may have happened or not; asking again is right.
     #[error("nobody knows whether it happened: {0}")]
     Unknown(String),

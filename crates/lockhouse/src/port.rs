@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use lockhouse_core::{AgentId, Command, Effect, Outcome};
+use lockhouse_core::{AgentId, Command, Effect, NewRequest, Outcome};
 use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
@@ -73,7 +73,16 @@ impl Port {
     ///
     /// Outside a tokio runtime, if the command sets the bucket's first deadline.
     pub fn submit(&self, tag: u64, command: Command<'_>) {
-        self.bucket.0.submit(&self.inbox, tag, command);
+        self.bucket.0.submit(&self.inbox, tag, command, |_| true);
+    }
+
+    /// As [`submit`](Self::submit), of a request, unless an offline lock or a claim stands on its name; false then, and nothing has happened.
+    #[must_use]
+    pub fn submit_sparing(&self, tag: u64, request: NewRequest<'_>) -> bool {
+        let name = request.name;
+        self.bucket
+            .0
+            .submit(&self.inbox, tag, Command::Request(request), |manager| !manager.is_held_for_good(name))
     }
 
     /// Answers a command that was not even carried out.

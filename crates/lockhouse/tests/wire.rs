@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse::HolderKind;
 use lockhouse::wire::{
-    Ask, BadClientFrame, Call, ClientFrame, Detail, EndedReason, Entry, Envelope, ErrorCode, Event,
-    FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim, Resume,
-    ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
+    Ask, BadClientFrame, Call, ClientFrame, Credential, Detail, EndedReason, Entry, Envelope, ErrorCode,
+    Event, FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim,
+    Resume, ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
 };
 use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf, OwnerId};
 use proptest::prelude::*;
@@ -218,7 +218,10 @@ fn client_meaning(envelope: &Envelope<ClientFrame<'_>>) -> Value {
             let resume = hello.resume.as_ref().map(
                 |resume| json!({"session": resume.session, "secret": resume.secret, "received": resume.received}),
             );
-            json!({"type": "hello", "client": hello.client, "resume": resume})
+            json!({
+                "type": "hello", "client": hello.client, "resume": resume,
+                "credential": hello.credential.as_ref().map(Credential::as_str),
+            })
         }
         ClientFrame::Numbered { seq, call } => {
             let mut meaning = call_meaning(call);
@@ -259,7 +262,7 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
         ServerFrame::Welcome(welcome) => json!({
             "type": "welcome", "server": welcome.server, "epoch": welcome.epoch, "session": welcome.session,
             "secret": welcome.secret, "resumed": welcome.resumed, "received": welcome.received,
-            "reclaims": welcome.reclaims, "recoveringMs": welcome.recovering_ms, "leaseMs": welcome.lease_ms, "heartbeatMs": welcome.heartbeat_ms, "limits": {
+            "reclaims": welcome.reclaims, "recoveringMs": welcome.recovering_ms, "credentialMs": welcome.credential_ms, "leaseMs": welcome.lease_ms, "heartbeatMs": welcome.heartbeat_ms, "limits": {
                 "frameBytes": welcome.limits.frame_bytes, "nameUnits": welcome.limits.name_units,
                 "metadataBytes": welcome.limits.metadata_bytes, "agents": welcome.limits.agents,
                 "requestsPerAgent": welcome.limits.requests_per_agent,
@@ -413,8 +416,9 @@ fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
         secret,
         received,
     });
-    let hello = (prop::option::of(words()), prop::option::of(resume))
-        .prop_map(|(client, resume)| Hello { client, resume })
+    let credential = "[!-~]{1,40}".prop_map(|text| Credential::new(text).unwrap());
+    let hello = (prop::option::of(words()), prop::option::of(credential), prop::option::of(resume))
+        .prop_map(|(client, credential, resume)| Hello { client, credential, resume })
         .prop_filter("too long", |hello| hello.client.as_ref().is_none_or(|label| label.len() <= 128));
     let frame = prop_oneof![
         6 => (number(), call).prop_map(|(seq, call)| ClientFrame::Numbered { seq, call }),
@@ -475,6 +479,7 @@ fn event() -> impl Strategy<Value = Event<'static>> {
         Just(ErrorCode::NotSupported),
         Just(ErrorCode::QuotaExceeded),
         Just(ErrorCode::UnknownAgent),
+        Just(ErrorCode::Forbidden),
         Just(ErrorCode::Closing),
         Just(ErrorCode::Unavailable),
         Just(ErrorCode::Internal)
@@ -511,7 +516,7 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
     let welcome = (
         (words(), words(), words(), words()),
         any::<(bool, bool)>(),
-        (0..99u64, 0..99u64),
+        (0..99u64, 0..99u64, prop::option::of(0..99u64)),
         (number(), number()),
         limits,
     );
@@ -519,7 +524,7 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
         |(
             (server, epoch, session, secret),
             (resumed, reclaims),
-            (received, recovering_ms),
+            (received, recovering_ms, credential_ms),
             (lease_ms, heartbeat_ms),
             limits,
         )| {
@@ -532,6 +537,7 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
                 received,
                 reclaims,
                 recovering_ms,
+                credential_ms,
                 lease_ms,
                 heartbeat_ms,
                 limits,
@@ -549,6 +555,8 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
         Just(FatalCode::BadFrame),
         Just(FatalCode::BadSeq),
         Just(FatalCode::TooLarge),
+        Just(FatalCode::Unauthenticated),
+        Just(FatalCode::Forbidden),
         Just(FatalCode::LeaseExpired),
         Just(FatalCode::Replaced),
         Just(FatalCode::SlowReader)

@@ -7,6 +7,7 @@ use lockhouse::wire::{FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType};
 
 use crate::access::Origin;
+use crate::auth::Authority;
 use crate::limits::LimitSettings;
 use crate::tls::Tls;
 
@@ -17,6 +18,8 @@ pub struct Config {
     pub lease: Lease,
     /// How long a stopping server waits for locks to be released.
     pub drain: Duration,
+    /// Who may do what; the default one lets everybody on this machine do everything.
+    pub authority: Authority,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
     /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
@@ -32,6 +35,7 @@ impl Default for Config {
         Self {
             lease: Lease::default(),
             drain: Duration::from_secs(10),
+            authority: Authority::default(),
             allowed_origins: Vec::new(),
             lock_types: HashMap::new(),
             tls: None,

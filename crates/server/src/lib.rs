@@ -9,6 +9,7 @@
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
 
 mod access;
+mod audit;
 pub mod auth;
 mod config;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
@@ -27,7 +28,7 @@ pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
 pub use router::router;
-pub use server::{BindError, Server, bind, serve};
+pub use server::{AuthenticationStays, BindError, Server, bind, serve};
 pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};
 pub use tls::{ClientAuth, Files, Tls, TlsError, TlsSettings, fingerprint};

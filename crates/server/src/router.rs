@@ -11,19 +11,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use hyper_util::rt::TokioIo;
-use lockhouse::BucketKey;
 use lockhouse::wire::{
-    BadClientFrame, ClientFrame, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES, SUBPROTOCOL,
-    close,
+    BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES,
+    SUBPROTOCOL, close,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::access::{check_host, check_origin};
+use crate::access::check_origin;
 use crate::limits::{LimitSettings, Refused, Seat, tenant_of};
 use crate::server::{Phase, Server};
-use crate::session::{self, Connection, Farewell, Incoming, Outbox, Reading};
+use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
 use crate::{http, page, tls};
 
 /// All routes of a server.
@@ -45,7 +44,7 @@ pub fn router(server: Arc<Server>) -> Router {
 }
 
 async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    match check_host(request.headers(), &server.config.allowed_origins) {
+    match server.check_host(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(denied) if request.uri().path() != PATH && http::is_api(request.uri()) => {
             http::forbidden(&denied)
@@ -121,19 +120,15 @@ async fn upgrade(
     if server.phase() == Phase::Stopping {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
     }
-    let scope = BucketKey { bucket: scope.bucket, partition: scope.partition };
-    let seat =
-        match server.bounds.admit_tenant(tenant_of(&scope), request.extensions().get::<Seat>().cloned()) {
-            Ok(seat) => seat,
-            Err(why) => return http::overloaded(why),
-        };
+    let origin = http::origin(request.headers());
+    let seat = request.extensions().get::<Seat>().cloned();
     let upgrading = hyper::upgrade::on(&mut request);
     let LimitSettings { hello_timeout, write_timeout, .. } = server.bounds.settings();
     server.clone().tasks.spawn(async move {
         match timeout(hello_timeout, upgrading).await {
             Ok(Ok(upgraded)) => {
                 let connection = Connection::new(TokioIo::new(upgraded), seat, write_timeout).await;
-                greet(server, scope, connection, hello_timeout).await;
+                greet(server, scope, origin, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),
@@ -183,13 +178,30 @@ fn refuse(status: StatusCode, why: String) -> Response {
 }
 
 /// Reads the `hello`, then runs the session that it begins or goes on with.
-async fn greet(server: Arc<Server>, scope: BucketKey, mut connection: Connection, patience: Duration) {
+async fn greet(
+    server: Arc<Server>,
+    scope: Scope,
+    origin: Option<String>,
+    mut connection: Connection,
+    patience: Duration,
+) {
     let nothing = &mut Outbox::default();
     let farewell = match timeout(patience, connection.next(nothing, Reading::All)).await {
         Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
-            Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) => {
+            Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
-                return session::run(server, scope, hello, connection).await;
+                let credential = hello.credential.take().map(Credential::into_owned);
+                let Scope { bucket, partition } = scope;
+                match Admission::new(&server, Presented { credential, origin, bucket, partition }) {
+                    Ok(admission) => match server.bounds.admit_tenant(tenant_of(&admission.scope)) {
+                        Ok(seat) => {
+                            connection.take_place(seat);
+                            return session::run(server, admission, hello, connection).await;
+                        }
+                        Err(why) => session::busy(why.word()),
+                    },
+                    Err(Denial { code, problem }) => fatal(code, problem),
+                }
             }
             Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
             Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(patience),

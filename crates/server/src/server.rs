@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::HeaderMap;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -21,6 +22,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{Denied, check_host, check_origin};
+use crate::auth::Authority;
 use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, bucket_limits};
 use crate::http::{Answers, overloaded};
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
@@ -37,6 +40,7 @@ const DRAIN_CHECK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Server {
     pub(crate) config: Config,
+    authority: watch::Sender<Arc<Authority>>,
     pub(crate) house: House,
     /// Who may make a backup.
     pub(crate) operator: Option<Operator>,
@@ -67,9 +71,10 @@ pub(crate) enum Phase {
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Others could connect, and there is no authentication yet.
+    /// Others could connect, and there is no authentication.
     #[error(
-        "listen address {0}: only loopback addresses such as 127.0.0.1:7420 are allowed, as there is no authentication"
+        "listen address {0}: only loopback addresses such as 127.0.0.1:7420 are allowed, as there is no authentication; \
+         lockhouse key new makes a key"
     )]
     NotLoopback(String),
     /// The address means nothing.
@@ -80,17 +85,24 @@ pub enum BindError {
     Refused(String, #[source] io::Error),
 }
 
-/// Listens on `HOST:PORT`, which must be a loopback address; port 0 means any that is free.
+/// New settings would begin or end authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "authentication begins or ends only with a new start of the server: there must be keys or issuers, as before, or none, as before"
+)]
+pub struct AuthenticationStays;
+
+/// Listens on `HOST:PORT`, which must be a loopback address unless there is authentication; port 0 means any that is free.
 ///
 /// # Errors
 ///
 /// [`BindError`].
-pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
+pub async fn bind(listen: &str, authority: &Authority) -> Result<TcpListener, BindError> {
     let addresses: Vec<SocketAddr> = match lookup_host(listen).await {
         Ok(addresses) => addresses.collect(),
         Err(_) => return Err(BindError::NoAddress(listen.to_owned())),
     };
-    if addresses.iter().any(|address| !address.ip().is_loopback()) {
+    if authority.is_open() && addresses.iter().any(|address| !address.ip().is_loopback()) {
         return Err(BindError::NotLoopback(listen.to_owned()));
     }
     TcpListener::bind(&*addresses).await.map_err(|error| BindError::Refused(listen.to_owned(), error))
@@ -101,16 +113,17 @@ pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
 ///
 /// ```no_run
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let listener = lockhouse_server::bind("127.0.0.1:0").await?;
+/// let config = lockhouse_server::Config::default();
+/// let listener = lockhouse_server::bind("127.0.0.1:0", &config.authority).await?;
 /// println!("listening on {}", listener.local_addr()?);
 /// let stop = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
-/// lockhouse_server::serve(listener, lockhouse_server::Config::default(), stop).await?;
+/// lockhouse_server::serve(listener, config, stop).await?;
 /// # Ok(()) }
 /// ```
 ///
 /// # Errors
 ///
-/// If the listener is not on a loopback address, or is of no use.
+/// If the listener is not on a loopback address though there is no authentication, or is of no use.
 pub async fn serve(
     listener: TcpListener,
     config: Config,
@@ -144,6 +157,7 @@ impl Server {
     fn over(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
         let bounds = Arc::new(Bounds::new(config.limits));
         Arc::new(Self {
+            authority: watch::Sender::new(Arc::new(config.authority.clone())),
             config,
             house,
             operator,
@@ -168,7 +182,7 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() {
+        if self.authority().is_open() && !address.ip().is_loopback() {
             let error = BindError::NotLoopback(address.to_string());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         }
@@ -231,6 +245,40 @@ impl Server {
     /// The lock tables.
     pub fn house(&self) -> &House {
         &self.house
+    }
+
+    /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than before, end at once, their locks with them;
+    /// each later call is judged anew.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthenticationStays`]: whoever was kept out would be let in, or the other way round.
+    pub fn reload_auth(&self, authority: Authority) -> Result<(), AuthenticationStays> {
+        if authority.is_open() != self.authority().is_open() {
+            return Err(AuthenticationStays);
+        }
+        self.authority.send_replace(Arc::new(authority));
+        Ok(())
+    }
+
+    /// Who may do what at present.
+    pub(crate) fn authority(&self) -> Arc<Authority> {
+        self.authority.borrow().clone()
+    }
+
+    pub(crate) fn authorities(&self) -> watch::Receiver<Arc<Authority>> {
+        self.authority.subscribe()
+    }
+
+    /// Without authentication the `Host` keeps away pages that were given this machine's address under a name of their own. Where there is one, they have no
+    /// credential, and the server may have any name.
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
+    }
+
+    pub(crate) fn check_place(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        self.check_host(headers)?;
+        check_origin(headers, &self.config.allowed_origins)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -415,7 +463,7 @@ mod tests {
                 Options::new().limits(crate::config::BUCKET_LIMITS).lease(lease),
             )
         };
-        let listener = bind("127.0.0.1:0").await.unwrap();
+        let listener = bind("127.0.0.1:0", &Authority::default()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::over(config(), open().await.unwrap(), None);
         let house = server.house().clone();

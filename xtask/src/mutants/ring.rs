@@ -106,10 +106,11 @@ fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
         "crash" => crash(copy, if filter.is_empty() { "--kills 8" } else { filter }),
+        "matrix" => matrix(copy),
         "sim" => proof("sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, sim, js FILE"
+            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, sim, js FILE"
         ),
     };
     Ok(plan)
@@ -160,6 +161,15 @@ fn crash(copy: &Copy, args: &str) -> Plan {
     let place = copy.target.join("release");
     let mut run = Command::new(place.join("xtask"));
     run.arg("crash").arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
+}
+
+/// The server is part of the harness.
+fn matrix(copy: &Copy) -> Plan {
+    let mut build = cargo(&["build", "--bin", "xtask"]);
+    build.args(BUILD);
+    let mut run = Command::new(copy.target.join("release/xtask"));
+    run.arg("matrix");
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 

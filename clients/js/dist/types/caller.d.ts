@@ -1,3 +1,4 @@
+import type { Keys } from './key.js';
 import { type Mark } from './lease.js';
 import { type ProblemBody } from './problems.js';
 import type { FetchLike } from './types.js';
@@ -29,7 +30,7 @@ export interface Answer {
 export declare class Caller {
     #private;
     /** `base` and `admit` throw what keeps every call from being made; `closed` aborts with the client. */
-    constructor(base: () => string, fetch: FetchLike, admit: () => void, closed: AbortSignal);
+    constructor(base: () => string, fetch: FetchLike, keys: Keys, admit: () => void, closed: AbortSignal);
     /** Aborts when the client is closed. */
     get closed(): AbortSignal;
     call(call: Call, { signal, timeout }?: CallOptions): Promise<Answer>;

@@ -1,4 +1,5 @@
 import { Claims } from './claims.js';
+import { type Key } from './key.js';
 import { type ExtendedLockManager, type Source } from './lock-manager.js';
 import { Offline } from './offline.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
@@ -13,6 +14,11 @@ export interface ConnectOptions {
      * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
      */
     partition?: string | undefined;
+    /**
+     * What says who connects, where the server wants to know: an API key or a token, sent in the first frame and in a header, never in a URL. A function
+     * is asked for it with each connection and each call, and a little before a token ends. A key that the server does not take closes the client.
+     */
+    key?: Key | undefined;
     /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
     WebSocket?: WebSocketConstructor | undefined;
     /** How offline locks and claims reach the server. Default: the platform's fetch. */

@@ -14,6 +14,8 @@ export interface Welcome {
     readonly received: number;
     readonly leaseMs: number;
     readonly heartbeatMs: number;
+    /** For how long the key is still good; undefined: without an end. */
+    readonly credentialMs: number | undefined;
     readonly frameBytes: number;
 }
 export interface Ping {

@@ -3,6 +3,7 @@ export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';
 export { type Bucket, type Client, type ConnectOptions, connect } from './connect.js';
 export type { LockLostError, LossReason, RefusalDetail } from './errors.js';
 export { install } from './install.js';
+export type { Key } from './key.js';
 export { AcquiredLock, HeldLock, heldLock, Lock } from './lock.js';
 export { ExtendedLockManager, LockManager } from './lock-manager.js';
 export type { LocksFilter, Offline, OwnerOptions, ResumeOptions } from './offline.js';

@@ -1,5 +1,6 @@
 import { type LossReason } from './errors.js';
 import { type Notice, ProtocolError } from './frames.js';
+import type { Keys } from './key.js';
 import { Lease } from './lease.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 /** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
@@ -23,7 +24,7 @@ export interface SessionUser {
 /** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
 export declare class Session {
     #private;
-    constructor(dial: () => WebSocketLike, user: SessionUser);
+    constructor(dial: () => WebSocketLike, keys: Keys, user: SessionUser);
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open(): void;
     /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */

@@ -113,6 +113,13 @@ impl<S: BuildHasher> LockManager<S> {
         })
     }
 
+    /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must spare.
+    pub fn is_held_for_good(&self, name: Name<'_>) -> bool {
+        let Some(slot) = self.table.find_name(name) else { return false };
+        let mut held = self.table.names[slot].held.iter::<ByName>(&self.table.entries);
+        held.any(|slot| !matches!(self.table.entries[slot].tenure(), Tenure::Agent(_)))
+    }
+
     /// The standing assignment of the name.
     pub fn assignment_of(&self, name: Name<'_>) -> Option<AssignmentView<'_>> {
         self.assignments.get_key_value(&name.to_buf()).map(assignment_view)

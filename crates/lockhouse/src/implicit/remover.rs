@@ -74,7 +74,9 @@ impl LockRemover {
             let pause = match error {
                 StoreError::Unavailable { retry_after, .. } => retry_after.max(PAUSE),
                 StoreError::Unknown(_) => PAUSE,
-                StoreError::Fenced | StoreError::Failed(_) | StoreError::Closed => return,
+                StoreError::Fenced | StoreError::Failed(_) | StoreError::Closed | StoreError::Denied(_) => {
+                    return;
+                }
             };
             tokio::time::sleep(pause).await;
             match self.owner.end().await {

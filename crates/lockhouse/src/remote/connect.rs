@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::address::Address;
+use super::badge::Badge;
 use super::connection::Connection;
 use super::http::{Api, Http};
 use super::task;
@@ -22,6 +23,7 @@ pub struct Connect {
     bucket: Option<String>,
     partition: Option<String>,
     label: String,
+    badge: Badge,
     timeout: Duration,
     #[cfg(feature = "tls")]
     ca: Option<PathBuf>,
@@ -45,6 +47,7 @@ pub fn connect(url: impl Into<String>) -> Connect {
         bucket: None,
         partition: None,
         label,
+        badge: Badge::default(),
         timeout: TIMEOUT,
         #[cfg(feature = "tls")]
         ca: None,
@@ -70,6 +73,27 @@ impl Connect {
         self
     }
 
+    /// What says who connects, where the server wants to know: an API key, or a token that is good for as long as the connection is to last.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        let key = key.into();
+        self.badge = Badge::new(move || key.clone());
+        self
+    }
+
+    /// The same, asked for anew with each connection and each call, and a little before a token ends: for tokens that do not last. It is called within the
+    /// connection's task, so that it should give what something else keeps fresh.
+    ///
+    /// ```no_run
+    /// # fn token_of_now() -> String { unimplemented!() }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = lockhouse::remote::connect("http://127.0.0.1:7420").key_with(token_of_now).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn key_with(mut self, key: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.badge = Badge::new(key);
+        self
+    }
+
     /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer, repeats included; 30 s unless told
     /// otherwise. Whatever it had to wait for before it was sent may take as long again. Locks of agents are not meant: their requests have a timeout
     /// [of their own](crate::Request::timeout).
@@ -90,9 +114,11 @@ impl Connect {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Ca`].
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`], [`ConnectError::Ca`].
     pub fn http(self) -> Result<Http, ConnectError> {
-        Http::new(&self.address()?, &self.label)
+        let address = self.address()?;
+        self.badge.show()?;
+        Http::new(&address, &self.label, self.badge)
     }
 
     fn address(&self) -> Result<Address, ConnectError> {
@@ -111,8 +137,8 @@ impl Connect {
 
     async fn open(self) -> Result<Connection, ConnectError> {
         let address = self.address()?;
-        let http = Http::new(&address, &self.label).map_err(|error| error.to_string());
-        task::start(address, self.label, Api::new(http, self.timeout)).await
+        let http = Http::new(&address, &self.label, self.badge.clone()).map_err(|error| error.to_string());
+        task::start(address, self.label, self.badge, Api::new(http, self.timeout)).await
     }
 }
 
@@ -175,6 +201,17 @@ pub enum ConnectError {
         /// The server.
         address: String,
         /// What is wrong.
+        message: String,
+    },
+    /// The key is no API key and no token.
+    #[error("key: must be 1 to {limit} visible ASCII characters", limit = wire::CREDENTIAL_BYTES)]
+    Key,
+    /// The server takes no such key, or the key may do nothing in the bucket. Trying again with the same key is in vain.
+    #[error("{address} denies access: {message}")]
+    Denied {
+        /// The server.
+        address: String,
+        /// What it says.
         message: String,
     },
     /// No connection to the address.

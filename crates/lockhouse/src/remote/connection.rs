@@ -36,7 +36,7 @@ pub enum ConnectionState {
     Open,
     /// The connection broke, and is being made anew. Locks are still held until the lease ends.
     Lost,
-    /// Closed for good, by [`Connection::close`] or by the end of its runtime.
+    /// Closed for good: by [`Connection::close`], by the end of its runtime, or as the server takes its key no more.
     Closed,
 }
 

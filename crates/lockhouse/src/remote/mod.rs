@@ -42,6 +42,7 @@
 mod address;
 mod agent;
 mod backoff;
+mod badge;
 mod connect;
 mod connection;
 pub mod http;

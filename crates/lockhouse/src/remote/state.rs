@@ -1,6 +1,6 @@
 //! What the handles of a connection and its task share, and what happens to a session.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ use super::socket::CLOSE_TIMEOUT;
 use crate::error::RequestError;
 use crate::waiters::Loss;
 use crate::wire::{
-    ACK_EVERY, ClientFrame, Envelope, FatalCode, Hello, Resume, ServerFrame, Welcome, WireLimits, close,
+    ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, Resume, ServerFrame, Welcome, WireLimits,
+    close,
 };
 
 /// A connection that has been silent for so many heartbeats is given up, and the session resumed over another one.
@@ -93,7 +94,11 @@ pub(super) struct Session {
 #[derive(Debug)]
 enum Link {
     Down,
-    Up { heard: Instant },
+    Up {
+        heard: Instant,
+        /// When the session is to be resumed with a newer credential.
+        renewal: Option<Instant>,
+    },
     HangUp(HangUp),
 }
 
@@ -208,13 +213,13 @@ impl Shared {
 /// What the task of the session does.
 impl State {
     /// The first frame of a connection.
-    pub(super) fn hello(&self, label: &str) -> String {
+    pub(super) fn hello(&self, label: &str, credential: Option<Credential<'_>>) -> String {
         let resume = self.session.as_ref().or(self.farewell.as_ref()).map(|session| Resume {
             session: session.id.as_str().into(),
             secret: session.secret.as_str().into(),
             received: session.received,
         });
-        let hello = Hello { client: Some(label.into()), resume };
+        let hello = Hello { client: Some(label.into()), credential, resume };
         Envelope::new(ClientFrame::Hello(hello)).to_text()
     }
 
@@ -230,7 +235,10 @@ impl State {
             self.end_former_session(welcome);
             self.begin_session(welcome, hello);
         }
-        self.link = Link::Up { heard: Instant::now() };
+        let now = Instant::now();
+        // A fifth is left for the reconnection.
+        let renewal = welcome.credential_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms / 5 * 4)));
+        self.link = Link::Up { heard: now, renewal };
         self.status = ConnectionState::Open;
         Ok(())
     }
@@ -279,7 +287,7 @@ impl State {
         if self.expire_if_overdue() {
             return;
         }
-        if let Link::Up { heard } = &mut self.link {
+        if let Link::Up { heard, .. } = &mut self.link {
             *heard = Instant::now();
         }
         if let Err(Breach(breach)) = self.handle(text) {
@@ -326,7 +334,9 @@ impl State {
     pub(super) fn disconnected(&mut self, code: Option<u16>) {
         match code {
             Some(close::LEASE_EXPIRED) => self.end_session(Loss::Expired, None),
-            Some(close::REPLACED | close::SLOW_READER) => self.end_session(Loss::SessionEnded, None),
+            Some(close::REPLACED | close::SLOW_READER | close::UNAUTHENTICATED | close::FORBIDDEN) => {
+                self.end_session(Loss::SessionEnded, None);
+            }
             Some(code @ (close::BAD_FRAME | close::TOO_LARGE | close::UNSUPPORTED)) => {
                 // To send the same frames again would only repeat it.
                 let failure = RequestError::Refused(format!("close code {code}"));
@@ -360,10 +370,13 @@ impl State {
         let Some(session) = &self.session else { return WITHOUT_SESSION };
         // Not longer than a heartbeat, as the timer may stand still while the machine sleeps.
         let mut wait = session.lease.remaining().min(session.heartbeat).min(self.until_first_due());
-        if let Link::Up { heard } = self.link {
+        if let Link::Up { heard, renewal } = self.link {
             let patience = (session.heartbeat * SILENT_HEARTBEATS).saturating_sub(heard.elapsed());
             wait = wait.min(patience);
-            if patience.is_zero() {
+            if let Some(renewal) = renewal {
+                wait = wait.min(renewal.saturating_duration_since(Instant::now()));
+            }
+            if patience.is_zero() || renewal.is_some_and(|at| at <= Instant::now()) {
                 self.link = Link::HangUp(HangUp::Silent);
             }
         }
@@ -456,8 +469,20 @@ impl State {
         }
     }
 
+    /// The server takes the key no more: everything is over for good.
+    pub(super) fn deny(&mut self, message: &str) {
+        let failure = RequestError::Refused(message.to_owned());
+        self.end_session(Loss::SessionEnded, Some(failure.clone()));
+        // Between two sessions there are requests, too.
+        self.lose_requests(&HashSet::new(), None, Loss::SessionEnded, Some(&failure));
+        self.fail_looks_with(&failure);
+        self.close();
+    }
+
     fn fatal(&mut self, code: FatalCode, message: &str) {
         match code {
+            // The next connection may have another key.
+            FatalCode::Unauthenticated | FatalCode::Forbidden => self.end_session(Loss::SessionEnded, None),
             FatalCode::LeaseExpired => self.end_session(Loss::Expired, None),
             FatalCode::Replaced | FatalCode::SlowReader => self.end_session(Loss::SessionEnded, None),
             FatalCode::BadFrame | FatalCode::BadSeq | FatalCode::TooLarge => {

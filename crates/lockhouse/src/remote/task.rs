@@ -10,13 +10,14 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::address::Address;
 use super::backoff::Backoff;
+use super::badge::Badge;
 use super::connect::ConnectError;
 use super::connection::Connection;
 use super::http::Api;
 use super::lease::Moment;
 use super::socket::{self, Over, Socket};
 use super::state::{HangUp, Shared, State, Unwelcome};
-use crate::wire::{Envelope, ServerFrame, close};
+use crate::wire::{Envelope, FatalCode, ServerFrame, close};
 
 /// How long a connection may take, from the dial to the welcome.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,11 +28,12 @@ const GOOD: Duration = Duration::from_secs(1);
 pub(super) async fn start(
     address: Address,
     label: String,
+    badge: Badge,
     api: Arc<Api>,
 ) -> Result<Connection, ConnectError> {
     let shared = Arc::new(Shared::new());
     let bucket = address.bucket();
-    let task = SessionTask { shared: shared.clone(), address, label };
+    let task = SessionTask { shared: shared.clone(), address, label, badge };
     let connection = Connection::new(shared, bucket, api);
     let socket = task.connect().await?;
     tokio::spawn(task.run(socket));
@@ -42,6 +44,7 @@ struct SessionTask {
     shared: Arc<Shared>,
     address: Address,
     label: String,
+    badge: Badge,
 }
 
 impl SessionTask {
@@ -129,8 +132,11 @@ impl SessionTask {
             tokio::select! {
                 biased;
                 () = self.until(|shared| shared.with(|state| state.is_closed())) => return None,
-                attempt = attempt => if let Ok(socket) = attempt {
-                    return Some(socket);
+                attempt = attempt => match attempt {
+                    Ok(socket) => return Some(socket),
+                    Err(ConnectError::Denied { message, .. }) => self.shared.with(|state| state.deny(&message)),
+                    Err(ConnectError::Key) => self.shared.with(|state| state.deny("there is no usable key any more")),
+                    Err(_) => {}
                 },
             }
         }
@@ -159,9 +165,10 @@ impl SessionTask {
     }
 
     async fn dial(&self) -> Result<Socket, ConnectError> {
+        let credential = self.badge.show()?;
         let mut socket = socket::open(&self.address).await?;
         let moment = Moment::now();
-        let hello = self.shared.with(|state| state.hello(&self.label));
+        let hello = self.shared.with(|state| state.hello(&self.label, credential));
         let sent = socket.send(Message::text(hello)).await;
         sent.map_err(|error| self.no_server(error.to_string()))?;
         let text = socket::receive(&mut socket).await.map_err(|over| self.no_welcome(&over))?;
@@ -169,6 +176,10 @@ impl SessionTask {
             .map_err(|error| self.no_server(error.0.message.into_owned()))?;
         let welcome = match envelope.frame {
             ServerFrame::Welcome(welcome) => welcome,
+            ServerFrame::Fatal { code: FatalCode::Unauthenticated | FatalCode::Forbidden, problem } => {
+                let (address, message) = (self.address.to_string(), problem.message.into_owned());
+                return Err(ConnectError::Denied { address, message });
+            }
             ServerFrame::Fatal { problem, .. } => return Err(self.no_server(problem.message.into_owned())),
             _ => return Err(self.no_server("its first frame is no welcome".to_owned())),
         };

@@ -6,6 +6,7 @@ use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::credential::Credential;
 use super::fault::{BadClientFrame, ErrorCode, Problem};
 use super::read::{self, Field, Read};
 use super::ticket::Ticket;
@@ -44,6 +45,8 @@ pub enum ClientFrame<'a> {
 pub struct Hello<'a> {
     /// A label for logs.
     pub client: Option<Cow<'a, str>>,
+    /// Who speaks, where the server wants to know.
+    pub credential: Option<Credential<'a>>,
     /// The session to go on with.
     pub resume: Option<Resume<'a>>,
 }
@@ -181,6 +184,8 @@ struct Raw<'a> {
     #[serde(borrow)]
     client: Field<'a>,
     #[serde(borrow)]
+    credential: Field<'a>,
+    #[serde(borrow)]
     resume: Field<'a>,
 }
 
@@ -313,7 +318,8 @@ impl<'a> Raw<'a> {
         {
             return Err(Problem::with_value("client", &bytes(label.len()), at_most_bytes(LABEL_BYTES)));
         }
-        Ok(Hello { client, resume: self.resume.map(resume).transpose()? })
+        let credential = Credential::read_if_any(self.credential)?;
+        Ok(Hello { client, credential, resume: self.resume.map(resume).transpose()? })
     }
 
     fn join(&self) -> Result<Call<'a>, Fault> {
@@ -410,6 +416,7 @@ fn at_most_bytes(count: usize) -> String {
 impl Hello<'_> {
     fn write(&self, mut object: Object<'_>) {
         object.text_if_any("client", self.client.as_deref());
+        object.text_if_any("credential", self.credential.as_ref().map(Credential::as_str));
         if let Some(resume) = &self.resume {
             let mut inner = Object::begin(object.key("resume"));
             inner.text("session", &resume.session);

@@ -19,6 +19,8 @@ pub enum ErrorCode {
     QuotaExceeded,
     /// The agent was never joined, or has ended.
     UnknownAgent,
+    /// The credential has not the permission.
+    Forbidden,
     /// The server stops granting.
     Closing,
     /// The store keeps nothing at the moment, so that there is no answer that would last.
@@ -36,6 +38,10 @@ pub enum FatalCode {
     BadSeq,
     /// Over [`FRAME_BYTES`](super::FRAME_BYTES).
     TooLarge,
+    /// No credential that the server takes, or not any more; the session has ended.
+    Unauthenticated,
+    /// The credential may do nothing in the bucket, or less than before; the session has ended.
+    Forbidden,
     /// No answer to a ping for the length of the lease; the session has ended.
     LeaseExpired,
     /// Another connection resumed this session.
@@ -53,6 +59,7 @@ impl ErrorCode {
             Self::NotSupported => "not_supported",
             Self::QuotaExceeded => "quota_exceeded",
             Self::UnknownAgent => "unknown_agent",
+            Self::Forbidden => "forbidden",
             Self::Closing => "closing",
             Self::Unavailable => "unavailable",
             Self::Internal => "internal",
@@ -66,6 +73,7 @@ impl ErrorCode {
             "not_supported" => Self::NotSupported,
             "quota_exceeded" => Self::QuotaExceeded,
             "unknown_agent" => Self::UnknownAgent,
+            "forbidden" => Self::Forbidden,
             "closing" => Self::Closing,
             "unavailable" => Self::Unavailable,
             _ => Self::Internal,
@@ -80,6 +88,8 @@ impl FatalCode {
             Self::BadFrame => "bad_frame",
             Self::BadSeq => "bad_seq",
             Self::TooLarge => "too_large",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
             Self::LeaseExpired => "lease_expired",
             Self::Replaced => "replaced",
             Self::SlowReader => "slow_reader",
@@ -92,6 +102,8 @@ impl FatalCode {
         match self {
             Self::BadFrame | Self::BadSeq => close::BAD_FRAME,
             Self::TooLarge => close::TOO_LARGE,
+            Self::Unauthenticated => close::UNAUTHENTICATED,
+            Self::Forbidden => close::FORBIDDEN,
             Self::LeaseExpired => close::LEASE_EXPIRED,
             Self::Replaced => close::REPLACED,
             Self::SlowReader => close::SLOW_READER,
@@ -103,6 +115,8 @@ impl FatalCode {
             Self::BadFrame,
             Self::BadSeq,
             Self::TooLarge,
+            Self::Unauthenticated,
+            Self::Forbidden,
             Self::LeaseExpired,
             Self::Replaced,
             Self::SlowReader,

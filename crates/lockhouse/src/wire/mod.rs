@@ -15,6 +15,7 @@
 //! ```
 
 mod client;
+mod credential;
 mod fault;
 mod holder;
 mod read;
@@ -24,6 +25,7 @@ mod ticket;
 mod write;
 
 pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
+pub use credential::Credential;
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem, shorten};
 pub use holder::HolderView;
 pub use read::name_from_json;
@@ -46,6 +48,9 @@ pub const CLIENT_ID_BYTES: usize = 256;
 
 /// The most bytes of the ticket that comes with a grant.
 pub const TICKET_BYTES: usize = 128;
+
+/// The most bytes of the credential in `hello`, or in a header.
+pub const CREDENTIAL_BYTES: usize = 8192;
 
 /// The most bytes of the label in `hello`.
 pub const LABEL_BYTES: usize = 128;
@@ -73,6 +78,10 @@ pub mod close {
     pub const RESTART: u16 = 1012;
     /// The framing was broken: `bad_frame` or `bad_seq`.
     pub const BAD_FRAME: u16 = 4400;
+    /// No credential that the server takes, or not any more; the session has ended.
+    pub const UNAUTHENTICATED: u16 = 4401;
+    /// The credential may do nothing in the bucket, or less than before; the session has ended.
+    pub const FORBIDDEN: u16 = 4403;
     /// No answer to a ping for the length of the lease; the session has ended.
     pub const LEASE_EXPIRED: u16 = 4408;
     /// Another connection resumed the session.

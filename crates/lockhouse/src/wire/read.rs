@@ -69,6 +69,10 @@ pub(super) fn natural_or(key: &'static str, field: Field<'_>, default: u64) -> R
     if field.is_none() { Ok(default) } else { natural(key, field) }
 }
 
+pub(super) fn natural_if_any(key: &'static str, field: Field<'_>) -> Read<Option<u64>> {
+    field.map(|_| natural(key, field)).transpose()
+}
+
 pub(super) fn token(key: &'static str, field: Field<'_>) -> Read<FencingToken> {
     positive(key, field).map(FencingToken::new)
 }

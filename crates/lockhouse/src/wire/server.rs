@@ -67,6 +67,8 @@ pub struct Welcome<'a> {
     pub reclaims: bool,
     /// For how long at most the bucket still waits for those who do, in milliseconds; 0: it does not wait.
     pub recovering_ms: u64,
+    /// For how long the credential is still good, in milliseconds; none: without an end.
+    pub credential_ms: Option<u64>,
     /// How long agents live without a pong, in milliseconds.
     pub lease_ms: u64,
     /// How often the server pings, in milliseconds.
@@ -229,6 +231,8 @@ struct RawWelcome<'a> {
     reclaims: Field<'a>,
     #[serde(borrow)]
     recovering_ms: Field<'a>,
+    #[serde(borrow)]
+    credential_ms: Field<'a>,
     #[serde(borrow)]
     lease_ms: Field<'a>,
     #[serde(borrow)]
@@ -416,6 +420,7 @@ fn welcome(text: &str) -> Read<Welcome<'_>> {
         received: read::natural("received", raw.received)?,
         reclaims: read::flag_or_false("reclaims", raw.reclaims)?,
         recovering_ms: read::natural_or("recoveringMs", raw.recovering_ms, 0)?,
+        credential_ms: read::natural_if_any("credentialMs", raw.credential_ms)?,
         lease_ms: read::positive("leaseMs", raw.lease_ms)?,
         heartbeat_ms: read::positive("heartbeatMs", raw.heartbeat_ms)?,
         limits: WireLimits::read(limits)?,
@@ -456,6 +461,7 @@ impl Welcome<'_> {
         object.number("received", self.received);
         object.flag("reclaims", self.reclaims);
         object.number("recoveringMs", self.recovering_ms);
+        object.number_if_any("credentialMs", self.credential_ms);
         object.number("leaseMs", self.lease_ms);
         object.number("heartbeatMs", self.heartbeat_ms);
         self.limits.write(Object::begin(object.key("limits")));

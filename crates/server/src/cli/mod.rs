@@ -7,6 +7,7 @@ mod claims;
 mod completions;
 mod config;
 mod duration;
+mod key;
 mod locks;
 mod ls;
 mod name;
@@ -19,6 +20,7 @@ mod serve;
 mod settings;
 mod signals;
 mod target;
+mod token;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -63,6 +65,8 @@ enum Command {
     Release(claims::Release),
     Finalize(claims::Finalize),
     Assignments(assignments::Assignments),
+    Key(key::Key),
+    Token(token::Token),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Completions(completions::Completions),
@@ -84,6 +88,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Release(release) => finish(release.run()),
         Command::Finalize(finalize) => finish(finalize.run()),
         Command::Assignments(assignments) => finish(assignments.run()),
+        Command::Key(key) => finish(std::future::ready(key.run())),
+        Command::Token(token) => finish(std::future::ready(token.run())),
         Command::Backup(backup) => finish(backup.run()),
         Command::Restore(restore) => finish(std::future::ready(restore.run())),
         Command::Completions(completions) => completions.run(),

@@ -8,8 +8,6 @@ use lockhouse_server::{Files, Loaded, Problem, Server, Sources, Tls, fit_open_fi
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::serve::NO_AUTHENTICATION;
-
 /// How often the files of the certificate are looked at.
 const FILES_CHECK: Duration = Duration::from_secs(1);
 
@@ -55,10 +53,8 @@ impl Reload {
             self.sources.load().map_err(|wrong| wrong.iter().map(Problem::to_string).collect::<Vec<_>>())?;
         let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
         let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
-        if !authority.is_open() {
-            return Err(vec![NO_AUTHENTICATION.to_owned()]);
-        }
         let limits = fit_open_files(loaded.settings.limits);
+        self.server.reload_auth(authority).map_err(|error| vec![error.to_string()])?;
         self.server.reload_limits(limits).map_err(|error| vec![error.to_string()])?;
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {

@@ -85,13 +85,11 @@ async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
     let stop = stop_signal()?;
     let hangups = signal(SignalKind::hangup())?;
     let settings = &loaded.settings;
-    if !loaded.authority().map_err(Error::Settings)?.is_open() {
-        return Err(Error::NoAuthentication);
-    }
+    let authority = loaded.authority().map_err(Error::Settings)?;
     let tls = Tls::load(&settings.tls)?;
-    let listener = bind(&settings.listen).await?;
+    let listener = bind(&settings.listen, &authority).await?;
     let limits = fit_open_files(settings.limits);
-    let config = Config { tls: tls.clone(), limits, ..settings.config() };
+    let config = Config { authority, tls: tls.clone(), limits, ..settings.config() };
     let server = Server::open(config, &settings.store()).await?;
     announce(&listener, &tls, settings.tls.self_signed.is_some())?;
     let reload = Reload { sources, started: loaded, server: server.clone(), tls };
@@ -100,10 +98,6 @@ async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
         never = reload.run(hangups) => match never {},
     }
 }
-
-/// Why settings with keys or issuers are refused.
-pub(super) const NO_AUTHENTICATION: &str =
-    "auth: the settings name keys or issuers, but credentials are not judged yet; take them out";
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -115,9 +109,6 @@ enum Error {
     Tls(#[from] TlsError),
     #[error("{0}")]
     Settings(Problem),
-    /// Who asks for it shall not be served without.
-    #[error("{NO_AUTHENTICATION}")]
-    NoAuthentication,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -127,8 +118,7 @@ impl Error {
         match self {
             Self::Bind(BindError::NotLoopback(_) | BindError::NoAddress(_))
             | Self::Tls(_)
-            | Self::Settings(_)
-            | Self::NoAuthentication => USAGE,
+            | Self::Settings(_) => USAGE,
             Self::Bind(BindError::Refused(..)) | Self::Store(_) | Self::Io(_) => FAILURE,
         }
     }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
-use super::{Failure, UNREACHABLE, USAGE};
+use super::{FAILURE, Failure, UNREACHABLE, USAGE};
+
+/// What to do about it.
+const DENIED: &str = "name another key with --key or LOCKHOUSE_KEY";
 
 /// What every command needs that talks to a server.
 #[derive(Debug, Args)]
@@ -21,6 +24,10 @@ pub(super) struct Target {
     /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
     #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
     pub(super) bucket: Option<String>,
+
+    /// What says who asks, where the server wants to know: an API key or a token; an empty one counts as none
+    #[arg(long, value_name = "KEY", env = "LOCKHOUSE_KEY", hide_env_values = true)]
+    pub(super) key: Option<String>,
 }
 
 impl Target {
@@ -31,6 +38,10 @@ impl Target {
             connect = connect.ca(ca);
         }
         // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
+        let connect = match self.key.as_ref().filter(|key| !key.is_empty()) {
+            Some(key) => connect.key(key),
+            None => connect,
+        };
         match self.bucket.as_ref().filter(|bucket| !bucket.is_empty()) {
             Some(bucket) => connect.bucket(bucket),
             None => connect,
@@ -42,8 +53,10 @@ impl Target {
             ConnectError::Url { .. }
             | ConnectError::Scope { .. }
             | ConnectError::Label { .. }
+            | ConnectError::Key
             | ConnectError::Ca { .. } => Failure::new(USAGE, error),
             ConnectError::Untrusted { .. } => untrusted(error.to_string()),
+            ConnectError::Denied { .. } => Failure::new(FAILURE, format_args!("{error} ({DENIED})")),
             ConnectError::Unreachable { .. } => {
                 let advice =
                     "start one with \"lockhouse serve\", or name another with --url or LOCKHOUSE_URL";

@@ -1,4 +1,5 @@
-//! `POST /v1/backup`: for whoever may read the database file anyway, as its folder has the secret that this needs.
+//! `POST /v1/backup`: for whoever may read the database file anyway, as its folder has the secret that this needs. A backup has all tenants in it, so that a
+//! credential, too, does not do without that secret.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,11 +10,13 @@ use lockhouse::store::BackupError;
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
+use super::access::Caller;
 use super::body::JsonBody;
 use super::parameters::Bearer;
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
 use super::rules::FILE;
+use crate::audit::{self, Deed};
 use crate::server::Server;
 
 /// Where the backup is to be.
@@ -33,6 +36,7 @@ pub(super) struct Backup {
 
 pub(super) async fn backup(
     State(server): State<Arc<Server>>,
+    caller: Caller,
     Bearer(secret): Bearer,
     JsonBody(NewBackup(file)): JsonBody<NewBackup>,
 ) -> Read<Json<Backup>> {
@@ -42,7 +46,16 @@ pub(super) async fn backup(
         return Err(Problem::field(Code::Unauthorized, "Authorization", rule));
     };
     match store.backup(file.clone()).await {
-        Ok(()) => Ok(Json(Backup { file: file.display().to_string() })),
+        Ok(()) => {
+            audit::note(&Deed {
+                who: Some(&caller.identity),
+                what: "backup",
+                bucket: "*",
+                name: Some(&file.display()),
+                denied: None,
+            });
+            Ok(Json(Backup { file: file.display().to_string() }))
+        }
         Err(error @ (BackupError::Exists(_) | BackupError::Unsupported(..))) => {
             Err(Problem::new(Code::Invalid, error.to_string()))
         }

@@ -15,6 +15,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::BASE;
+use super::access::Caller;
 use super::body::JsonBody;
 use super::entries::parameter;
 use super::parameters::{InBucket, Parameters};
@@ -23,6 +24,7 @@ use super::read::{FromMembers, Members, Read};
 use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET, TOKEN};
 use super::views::{At, JsonName};
 use super::{desk, idempotency};
+use crate::audit::{self, Deed, Named};
 use crate::server::Server;
 
 /// A claim to be.
@@ -335,11 +337,22 @@ pub(super) async fn assignment(
 )]
 pub(super) async fn unassign(
     State(server): State<Arc<Server>>,
+    caller: Caller,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Json<Unassigned>> {
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
+    let place = bucket.bucket.clone();
     let unassigned = desk::unassign(&server, bucket, resource.as_name(), token).await?;
+    if unassigned {
+        audit::note(&Deed {
+            who: Some(&caller.identity),
+            what: "unassign",
+            bucket: &place,
+            name: Some(&Named(resource.as_name())),
+            denied: None,
+        });
+    }
     Ok(Json(Unassigned { unassigned }))
 }

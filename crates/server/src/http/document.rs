@@ -1,20 +1,26 @@
 //! The OpenAPI document: what the handlers say of themselves, completed with what holds for all of them.
 
+use axum::http::Method;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, Ref, RefOr, Required};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::access::{self, Needs};
 use super::problem::{MEDIA_TYPE, Problem};
 use super::rules::{BUCKET, IDEMPOTENCY_KEY, OWNER};
 
-/// The name of the security scheme in the document.
+/// The names of the security schemes in the document.
 const OWNER_SECRET: &str = "ownerSecret";
+const KEY: &str = "key";
+const BEARER: &str = "bearer";
 
 /// Adds to every operation what holds for all, and gives the text.
 pub(super) fn complete(mut document: OpenApi) -> String {
@@ -27,28 +33,46 @@ pub(super) fn complete(mut document: OpenApi) -> String {
         Some(TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build()).into());
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
-    let scheme = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("The `ownerSecret` that was told when the owner began."))
-        .build();
+    let bearer = |about: &str| {
+        SecurityScheme::Http(
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(about)).build(),
+        )
+    };
+    let schemes = [
+        (OWNER_SECRET, bearer("The `ownerSecret` that was told when the owner began.")),
+        (BEARER, bearer("An API key or a token, where no owner's secret is needed.")),
+        (
+            KEY,
+            SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description(
+                "Lockhouse-Key",
+                ABOUT_CREDENTIAL,
+            ))),
+        ),
+    ];
     let known = document.components.take().unwrap_or_default();
     let mut components = ComponentsBuilder::new().build();
     components.schemas = known.schemas;
     components.schemas.extend(schemas);
-    components.security_schemes.insert(OWNER_SECRET.to_owned(), SecurityScheme::Http(scheme).into());
+    let schemes = schemes.map(|(name, scheme)| (name.to_owned(), scheme.into()));
+    components.security_schemes.extend(schemes);
     document.components = Some(components);
     for (path, item) in &mut document.paths.paths {
-        let operations = [(&mut item.get, false), (&mut item.post, true), (&mut item.delete, true)];
-        for (operation, changes) in operations {
+        let operations = [
+            (Method::GET, &mut item.get),
+            (Method::POST, &mut item.post),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in operations {
             if let Some(operation) = operation {
-                complete_operation(operation, path, changes);
+                complete_operation(operation, path, &method);
             }
         }
     }
     document.to_pretty_json().expect("the document has nothing that JSON cannot hold")
 }
 
-fn complete_operation(operation: &mut Operation, path: &str, changes: bool) {
+fn complete_operation(operation: &mut Operation, path: &str, method: &Method) {
+    let changes = method != Method::GET;
     let parameters = operation.parameters.get_or_insert_default();
     let mut add = |name: &str, place: ParameterIn, schema: ObjectBuilder, about: &str| {
         let required = if place == ParameterIn::Path { Required::True } else { Required::False };
@@ -70,9 +94,11 @@ fn complete_operation(operation: &mut Operation, path: &str, changes: bool) {
     if operation.request_body.is_some() {
         answers.extend(TO_A_BODY);
     }
-    if operation.security.is_some() {
-        answers.push(("401", "`unauthorized`: the owner's secret is absent or wrong."));
-    }
+    let of_owner = operation.security.is_some();
+    answers.push(("401", if of_owner { OWNER_OR_CREDENTIAL } else { CREDENTIAL }));
+    operation.security = Some(securities(of_owner));
+    let forbidden = forbidden(access::needs(method, path));
+    answers.push(("403", &forbidden));
     for (status, about) in answers {
         let known = operation.responses.responses.entry(status.to_owned());
         known.or_insert_with(|| ResponseBuilder::new().description(about).build().into());
@@ -81,6 +107,26 @@ fn complete_operation(operation: &mut Operation, path: &str, changes: bool) {
         if let RefOr::T(answer) = answer {
             complete_answer(status, answer);
         }
+    }
+}
+
+/// Without a credential, where the server wants none, or with one.
+fn securities(of_owner: bool) -> Vec<SecurityRequirement> {
+    let none: [&str; 0] = [];
+    let with = |name: &str| SecurityRequirement::new(name, none);
+    if of_owner {
+        return vec![with(OWNER_SECRET), with(OWNER_SECRET).add(KEY, none)];
+    }
+    vec![SecurityRequirement::default(), with(KEY), with(BEARER)]
+}
+
+fn forbidden(needs: Option<Needs>) -> String {
+    let place = "the host or the origin is not admitted";
+    match needs {
+        Some(Needs::InBucket(permission) | Needs::Everywhere(permission)) => {
+            format!("`forbidden`: {place}, or the credential has not the permission `{}`.", permission.word())
+        }
+        Some(Needs::Nothing) | None => format!("`forbidden`: {place}."),
     }
 }
 
@@ -120,9 +166,16 @@ const ABOUT_KEY: &str = "Names this request. Sent again within ten minutes with 
     carried out again, but answered again as it was, with `Idempotency-Replayed: true`. Whoever knows the key of another gets his answer: \
     take a random one, such as a UUID.";
 
-const ALWAYS: [(&str, &str); 6] = [
+const ABOUT_CREDENTIAL: &str = "An API key or a token (RFC 7519) that says who calls, where the server wants to know. It decides which tenant's buckets are \
+    meant, and what may be done in which of them. Where no owner's secret is needed, it may stand in `Authorization` instead.";
+
+const CREDENTIAL: &str = "`unauthenticated`: the server wants a credential, and there is none that it takes.";
+
+const OWNER_OR_CREDENTIAL: &str = "`unauthorized`: the owner's secret is absent or wrong. `unauthenticated`: the server wants a credential, and there is none \
+    that it takes.";
+
+const ALWAYS: [(&str, &str); 5] = [
     ("400", "`bad_request`: the request cannot be read."),
-    ("403", "`forbidden`: the host or the origin is not admitted."),
     ("422", "`invalid`: a member or parameter breaks a rule, which is told."),
     (
         "429",

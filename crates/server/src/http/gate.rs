@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::idempotency;
 use super::problem::{Code, Problem};
-use crate::access::{check_host, check_origin};
+use super::{access, idempotency};
+use crate::access::check_origin;
 use crate::server::Server;
 
 /// What the gate goes by.
@@ -39,8 +39,8 @@ pub(super) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
 
 impl Gate {
     async fn admit(&self, request: Request, next: Next) -> Response {
-        let (headers, origins) = (request.headers(), &self.server.config.allowed_origins);
-        if let Err(denied) = check_host(headers, origins).and_then(|()| check_origin(headers, origins)) {
+        let headers = request.headers();
+        if let Err(denied) = self.server.check_place(headers) {
             return Problem::new(Code::Forbidden, denied.to_string()).into_response();
         }
         // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.
@@ -57,6 +57,10 @@ impl Gate {
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
+        let request = match access::admit(&self.server, request).await {
+            Ok(request) => request,
+            Err(problem) => return problem.into_response(),
+        };
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
         if changes && request.headers().contains_key(idempotency::KEY) {
             return idempotency::once(&self.server, request, next).await;
@@ -71,7 +75,7 @@ fn cors(server: &Arc<Server>) -> CorsLayer {
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {
         check_origin(&parts.headers, &allowed.config.allowed_origins).is_ok()
     };
-    let sent: [HeaderName; 3] = [header::AUTHORIZATION, header::CONTENT_TYPE, idempotency::KEY];
+    let sent: [HeaderName; 4] = [access::KEY, header::AUTHORIZATION, header::CONTENT_TYPE, idempotency::KEY];
     let seen: [HeaderName; 4] =
         [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED];
     CorsLayer::new()

@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not carried out again.
 //!
-//! What a key stands for is one request of one caller: method, bucket, path and `Authorization` tell keys apart, and query string and body must be
-//! the same.
+//! What a key stands for is one request of one caller: tenant, bucket, caller, method, path and the owner's secret tell keys apart, and query string and
+//! body must be the same.
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::access::Caller;
 use super::body::collect;
-use super::parameters::InBucket;
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
@@ -51,8 +51,8 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
 pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let bucket = InBucket::from_request_parts(&mut parts, server).await;
-    let (Ok(InBucket(bucket)), Ok(Some(key))) = (bucket, key(&parts.headers)) else {
+    let caller = Caller::from_request_parts(&mut parts, server).await;
+    let (Ok(Caller { identity, bucket: Some(bucket) }), Ok(Some(key))) = (caller, key(&parts.headers)) else {
         return next.run(Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
@@ -61,7 +61,8 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Err(problem) => return problem.into_response(),
     };
     let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
-    let id = digest(&[key.as_bytes(), method, path, bytes_of(&parts.headers, &header::AUTHORIZATION)]);
+    let secret = bytes_of(&parts.headers, &header::AUTHORIZATION);
+    let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
     match server.answers.begin(&bucket, id, content) {

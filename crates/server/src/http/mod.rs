@@ -1,12 +1,13 @@
 //! The HTTP API: offline locks, claims, assignments and queries for programs that speak JSON over HTTP.
 //!
 //! ```text
-//!   request ─▶ gate: host, origin ─▶ CORS ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
-//!                        └──────────────────────┴─────────────────┴──▶ Problem (RFC 9457)
+//!   request ─▶ gate: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
+//!                        └────────────────────┴──────────────┴─────────────────┴──▶ Problem (RFC 9457)
 //! ```
 //!
 //! What a request must look like stands once, in `rules`: requests are read by it, and the OpenAPI document tells it.
 
+mod access;
 mod backup;
 mod body;
 mod claims;
@@ -34,6 +35,7 @@ use axum::routing::{get, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use self::access::origin;
 pub(crate) use self::body::whole;
 use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;

@@ -13,6 +13,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::BASE;
+use super::access::Caller;
 use super::body::JsonBody;
 use super::desk::{self, OwnerKey};
 use super::locks::HeldLock;
@@ -20,6 +21,7 @@ use super::parameters::{Bearer, InBucket, OfOwner};
 use super::read::{FromMembers, Members, Read};
 use super::rules::{self, LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
 use super::views::At;
+use crate::audit::{self, Deed};
 use crate::server::Server;
 
 /// An owner to be.
@@ -183,9 +185,18 @@ pub(super) async fn show(
 )]
 pub(super) async fn end(
     State(server): State<Arc<Server>>,
+    caller: Caller,
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<StatusCode> {
+    let bucket = of.bucket.bucket.clone();
     desk::end_owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
+    audit::note(&Deed {
+        who: Some(&caller.identity),
+        what: "end owner",
+        bucket: &bucket,
+        name: Some(&of.owner),
+        denied: None,
+    });
     Ok(StatusCode::NO_CONTENT)
 }

@@ -11,10 +11,11 @@ use lockhouse::{BucketKey, Name, NameBuf, wire};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+use super::access::Caller;
 use super::idempotency;
 use super::problem::{Code, Problem};
 use super::read::Read;
-use super::rules::{BUCKET, Choice, Number, OWNER, RESOURCE, SECRET, Text};
+use super::rules::{Choice, Number, OWNER, RESOURCE, SECRET, Text};
 use crate::server::Server;
 
 /// The bucket of the path.
@@ -30,19 +31,17 @@ pub(super) struct OfOwner {
 
 #[derive(Deserialize)]
 struct PathMembers {
-    bucket: String,
-    owner: Option<String>,
+    owner: String,
 }
 
 impl FromRequestParts<Arc<Server>> for InBucket {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let members = Path::<PathMembers>::from_request_parts(parts, state)
-            .await
-            .map_err(|rejection| bad_path(&rejection))?;
+        let caller = Caller::from_request_parts(parts, state).await?;
         idempotency::key(&parts.headers)?;
-        bucket(&members.0).map(Self)
+        let none = || Problem::new(Code::Internal, "the path names no bucket");
+        caller.bucket.map(Self).ok_or_else(none)
     }
 }
 
@@ -50,26 +49,16 @@ impl FromRequestParts<Arc<Server>> for OfOwner {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
         let members = Path::<PathMembers>::from_request_parts(parts, state)
             .await
             .map_err(|rejection| bad_path(&rejection))?;
-        idempotency::key(&parts.headers)?;
-        let owner = members.owner.as_deref().unwrap_or_default();
-        Ok(Self { bucket: bucket(&members.0)?, owner: owner_number("owner", owner)? })
+        Ok(Self { bucket, owner: owner_number("owner", &members.owner)? })
     }
 }
 
-fn bad_path(rejection: &PathRejection) -> Box<Problem> {
+pub(super) fn bad_path(rejection: &PathRejection) -> Box<Problem> {
     Problem::new(Code::BadRequest, format!("the path cannot be read: {rejection}"))
-}
-
-fn bucket(members: &PathMembers) -> Read<BucketKey> {
-    let bucket = &members.bucket;
-    if BUCKET.admits(bucket) {
-        Ok(BucketKey::from(bucket.as_str()))
-    } else {
-        Err(Problem::rule(Code::Invalid, "bucket", &format!("{bucket:?}"), BUCKET.words()))
-    }
 }
 
 /// Reads the id of an owner.
@@ -85,16 +74,17 @@ impl FromRequestParts<Arc<Server>> for Bearer {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
-        bearer(&parts.headers).map(Self).ok_or_else(unauthorized)
+        bearer(&parts.headers, |secret| SECRET.admits(secret)).map(Self).ok_or_else(unauthorized)
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<String> {
+/// What stands behind `Bearer` in the one `Authorization` header.
+pub(super) fn bearer(headers: &HeaderMap, is_usable: impl Fn(&str) -> bool) -> Option<String> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (scheme, secret) = values.next()?.to_str().ok()?.split_once(' ')?;
     let secret = secret.trim();
-    let is_usable = scheme.eq_ignore_ascii_case("bearer") && SECRET.admits(secret) && values.next().is_none();
-    is_usable.then(|| secret.to_owned())
+    let is_one = scheme.eq_ignore_ascii_case("bearer") && is_usable(secret) && values.next().is_none();
+    is_one.then(|| secret.to_owned())
 }
 
 /// The owner's secret is absent or wrong.
@@ -239,6 +229,7 @@ mod tests {
         let headers = |values: &[&str]| -> HeaderMap {
             values.iter().map(|value| (header::AUTHORIZATION, value.parse().unwrap())).collect()
         };
+        let bearer = |headers: &HeaderMap| bearer(headers, |secret| SECRET.admits(secret));
         assert_eq!(bearer(&headers(&["Bearer abc"])).as_deref(), Some("abc"));
         assert_eq!(bearer(&headers(&["bearer  abc"])).as_deref(), Some("abc"));
         for wrong in [&["Basic abc"][..], &["Bearer"], &["Bearer "], &["abc"], &["Bearer a", "Bearer a"], &[]]

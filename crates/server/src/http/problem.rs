@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::claims::Assignment;
 use super::views::{At, Conflict, Holder};
+use crate::auth::{Permission, Unauthenticated};
 use crate::limits::Refused;
 
 /// The media type of a problem.
@@ -24,6 +25,7 @@ pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 #[serde(rename_all = "snake_case")]
 pub(super) enum Code {
     BadRequest,
+    Unauthenticated,
     Unauthorized,
     Forbidden,
     NotFound,
@@ -96,7 +98,7 @@ pub(super) struct Problem {
     #[schema(minimum = 400, maximum = 599, example = 423)]
     status: u16,
     /// What is wrong this time, as a sentence.
-    detail: Cow<'static, str>,
+    pub(super) detail: Cow<'static, str>,
     /// What kind of problem, for programs.
     pub(super) code: Code,
     /// The member, parameter or header that is to blame.
@@ -111,6 +113,10 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "an integer from 1 to 2592000000")]
     rule: Option<Cow<'static, str>>,
+    /// The permission that the credential has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "claim")]
+    permission: Option<&'static str>,
     /// Who holds the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 8)]
@@ -149,6 +155,7 @@ impl Problem {
             field: None,
             value: None,
             rule: None,
+            permission: None,
             holders: None,
             queued: None,
             conflicts: None,
@@ -176,6 +183,23 @@ impl Problem {
         let (field, rule) = (field.into(), rule.into());
         let mut problem = Self::new(code, format!("{field} must be {rule}"));
         (problem.field, problem.rule) = (Some(field), Some(rule.into()));
+        problem
+    }
+
+    /// The credential is not taken.
+    pub(super) fn unauthenticated(why: &Unauthenticated) -> Box<Self> {
+        let rule = "an API key, or a token of an issuer that the server knows";
+        let mut problem = Self::field(Code::Unauthenticated, "Lockhouse-Key", rule);
+        problem.detail = format!("Lockhouse-Key must be {rule}: {why}").into();
+        problem
+    }
+
+    /// The credential is taken, but has not the permission there.
+    pub(super) fn forbidden(permission: Permission, place: &str) -> Box<Self> {
+        let word = permission.word();
+        let mut problem =
+            Self::new(Code::Forbidden, format!("the credential has no permission \"{word}\" in {place}"));
+        problem.permission = Some(word);
         problem
     }
 
@@ -226,8 +250,13 @@ impl IntoResponse for Box<Problem> {
             // In whole seconds, rounded up: whoever comes earlier comes in vain.
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
         }
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"owner\""));
+        let realm = match self.code {
+            Code::Unauthenticated => Some("Bearer realm=\"lockhouse\""),
+            Code::Unauthorized => Some("Bearer realm=\"owner\""),
+            _ => None,
+        };
+        if let Some(realm) = realm {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(realm));
         }
         if let Some(refused) = self.code.refused() {
             response.extensions_mut().insert(refused);
@@ -261,10 +290,15 @@ const fn kind(
 const KINDS: &[Kind] = &[
     kind(Code::BadRequest, "bad_request", StatusCode::BAD_REQUEST, "Not a usable request",
         "The body is no JSON object, or the request cannot be read for another reason. Sending it again will not help."),
+    kind(Code::Unauthenticated, "unauthenticated", StatusCode::UNAUTHORIZED, "No credential that is taken",
+        "The server wants to know who calls: send an API key or a token as `Lockhouse-Key`, or as `Authorization: Bearer` where no owner's secret is \
+         needed. A token that has expired must be replaced by a newer one; with the same credential, sending the request again will not help."),
     kind(Code::Unauthorized, "unauthorized", StatusCode::UNAUTHORIZED, "Not the owner's secret",
         "What an owner does needs its secret, as `Authorization: Bearer SECRET`. It was told once, when the owner began."),
-    kind(Code::Forbidden, "forbidden", StatusCode::FORBIDDEN, "This host or origin is not admitted",
-        "Without authentication only programs of this machine may connect, and pages of the origins that `serve --allow-origin` names."),
+    kind(Code::Forbidden, "forbidden", StatusCode::FORBIDDEN, "Not allowed",
+        "With `permission`: the credential does not give it in this bucket; whoever gives out credentials has to. Without: the host or the origin is not \
+         admitted. Only pages of this machine may connect, and of the origins that `serve --allow-origin` names, and without authentication only programs of \
+         this machine."),
     kind(Code::NotFound, "not_found", StatusCode::NOT_FOUND, "Nothing is here",
         "There is no such path, or no such assignment. `/openapi.json` lists the paths."),
     kind(Code::UnknownOwner, "unknown_owner", StatusCode::NOT_FOUND, "No such owner",

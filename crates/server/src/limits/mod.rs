@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   TcpListener ─▶ admit: connections, each address ─▶ Watched: a peer that takes nothing ─▶ hyper: half a head, idle
-//!        upgrade ─▶ admit_tenant: connections ─▶ hello in time ─▶ register: sessions ─▶ buckets ─▶ pace of session and tenant
+//!        upgrade ─▶ hello in time ─▶ admit_tenant: connections ─▶ register: sessions ─▶ buckets ─▶ pace of session and tenant
 //!        call ─▶ body in time ─▶ pace of the tenant ─▶ buckets ─▶ the bounds of the bucket (lockhouse::Limits)
 //! ```
 
@@ -53,13 +53,11 @@ pub(crate) struct Seat {
     network: Arc<Share<Network>>,
 }
 
-/// A place among the WebSockets of a tenant, and among the connections, if the server accepts them itself.
+/// A place among the WebSockets of a tenant.
 #[derive(Debug)]
 pub(crate) struct TenantSeat {
     #[expect(dead_code, reason = "kept for its end")]
     tenant: Share<String>,
-    #[expect(dead_code, reason = "kept for its end")]
-    seat: Option<Seat>,
 }
 
 /// Whose bucket that is: tenants share nothing but the process.
@@ -120,8 +118,8 @@ impl Bounds {
         Ok(Seat { network: Arc::new(share) })
     }
 
-    /// A place for a WebSocket of that tenant, whose connection has that seat.
-    pub(crate) fn admit_tenant(&self, tenant: &str, seat: Option<Seat>) -> Result<TenantSeat, Refused> {
+    /// A place for a WebSocket of that tenant.
+    pub(crate) fn admit_tenant(&self, tenant: &str) -> Result<TenantSeat, Refused> {
         let LimitSettings { connections, connections_per_tenant, .. } = self.settings();
         let share = self
             .tenants
@@ -130,7 +128,7 @@ impl Bounds {
                 Full::All => self.refuse(Refused::Connections),
                 Full::Each => self.refuse(Refused::ConnectionsPerTenant),
             })?;
-        Ok(TenantSeat { tenant: share, seat })
+        Ok(TenantSeat { tenant: share })
     }
 
     /// How many connections there are.

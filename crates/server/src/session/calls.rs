@@ -1,7 +1,9 @@
 //! From the client's frames to the bucket's commands.
 
+use std::fmt::Display;
+
 use lockhouse::StoreState;
-use lockhouse::core::{Command, NewAgent, NewReclaim, NewRequest};
+use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
     Look, Problem, Reclaim, ServerFrame,
@@ -10,6 +12,8 @@ use lockhouse::wire::{
 use super::Session;
 use super::connection::{Connection, Incoming};
 use super::notices::Asked;
+use crate::audit::Named;
+use crate::auth::Permission;
 use crate::config::{OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
 use crate::limits::{Refused, apart, price_of_look};
 
@@ -166,6 +170,10 @@ impl Session {
         if let Some(verdict) = self.new_id(ask.id) {
             return verdict;
         }
+        let needs = if ask.acquire == Acquire::Steal { Permission::Steal } else { Permission::Request };
+        if let Some(verdict) = self.denied(ask.id, needs, Some(&Named(ask.name.as_name()))) {
+            return verdict;
+        }
         let Some(agent) = self.table.agent(ask.agent) else {
             return self.unknown_agent(Some(ask.id), ask.agent);
         };
@@ -180,7 +188,37 @@ impl Session {
             max_hold_ms: ask.max_hold_ms,
         };
         let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
-        self.ask(asked, Command::Request(request))
+        if ask.acquire == Acquire::Steal {
+            self.steal(ask.id, asked, request)
+        } else {
+            self.ask(asked, Command::Request(request))
+        }
+    }
+
+    /// What is held for good only those take away who operate.
+    fn steal(&mut self, id: u64, asked: Asked, request: NewRequest<'_>) -> Verdict {
+        let name = Named(request.name);
+        let tag = self.next_tag(asked);
+        if self.admission.allows(Permission::Operate) {
+            self.port.submit(tag, Command::Request(request));
+        } else if !self.port.submit_sparing(tag, request) {
+            self.asked.pop_back();
+            return self.deny(id, Permission::Operate, Some(&name));
+        }
+        self.admission.note("steal", Some(&name), None);
+        self.take_notices()
+    }
+
+    /// The answer to what the credential has no permission for.
+    fn denied(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Option<Verdict> {
+        if self.admission.allows(needs) { None } else { Some(self.deny(id, needs, name)) }
+    }
+
+    fn deny(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Verdict {
+        let rule = format!("a credential with the permission \"{}\"", needs.word());
+        let problem = Problem::with_field("permission", rule);
+        self.admission.note(needs.word(), name, Some(&problem));
+        self.error(Some(id), ErrorCode::Forbidden, problem)
     }
 
     fn reclaim(&mut self, reclaim: &Reclaim<'_>) -> Verdict {
@@ -188,6 +226,9 @@ impl Session {
             return verdict;
         }
         let Reclaim { id, agent: number, token, .. } = *reclaim;
+        if let Some(verdict) = self.denied(id, Permission::Request, Some(&Named(reclaim.name.as_name()))) {
+            return verdict;
+        }
         let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
         if let Some(verdict) = self.no_room(id) {
             return verdict;
@@ -234,7 +275,8 @@ impl Session {
     }
 
     fn query(&mut self, look: Look) -> Verdict {
-        self.new_id(look.id).unwrap_or_else(|| self.take_snapshot(Asked::Query(look)))
+        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
+        refused.unwrap_or_else(|| self.take_snapshot(Asked::Query(look)))
     }
 
     pub(super) fn has_questions(&self) -> bool {
@@ -257,7 +299,8 @@ impl Session {
     }
 
     fn watch(&mut self, look: Look) -> Verdict {
-        if let Some(verdict) = self.new_id(look.id) {
+        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
+        if let Some(verdict) = refused {
             return verdict;
         }
         if self.watches.len() >= WATCHES_PER_SESSION {

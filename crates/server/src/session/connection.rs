@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::outbound::Outbox;
 use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
-use crate::limits::TenantSeat;
+use crate::limits::{Seat, TenantSeat};
 
 /// An open WebSocket.
 #[derive(Debug)]
@@ -35,8 +35,11 @@ pub(crate) struct Connection {
     stalled: Option<Pin<Box<Sleep>>>,
     /// For how long that may be.
     write_timeout: Duration,
+    /// If the server accepts connections itself.
     #[expect(dead_code, reason = "kept for its end")]
-    seat: TenantSeat,
+    seat: Option<Seat>,
+    /// Once it is known whose it is.
+    tenant_seat: Option<TenantSeat>,
 }
 
 /// What is read of a connection.
@@ -91,7 +94,7 @@ impl Farewell {
 }
 
 impl Connection {
-    pub(crate) async fn new(io: TokioIo<Upgraded>, seat: TenantSeat, write_timeout: Duration) -> Self {
+    pub(crate) async fn new(io: TokioIo<Upgraded>, seat: Option<Seat>, write_timeout: Duration) -> Self {
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES))
             .max_frame_size(Some(FRAME_BYTES))
@@ -106,7 +109,13 @@ impl Connection {
             stalled: None,
             write_timeout: write_timeout + WRITE_GRACE,
             seat,
+            tenant_seat: None,
         }
+    }
+
+    /// It is known whose connection it is.
+    pub(crate) fn take_place(&mut self, seat: TenantSeat) {
+        self.tenant_seat = Some(seat);
     }
 
     /// Writes what is in the outbox, and waits for something to come that is read at present.

@@ -10,6 +10,7 @@
 //! waits for the next one or for the end of the lease. The lease is that of an agent of its own in the bucket, which never asks
 //! for anything: its end is the end of the session.
 
+mod admission;
 mod calls;
 mod connection;
 mod notices;
@@ -24,10 +25,11 @@ use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
-use lockhouse::{BucketKey, Notice, Port};
+use lockhouse::{Notice, Port};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
+pub(crate) use self::admission::{Admission, Denial, Presented};
 use self::calls::Verdict;
 pub(crate) use self::connection::{Connection, Farewell, Incoming, Reading};
 use self::notices::Asked;
@@ -52,6 +54,7 @@ pub(crate) struct Session {
     /// its agents have ended.
     port: Port,
     registration: Registration,
+    admission: Admission,
     phase: watch::Receiver<Phase>,
     /// The agent whose lease is the session's.
     lease_agent: Option<AgentId>,
@@ -98,11 +101,21 @@ enum LastWords {
     Farewell(Farewell),
 }
 
+/// What is told to whoever cannot be served now.
+pub(crate) fn busy(why: &'static str) -> Farewell {
+    Farewell::new(Outbox::default(), TRY_AGAIN_LATER, why)
+}
+
 /// Goes on with the session that the client resumes, or begins one, and runs it to its end.
-pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>, mut connection: Connection) {
+pub(crate) async fn run(
+    server: Arc<Server>,
+    mut admission: Admission,
+    hello: Hello<'_>,
+    mut connection: Connection,
+) {
     if let Some(resume) = &hello.resume {
-        match server.sessions.resume(&scope, resume, connection).await {
-            Some(given_back) => connection = given_back,
+        match server.sessions.resume(admission, resume, connection).await {
+            Some(given_back) => (admission, connection) = given_back,
             None => return,
         }
     }
@@ -111,9 +124,9 @@ pub(crate) async fn run(server: Arc<Server>, scope: BucketKey, hello: Hello<'_>,
     if *phase.borrow() != Phase::Running {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
     }
-    match Session::begin(server, scope, phase).await {
+    match Session::begin(server, admission, phase).await {
         Ok(session) => session.run(connection).await,
-        Err(why) => connection.part(refuse(TRY_AGAIN_LATER, why)).await,
+        Err(why) => connection.part(busy(why)).await,
     }
 }
 
@@ -122,17 +135,17 @@ impl Session {
     /// taken, the session will hear.
     async fn begin(
         server: Arc<Server>,
-        scope: BucketKey,
+        admission: Admission,
         phase: watch::Receiver<Phase>,
     ) -> Result<Self, &'static str> {
         let limits = server.bounds.settings();
         let registration = server
             .sessions
-            .register(scope.clone(), &limits)
+            .register(admission.scope.clone(), &limits)
             .map_err(|kind| server.bounds.refuse(kind).word())?;
         let bucket = server
             .house
-            .bucket_if_room(scope, limits.buckets_per_tenant as usize)
+            .bucket_if_room(admission.scope.clone(), limits.buckets_per_tenant as usize)
             .ok_or_else(|| server.bounds.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port(INBOX_NOTICES);
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
@@ -143,6 +156,7 @@ impl Session {
             server,
             port,
             registration,
+            admission,
             phase,
             lease_agent: None,
             table: Table::default(),
@@ -220,6 +234,7 @@ impl Session {
                     None => Verdict::GoOn,
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
+                () = self.admission.due() => self.judge_anew(),
                 () = self.watches.due(turn) => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
                 () = self.pacing.turn(reading) => Verdict::GoOn,
@@ -248,6 +263,9 @@ impl Session {
                 Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
                     return None;
                 },
+                () = self.admission.due() => if self.admission.judge_anew().is_err() {
+                    return None;
+                },
             }
         }
     }
@@ -265,6 +283,7 @@ impl Session {
             self.part(attach.connection, LastWords::Farewell(farewell));
             return None;
         }
+        self.admission = attach.admission;
         self.watches = Watches::default();
         self.renew();
         self.welcome(true);
@@ -296,6 +315,7 @@ impl Session {
             received: self.received,
             reclaims: bucket.takes_reclaims(),
             recovering_ms: bucket.recovers_for().map_or(0, |left| left.as_millis() as u64),
+            credential_ms: self.admission.remaining().map(|left| left.as_millis() as u64),
             lease_ms: lease.as_millis(),
             heartbeat_ms: lease.heartbeat().as_millis() as u64,
             limits: wire_limits(&self.limits),
@@ -330,6 +350,14 @@ impl Session {
         match self.lease_agent {
             Some(agent) => self.ask(Asked::Nothing, Command::Renew { agent }),
             None => Verdict::GoOn,
+        }
+    }
+
+    /// The settings have changed, or the credential has ended.
+    fn judge_anew(&mut self) -> Verdict {
+        match self.admission.judge_anew() {
+            Ok(()) => Verdict::GoOn,
+            Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
         }
     }
 
@@ -370,9 +398,10 @@ impl Session {
                 }
                 let farewell = Farewell::fatal(self.outbound.detach(), code, problem);
                 match code {
-                    FatalCode::LeaseExpired | FatalCode::SlowReader => {
-                        Parting::Ended(LastWords::Farewell(farewell))
-                    }
+                    FatalCode::LeaseExpired
+                    | FatalCode::SlowReader
+                    | FatalCode::Unauthenticated
+                    | FatalCode::Forbidden => Parting::Ended(LastWords::Farewell(farewell)),
                     _ => Parting::Detached(LastWords::Farewell(farewell)),
                 }
             }
@@ -401,17 +430,21 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake};
 
+    use lockhouse::BucketKey;
     use lockhouse::core::{Acquire, Mode, Name, NewRequest};
 
     use super::*;
     use crate::Config;
 
     fn scope() -> BucketKey {
-        BucketKey { bucket: "b".to_owned(), partition: String::new() }
+        BucketKey::from("b")
     }
 
     async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
-        Session::begin(server.clone(), scope(), phase).await.unwrap()
+        let (bucket, partition) = ("b".to_owned(), String::new());
+        let presented = Presented { credential: None, origin: None, bucket, partition };
+        let admission = Admission::new(server, presented).unwrap();
+        Session::begin(server.clone(), admission, phase).await.unwrap()
     }
 
     fn request(session: &Session) {

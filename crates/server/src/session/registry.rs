@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 
+use super::admission::Admission;
 use super::connection::Connection;
 use crate::limits::{Full, LimitSettings, Refused, Share, Shares, tenant_of};
 
@@ -35,17 +36,19 @@ impl std::fmt::Debug for Entry {
 #[derive(Debug)]
 pub(crate) struct Attach {
     pub(super) connection: Connection,
+    /// In whose name it came: of the same tenant.
+    pub(super) admission: Admission,
     /// The last numbered frame that the client has processed.
     pub(super) received: u64,
     /// How to give the connection back, should the session end before it takes it.
-    back: oneshot::Sender<Connection>,
+    back: oneshot::Sender<(Admission, Connection)>,
 }
 
 impl Attach {
     /// The session is over: the connection may begin another.
     fn give_back(self) {
         // The handshake that waits for it may be gone, and the connection with it.
-        _ = self.back.send(self.connection);
+        _ = self.back.send((self.admission, self.connection));
     }
 }
 
@@ -80,16 +83,16 @@ impl Registry {
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
     pub(super) async fn resume(
         &self,
-        scope: &BucketKey,
+        admission: Admission,
         resume: &Resume<'_>,
         connection: Connection,
-    ) -> Option<Connection> {
-        let Some(session) = self.find(scope, resume) else { return Some(connection) };
+    ) -> Option<(Admission, Connection)> {
+        let Some(session) = self.find(&admission.scope, resume) else { return Some((admission, connection)) };
         let (back, given_back) = oneshot::channel();
-        let attach = Attach { connection, received: resume.received, back };
+        let attach = Attach { connection, admission, received: resume.received, back };
         match session.send(attach).await {
             Ok(()) => given_back.await.ok(),
-            Err(refused) => Some(refused.0.connection),
+            Err(refused) => Some((refused.0.admission, refused.0.connection)),
         }
     }
 

@@ -141,6 +141,7 @@ impl Settings {
             drain: self.drain,
             allowed_origins: self.allowed_origins.clone(),
             lock_types: self.lock_types(),
+            authority: Authority::default(),
             tls: None,
             limits: self.limits,
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod auth;
 #[path = "../../../lockhouse/tests/behaviour/mod.rs"]
 mod behaviour;
 mod cancel;

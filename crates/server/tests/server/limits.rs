@@ -98,11 +98,8 @@ async fn websockets_and_sessions_of_one_tenant_leave_room_for_another() {
     let server = server(limits).await;
     let first = Client::hello(server.address, "?partition=a").await;
     let second = Client::hello(server.address, "?partition=a").await;
-    let upgrade = "GET /v1/ws?partition=a HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
-                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-                   Sec-WebSocket-Protocol: lockhouse.v1\r\n\r\n";
-    let (status, body, retry_after) = problem(&call_from(&server, [127, 0, 0, 1], upgrade).await.1);
-    assert_eq!((status, &body["code"], retry_after), (503, &json!("overloaded"), Some(1)));
+    let (code, reason) = refused_session(&server, "?partition=a").await;
+    assert_eq!((code, &*reason), (1013, "connections_per_tenant"));
     assert_eq!(server.server.refused(Refused::ConnectionsPerTenant), 1);
     drop(Client::hello(server.address, "?partition=b").await);
 

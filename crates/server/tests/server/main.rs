@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
 mod access;
+mod auth;
 mod ends;
 mod frames;
 mod leases;

@@ -9,8 +9,12 @@ use hyper::{Request, StatusCode};
 
 use super::call::{Call, encode};
 use crate::remote::address::Address;
+use crate::remote::badge::Badge;
 use crate::remote::connect::ConnectError;
 use crate::remote::transport::{HttpClient, is_of_tls};
+
+/// The header that says who calls.
+const KEY: &str = "lockhouse-key";
 
 /// No answer is longer.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -35,6 +39,7 @@ pub struct Http {
     base: String,
     bucket: String,
     label: HeaderValue,
+    badge: Badge,
 }
 
 /// What came back.
@@ -61,12 +66,12 @@ pub enum Unanswered {
 }
 
 impl Http {
-    pub(in crate::remote) fn new(address: &Address, label: &str) -> Result<Self, ConnectError> {
+    pub(in crate::remote) fn new(address: &Address, label: &str, badge: Badge) -> Result<Self, ConnectError> {
         let base = address.http_base()?;
         let client = HttpClient::new(address);
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
-        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label })
+        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label, badge })
     }
 
     /// Where the server is.
@@ -106,6 +111,10 @@ impl Http {
             format!("{base}/v1/buckets/{bucket}{}", call.target)
         };
         let mut request = Request::builder().method(&call.method).uri(uri).header(USER_AGENT, &self.label);
+        let credential = self.badge.show().map_err(|error| Unanswered::Unreachable(error.to_string()))?;
+        if let Some(credential) = &credential {
+            request = request.header(KEY, credential.as_str());
+        }
         if let Some(secret) = &call.secret {
             request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
         }

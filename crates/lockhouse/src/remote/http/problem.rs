@@ -75,6 +75,7 @@ impl From<Box<Problem>> for StoreError {
                 Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }
             }
             "closing" => Self::Closed,
+            "unauthenticated" | "forbidden" => Self::Denied(problem.detail),
             _ => Self::Unknown(problem.detail),
         }
     }

@@ -42,7 +42,7 @@ impl TestServer {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
-        let listener = bind("127.0.0.1:0").await.unwrap();
+        let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::new(config);
         let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,125 @@
+// What says who connects: where it goes, when a function is asked for it, and what becomes of a client whose key is not taken.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { connect } from '../dist/lockhouse.js';
+import { scriptedPeer } from './support/peer.mjs';
+import { forever, hold, open, start } from './support/session.mjs';
+
+const denial = (code, close) => (server) => {
+  server.send({ type: 'fatal', code, message: 'the token has expired' });
+  server.cut(close);
+};
+const unauthenticated = denial('unauthenticated', 4401);
+
+describe('the key of a client', () => {
+  test('is in the first frame and in no URL', async (t) => {
+    const { peer } = start(t, { key: 'lhk_ci_00' });
+    const server = await peer.connection();
+    assert.equal(server.hello.credential, 'lhk_ci_00');
+    assert.ok(!server.socket.url.includes('lhk'));
+  });
+
+  test('is absent where there is none', async (t) => {
+    const { peer } = start(t);
+    assert.ok(!('credential' in (await peer.connection()).hello));
+  });
+
+  test('is in a header of each call, beside the secret of an owner', async (t) => {
+    const calls = [];
+    const fetch = async (url, init) => {
+      calls.push([url, init.headers]);
+      const body = { owner: '1', ownerSecret: 's', label: 'Ada', ttlMs: 1000, expiresAt: new Date().toISOString() };
+      return { ok: true, status: 201, headers: { get: () => null }, text: async () => JSON.stringify(body) };
+    };
+    const keys = ['one', 'two'];
+    const { client } = start(t, { key: async () => keys[0], fetch });
+    const owner = await client.offline.open('Ada');
+    keys.shift();
+    await owner.heartbeat();
+    await owner.end();
+    assert.equal(calls[0][1]['Lockhouse-Key'], 'one');
+    assert.ok(calls.every(([url]) => !url.includes('one')));
+    assert.deepEqual([calls[1][1]['Lockhouse-Key'], calls[1][1].Authorization], ['two', 'Bearer s']);
+  });
+
+  for (const key of ['', 'two words', 'x'.repeat(8193), 7]) {
+    test(`is refused at once if it is none: ${String(key).slice(0, 10)}`, () => {
+      const { WebSocket, connections } = scriptedPeer();
+      const message = 'key: must be a string of 1 to 8192 visible ASCII characters';
+      assert.throws(() => connect('http://peer.example/', { WebSocket, key }), { name: 'TypeError', message });
+      assert.equal(connections.length, 0);
+    });
+  }
+});
+
+describe('a key that is not taken', () => {
+  for (const [code, close] of [
+    ['unauthenticated', 4401],
+    ['forbidden', 4403],
+  ]) {
+    test(`closes the client: ${code}`, async (t) => {
+      const { peer, client, states, locks, warnings } = start(t, { key: 'wrong' });
+      const pending = locks.request('n', forever);
+      denial(code, close)(await peer.connection());
+      const message = 'The lock server denies access: the token has expired';
+      await assert.rejects(pending, { name: 'NotAllowedError', message });
+      assert.deepEqual([client.state, states.at(-1), peer.connections.length], ['closed', 'closed', 1]);
+      assert.match(warnings[0], /denied for good/);
+      await assert.rejects(
+        locks.request('n', () => {}),
+        { name: 'InvalidStateError' },
+      );
+    });
+  }
+
+  test('that was taken before ends the session, and the next one has the next key', async (t) => {
+    const keys = ['one', 'two'];
+    const { peer, server, client, locks } = await open(t, {}, { key: () => keys.shift() });
+    assert.equal(server.hello.credential, 'one');
+    const { released } = await hold({ server, locks }, 'n', 1, 1);
+    unauthenticated(server);
+    await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
+    const next = await peer.connection();
+    assert.deepEqual([next.hello.credential, next.hello.resume], ['two', undefined]);
+    assert.equal(client.state, 'lost');
+  });
+});
+
+describe('a function that gives keys', () => {
+  test('is asked again before a key ends, and the session goes on', async (t) => {
+    const keys = ['one', 'two'];
+    const { peer, server, locks } = await open(t, { credentialMs: 100 }, { key: async () => keys.shift() });
+    await hold({ server, locks }, 'n', 1, 1);
+    assert.equal(await peer.closed(server), 4000);
+    const next = await peer.connection();
+    assert.deepEqual([next.hello.credential, next.hello.resume.session], ['two', 's1']);
+  });
+
+  test('is asked again if it fails', async (t) => {
+    let asked = 0;
+    const key = async () => {
+      asked += 1;
+      if (asked === 1) throw new Error('offline');
+      return 'two';
+    };
+    const { peer, warnings } = start(t, { key });
+    const connected = async () => {
+      for (;;) {
+        const last = peer.connections.at(-1);
+        if (last?.frames.length > 0) return last.frames[0];
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    assert.equal((await connected()).credential, 'two');
+    assert.match(warnings[0], /no key: Error: offline/);
+  });
+});
+
+test('a lock that the key does not allow rejects with a NotAllowedError', async (t) => {
+  const { server, locks } = await open(t);
+  const refused = locks.request('n', { steal: true }, () => {});
+  const { id } = await server.next('request');
+  server.send({ type: 'error', seq: 1, id, code: 'forbidden', field: 'permission', message: 'permission must be …' });
+  await assert.rejects(refused, { name: 'NotAllowedError' });
+});

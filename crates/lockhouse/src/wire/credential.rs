@@ -1,0 +1,48 @@
+//! Credentials on the wire.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::CREDENTIAL_BYTES;
+use super::fault::Problem;
+use super::read::{self, Field, Read};
+
+/// What somebody presents to say who he is: an API key or a token. A secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential<'a>(Cow<'a, str>);
+
+impl<'a> Credential<'a> {
+    /// The credential of this text, which has 1 to [`CREDENTIAL_BYTES`] visible ASCII characters; none for any other.
+    pub fn new(text: impl Into<Cow<'a, str>>) -> Option<Self> {
+        let text = text.into();
+        let is_usable =
+            (1..=CREDENTIAL_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_usable.then_some(Self(text))
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The credential on its own.
+    pub fn into_owned(self) -> Credential<'static> {
+        Credential(Cow::Owned(self.0.into_owned()))
+    }
+
+    pub(super) fn read_if_any(field: Field<'a>) -> Read<Option<Self>> {
+        if field.is_none() {
+            return Ok(None);
+        }
+        let rule = || format!("a string of 1 to {CREDENTIAL_BYTES} visible ASCII characters");
+        let text = read::secret("credential", field)?;
+        Self::new(text).map(Some).ok_or_else(|| Problem::with_field("credential", rule()))
+    }
+}
+
+/// Credentials reach no logs.
+impl fmt::Debug for Credential<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential(…)")
+    }
+}

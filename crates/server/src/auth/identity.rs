@@ -1,0 +1,122 @@
+//! Who somebody is, once a credential was taken, and where that leads.
+
+use std::time::SystemTime;
+
+use lockhouse::BucketKey;
+
+use super::permissions::{Grants, Permissions};
+use super::settings::DEFAULT_TENANT;
+
+/// Separates what a tenant has apart. No part of it but the last may contain it.
+const SEPARATOR: char = '\u{1f}';
+
+/// Who somebody is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// What is told of him in logs: the id of the key, or the id of the issuer and the subject of the token.
+    pub(crate) name: String,
+    /// Whose buckets he sees.
+    pub(crate) tenant: String,
+    /// The private session that is apart from all else of the tenant.
+    pub(crate) session: Option<String>,
+    /// The web origin that is; an empty one for programs.
+    pub(crate) origin: Option<String>,
+    /// What he may do.
+    pub(crate) grants: Grants,
+    /// When the credential is not good any more.
+    pub(crate) expires_at: Option<SystemTime>,
+}
+
+/// A partition that cannot be told from the encoding of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("partition begins with U+001F, but must not")]
+pub(crate) struct ReservedPartition;
+
+impl Identity {
+    /// Everybody, where there is no authentication.
+    pub(crate) fn anybody() -> Self {
+        Self {
+            name: "anybody".to_owned(),
+            tenant: DEFAULT_TENANT.to_owned(),
+            session: None,
+            origin: None,
+            grants: Grants::all(),
+            expires_at: None,
+        }
+    }
+
+    pub(crate) fn permissions(&self, bucket: &str) -> Permissions {
+        self.grants.on(bucket)
+    }
+
+    /// The lock table that is meant by the name of a bucket and a partition: never that of anybody of another tenant.
+    pub(crate) fn bucket(&self, bucket: String, partition: &str) -> Result<BucketKey, ReservedPartition> {
+        if partition.starts_with(SEPARATOR) {
+            return Err(ReservedPartition);
+        }
+        Ok(BucketKey { bucket, partition: self.partition(partition) })
+    }
+
+    /// The tenant `default` keeps its partitions as they are, as a server without authentication does.
+    fn partition(&self, partition: &str) -> String {
+        let is_plain = self.tenant == DEFAULT_TENANT && self.session.is_none() && self.origin.is_none();
+        if is_plain {
+            return partition.to_owned();
+        }
+        let part = |word: &str, value: &Option<String>| {
+            value.as_ref().map_or_else(String::new, |value| format!("{word}:{value}"))
+        };
+        let (session, origin) = (part("session", &self.session), part("origin", &self.origin));
+        let parts = ["", &self.tenant, &session, &origin, partition];
+        parts.join(&SEPARATOR.to_string())
+    }
+}
+
+/// The rule of the names of tenants and private sessions.
+pub(super) const TENANT_RULE: &str = "1 to 64 of A-Z, a-z, 0-9, \".\", \"_\" and \"-\"";
+
+pub(super) fn is_tenant(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=64).contains(&text.len()) && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn who(tenant: &str, session: Option<&str>, origin: Option<&str>) -> Identity {
+        let [session, origin] = [session, origin].map(|text| text.map(str::to_owned));
+        Identity { tenant: tenant.to_owned(), session, origin, ..Identity::anybody() }
+    }
+
+    #[test]
+    fn no_two_tenants_sessions_or_origins_share_a_table() {
+        let all = [
+            who("default", None, None),
+            who("acme", None, None),
+            who("default", Some("acme"), None),
+            who("acme", Some("a"), None),
+            who("acme", None, Some("")),
+            who("acme", None, Some("https://a.example")),
+            who("acme", Some("a"), Some("https://a.example")),
+            who("default", None, Some("")),
+        ];
+        let partitions = ["", "acme", "session:a", "a\u{1f}b"];
+        let keys: HashSet<_> = all
+            .iter()
+            .flat_map(|who| partitions.map(|partition| who.bucket("b".to_owned(), partition).unwrap()))
+            .collect();
+        assert_eq!(keys.len(), all.len() * partitions.len());
+    }
+
+    #[test]
+    fn nobody_chooses_the_partition_of_another_tenant() {
+        let other = who("acme", None, None).bucket("b".to_owned(), "").unwrap();
+        let mine = who("default", None, None).bucket("b".to_owned(), &other.partition);
+        assert_eq!(mine, Err(ReservedPartition));
+        let default = who("default", None, None).bucket("b".to_owned(), "top").unwrap();
+        assert_eq!(default.partition, "top");
+    }
+}

@@ -1,0 +1,77 @@
+//! What is said of a credential to those who have it at hand.
+
+use std::time::SystemTime;
+
+use jsonwebtoken::dangerous;
+use lockhouse::wire::Credential;
+use serde_json::Value;
+
+use super::authority::Authority;
+use super::settings::Permission;
+
+/// What a token says of itself. It proves nothing: anybody can write such a text.
+#[derive(Clone, Debug)]
+pub struct Unproven {
+    /// How it is signed, as it says.
+    pub header: Value,
+    /// Its claims.
+    pub claims: Value,
+}
+
+/// What a credential that is taken stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The id of the key; or that of the issuer, a slash, and the subject of the token.
+    pub name: String,
+    /// Whose buckets it sees.
+    pub tenant: String,
+    /// The private session that it is for.
+    pub session: Option<String>,
+    /// Whether each web origin is a tenant of its own.
+    pub isolates_origins: bool,
+    /// What may be done where, by pattern.
+    pub buckets: Vec<(String, Vec<Permission>)>,
+    /// When it is not taken any more.
+    pub expires_at: Option<SystemTime>,
+}
+
+/// Why a credential is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotTaken(String);
+
+impl Unproven {
+    /// Reads a token; none if the text is none.
+    pub fn read(token: &str) -> Option<Self> {
+        let token = dangerous::insecure_decode::<Value>(token).ok()?;
+        Some(Self { header: serde_json::to_value(token.header).ok()?, claims: token.claims })
+    }
+}
+
+impl Authority {
+    /// What the credential stands for, by these settings.
+    ///
+    /// # Errors
+    ///
+    /// [`NotTaken`]. Without any keys and issuers, that nobody needs one.
+    pub fn inspect(&self, credential: &str) -> Result<Taken, NotTaken> {
+        if self.is_open() {
+            return Err(NotTaken(
+                "there are no keys and no issuers, so that nobody needs a credential".to_owned(),
+            ));
+        }
+        let identity = self
+            .identify(Credential::new(credential).as_ref(), None)
+            .map_err(|why| NotTaken(why.to_string()))?;
+        let buckets =
+            identity.grants.iter().map(|(pattern, permissions)| (pattern, permissions.iter().collect()));
+        Ok(Taken {
+            buckets: buckets.collect(),
+            name: identity.name,
+            tenant: identity.tenant,
+            session: identity.session,
+            isolates_origins: identity.origin.is_some(),
+            expires_at: identity.expires_at,
+        })
+    }
+}

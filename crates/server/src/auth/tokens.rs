@@ -1,0 +1,492 @@
+//! JSON Web Tokens (RFC 7519, checked as RFC 8725 advises): the algorithm and the key are those of the settings, whatever a token says of itself.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm};
+use jsonwebtoken::{DecodingKey, DecodingKeyKind, Validation, dangerous, decode, decode_header};
+use serde::Deserialize;
+
+use super::authority::{BadSettings, Unauthenticated};
+use super::identity::{Identity, TENANT_RULE, is_tenant};
+use super::permissions::Grants;
+use super::settings::{Algorithm, Buckets, JwtSettings};
+
+/// The most that clocks may differ.
+const MOST_LEEWAY: Duration = Duration::from_secs(300);
+
+/// The year 9999 is over; a token that lasts longer has no end.
+const END_OF_CALENDAR: Duration = Duration::from_secs(253_402_300_800 - 86_400);
+
+/// The least bytes of a key of HS256 (RFC 7518, section 3.2).
+const SECRET_BYTES: usize = 32;
+
+/// The least bytes of the modulus of an RSA key (RFC 7518, section 3.3).
+const MODULUS_BYTES: usize = 256;
+
+/// Somebody whose tokens the server takes.
+#[derive(Clone, Debug)]
+pub(super) struct Issuer {
+    id: String,
+    /// What the `iss` of its tokens is.
+    name: String,
+    keys: Keys,
+    validation: Validation,
+    tenant: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Keys {
+    One(DecodingKey),
+    /// With their `kid`.
+    Set(Vec<(Option<String>, DecodingKey)>),
+}
+
+/// The claims of a token.
+#[derive(Debug, Deserialize)]
+struct Claims {
+    /// In seconds since 1970, perhaps with a fraction.
+    exp: f64,
+    sub: Option<String>,
+    tenant: Option<String>,
+    session: Option<String>,
+    #[serde(rename = "isolateOrigins", default)]
+    isolate_origins: bool,
+    buckets: Buckets,
+}
+
+/// Who says that he signed it.
+#[derive(Deserialize)]
+struct Issued {
+    iss: String,
+}
+
+impl Issuer {
+    /// Reads the key; `place` is the section in the settings.
+    pub(super) fn new(settings: &JwtSettings, place: &str) -> Result<Self, BadSettings> {
+        let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
+        let JwtSettings { issuer, audience, leeway, .. } = settings;
+        for (member, value) in [("issuer", issuer), ("audience", audience)] {
+            if value.is_empty() {
+                return Err(bad(member, "is empty, but must be what the tokens have there".to_owned()));
+            }
+        }
+        if *leeway > MOST_LEEWAY {
+            let given = humantime::format_duration(*leeway);
+            return Err(bad("leeway", format!("is {given}, but must be at most 5m")));
+        }
+        if let Some(tenant) = settings.tenant.as_ref().filter(|tenant| !is_tenant(tenant)) {
+            return Err(bad("tenant", format!("is {tenant:?}, but must be {TENANT_RULE}")));
+        }
+        let mut validation = Validation::new(settings.algorithm.into());
+        validation.validate_nbf = true;
+        validation.leeway = leeway.as_secs();
+        validation.set_issuer(&[issuer]);
+        validation.set_audience(&[audience]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        Ok(Self {
+            id: settings.id.clone(),
+            name: issuer.clone(),
+            keys: Keys::read(settings, place)?,
+            validation,
+            tenant: settings.tenant.clone(),
+        })
+    }
+
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Who presents the token.
+    pub(super) fn judge(&self, token: &str, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+        let header = decode_header(token).map_err(|_| Unauthenticated::NotAToken)?;
+        if header.crit.is_some() {
+            // RFC 7515, section 4.1.11: there is no extension that we understand.
+            return Err(Unauthenticated::Claims("its header has crit, which is not known here".to_owned()));
+        }
+        let key = self.key(header.kid.as_deref()).ok_or(Unauthenticated::Signature)?;
+        let token = decode::<Claims>(token, key, &self.validation).map_err(|error| refusal(error.kind()))?;
+        self.identity(token.claims, origin)
+    }
+
+    fn key(&self, kid: Option<&str>) -> Option<&DecodingKey> {
+        match (&self.keys, kid) {
+            (Keys::One(key), _) => Some(key),
+            (Keys::Set(keys), Some(kid)) => {
+                keys.iter().find(|(known, _)| known.as_deref() == Some(kid)).map(|(_, key)| key)
+            }
+            (Keys::Set(keys), None) => match &keys[..] {
+                [(_, only)] => Some(only),
+                _ => None,
+            },
+        }
+    }
+
+    fn identity(&self, claims: Claims, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+        let bad = |why: String| Unauthenticated::Claims(why);
+        let tenant = match (&self.tenant, claims.tenant) {
+            (Some(only), Some(tenant)) if *only != tenant => {
+                return Err(bad("the claim tenant is another than that of the issuer".to_owned()));
+            }
+            (Some(only), _) => only.clone(),
+            (None, Some(tenant)) if is_tenant(&tenant) => tenant,
+            (None, Some(_)) => return Err(bad(format!("the claim tenant must be {TENANT_RULE}"))),
+            (None, None) => return Err(bad("the claim tenant is absent".to_owned())),
+        };
+        if claims.session.as_ref().is_some_and(|session| !is_tenant(session)) {
+            return Err(bad(format!("the claim session must be {TENANT_RULE}")));
+        }
+        let grants = Grants::new(&claims.buckets)
+            .map_err(|(pattern, why)| bad(format!("the claim buckets has {pattern:?}, which {why}")))?;
+        let leeway = Duration::from_secs(self.validation.leeway);
+        let exp = Duration::try_from_secs_f64(claims.exp.max(0.0)).ok().filter(|exp| *exp < END_OF_CALENDAR);
+        Ok(Identity {
+            name: format!("{}/{}", self.id, claims.sub.unwrap_or_default()),
+            tenant,
+            session: claims.session,
+            origin: claims.isolate_origins.then(|| origin.unwrap_or_default().to_owned()),
+            grants,
+            expires_at: exp.map(|exp| SystemTime::UNIX_EPOCH + exp + leeway),
+        })
+    }
+}
+
+/// What the `iss` of a token is, which proves nothing.
+pub(super) fn issuer_of(token: &str) -> Option<String> {
+    dangerous::insecure_decode_claims::<Issued>(token).ok().map(|issued| issued.iss)
+}
+
+fn refusal(kind: &ErrorKind) -> Unauthenticated {
+    match kind {
+        ErrorKind::ExpiredSignature => Unauthenticated::Expired,
+        ErrorKind::ImmatureSignature => Unauthenticated::NotYetValid,
+        ErrorKind::InvalidAudience => Unauthenticated::Claims("its audience is another".to_owned()),
+        ErrorKind::InvalidIssuer => Unauthenticated::Issuer,
+        ErrorKind::MissingRequiredClaim(claim) => {
+            Unauthenticated::Claims(format!("the claim {claim} is absent or unusable"))
+        }
+        ErrorKind::InvalidClaimFormat(claim) => {
+            Unauthenticated::Claims(format!("the claim {claim} is unusable"))
+        }
+        ErrorKind::Json(error) => Unauthenticated::Claims(format!("its claims cannot be read: {error}")),
+        ErrorKind::InvalidAlgorithm => Unauthenticated::Algorithm,
+        ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Utf8(_) => Unauthenticated::NotAToken,
+        _ => Unauthenticated::Signature,
+    }
+}
+
+impl Keys {
+    fn read(settings: &JwtSettings, place: &str) -> Result<Self, BadSettings> {
+        let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
+        let file = |member: &str, path: &std::path::Path| {
+            fs::read(path).map_err(|error| bad(member, format!("{} cannot be read: {error}", path.display())))
+        };
+        match (&settings.key_file, &settings.key_env, &settings.jwks_file) {
+            (Some(path), None, None) => {
+                let key = key(settings.algorithm, &file("key_file", path)?);
+                key.map(Self::One).map_err(|why| bad("key_file", format!("{} {why}", path.display())))
+            }
+            (None, Some(variable), None) => {
+                let text = std::env::var(variable)
+                    .map_err(|_| bad("key_env", format!("the environment has no variable {variable}")))?;
+                let key = key(settings.algorithm, text.as_bytes());
+                key.map(Self::One).map_err(|why| bad("key_env", format!("{variable} {why}")))
+            }
+            (None, None, Some(path)) => {
+                let keys = key_set(settings.algorithm, &file("jwks_file", path)?);
+                keys.map(Self::Set).map_err(|why| bad("jwks_file", format!("{} {why}", path.display())))
+            }
+            _ => {
+                let why = "exactly one of key_file, key_env and jwks_file must be there".to_owned();
+                Err(BadSettings { field: place.to_owned(), why })
+            }
+        }
+    }
+}
+
+/// The key in the bytes of a file; else what is wrong with it.
+fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
+    let pem = match algorithm {
+        Algorithm::HS256 => {
+            let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+            return long_enough(secret).map(DecodingKey::from_secret);
+        }
+        Algorithm::EdDSA => DecodingKey::from_ed_pem,
+        Algorithm::RS256 => DecodingKey::from_rsa_pem,
+    };
+    if bytes.windows(7).any(|window| window == b"PRIVATE") {
+        return Err("has a private key in it, but the public one belongs there".to_owned());
+    }
+    let key = pem(bytes).map_err(|_| format!("has no public key for {algorithm:?} in PEM in it"))?;
+    fitting(algorithm, key)
+}
+
+/// The keys of a JSON Web Key Set that can be used.
+fn key_set(algorithm: Algorithm, bytes: &[u8]) -> Result<Vec<(Option<String>, DecodingKey)>, String> {
+    let set: JwkSet =
+        serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+    let mut known = HashSet::new();
+    let mut keys = Vec::new();
+    for jwk in set.keys.iter().filter(|jwk| is_for(algorithm, jwk)) {
+        let kid = &jwk.common.key_id;
+        let named = kid.as_deref().unwrap_or("without kid");
+        if !known.insert(kid) {
+            return Err(format!("has two keys {named:?} for {algorithm:?}"));
+        }
+        let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string());
+        let key = key
+            .and_then(|key| fitting(algorithm, key))
+            .map_err(|why| format!("has the key {named:?}: {why}"))?;
+        keys.push((kid.clone(), key));
+    }
+    if keys.is_empty() { Err(format!("has no key for {algorithm:?} in it")) } else { Ok(keys) }
+}
+
+/// Keys for other things may stand in the set.
+fn is_for(algorithm: Algorithm, jwk: &Jwk) -> bool {
+    let is_kind = matches!(
+        (algorithm, &jwk.algorithm),
+        (Algorithm::HS256, AlgorithmParameters::OctetKey(_))
+            | (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(_))
+            | (Algorithm::RS256, AlgorithmParameters::RSA(_))
+    );
+    let is_declared = match jwk.common.key_algorithm {
+        None => true,
+        Some(KeyAlgorithm::HS256) => algorithm == Algorithm::HS256,
+        Some(KeyAlgorithm::EdDSA) => algorithm == Algorithm::EdDSA,
+        Some(KeyAlgorithm::RS256) => algorithm == Algorithm::RS256,
+        Some(_) => false,
+    };
+    is_kind && is_declared
+}
+
+fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String> {
+    match (algorithm, key.kind()) {
+        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => long_enough(secret).map(|_| ())?,
+        (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
+            let bytes = n.iter().skip_while(|byte| **byte == 0).count();
+            if bytes < MODULUS_BYTES {
+                return Err(format!("an RSA key of {} bits, but at least 2048 are needed", bytes * 8));
+            }
+        }
+        // The modulus and some bytes around it.
+        (Algorithm::RS256, DecodingKeyKind::SecretOrDer(der)) if der.len() < MODULUS_BYTES + 8 => {
+            return Err("has an RSA key of less than 2048 bits in it".to_owned());
+        }
+        _ => {}
+    }
+    Ok(key)
+}
+
+fn long_enough(secret: &[u8]) -> Result<&[u8], String> {
+    if secret.len() < SECRET_BYTES {
+        return Err(format!(
+            "has {} bytes of a key for HS256 in it, but at least 32 are needed",
+            secret.len()
+        ));
+    }
+    Ok(secret)
+}
+
+impl From<Algorithm> for jsonwebtoken::Algorithm {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::HS256 => Self::HS256,
+            Algorithm::EdDSA => Self::EdDSA,
+            Algorithm::RS256 => Self::RS256,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    fn issuer(algorithm: Algorithm, keys: Keys) -> Issuer {
+        let mut validation = Validation::new(algorithm.into());
+        validation.validate_nbf = true;
+        validation.leeway = 0;
+        validation.set_issuer(&["idp"]);
+        validation.set_audience(&["lockhouse"]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        Issuer { id: "idp".to_owned(), name: "idp".to_owned(), keys, validation, tenant: None }
+    }
+
+    fn hmac() -> Issuer {
+        issuer(Algorithm::HS256, Keys::One(DecodingKey::from_secret(SECRET)))
+    }
+
+    fn now() -> u64 {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+    }
+
+    fn claims() -> Value {
+        json!({
+            "iss": "idp", "aud": ["others", "lockhouse"], "sub": "ada", "exp": now() + 100, "tenant": "acme",
+            "buckets": {"orders*": ["request", "query"]},
+        })
+    }
+
+    fn but(member: &str, value: Value) -> Value {
+        let mut changed = claims();
+        changed[member] = value;
+        changed
+    }
+
+    fn signed(header: &Header, claims: &Value) -> String {
+        encode(header, claims, &EncodingKey::from_secret(SECRET)).unwrap()
+    }
+
+    fn judged(claims: &Value) -> Result<Identity, Unauthenticated> {
+        hmac().judge(&signed(&Header::default(), claims), Some("https://a.example"))
+    }
+
+    #[test]
+    fn a_token_says_who_where_and_what() {
+        let identity = judged(&claims()).unwrap();
+        assert_eq!((&*identity.name, &*identity.tenant), ("idp/ada", "acme"));
+        assert!(identity.permissions("orders-7").has(crate::auth::Permission::Query));
+        assert!(identity.permissions("seats").is_empty());
+        assert_eq!((identity.session, identity.origin), (None, None));
+        let left = identity.expires_at.unwrap().duration_since(SystemTime::now()).unwrap();
+        assert!(left > Duration::from_secs(90) && left < Duration::from_secs(101), "{left:?}");
+        let apart = judged(&but("isolateOrigins", json!(true))).unwrap();
+        assert_eq!(apart.origin.as_deref(), Some("https://a.example"));
+        assert_eq!(judged(&but("session", json!("s-1"))).unwrap().session.as_deref(), Some("s-1"));
+    }
+
+    #[test]
+    fn a_token_out_of_its_time_is_told_so() {
+        assert_eq!(judged(&but("exp", json!(now() - 5))), Err(Unauthenticated::Expired));
+        assert_eq!(judged(&but("nbf", json!(now() + 50))), Err(Unauthenticated::NotYetValid));
+        // An end beyond the calendar is none.
+        assert_eq!(judged(&but("exp", json!(1e18))).unwrap().expires_at, None);
+    }
+
+    #[test]
+    fn a_token_for_others_or_without_what_it_needs_is_refused() {
+        assert_eq!(judged(&but("iss", json!("evil"))), Err(Unauthenticated::Issuer));
+        for (member, value) in [
+            ("aud", json!("others")),
+            ("aud", Value::Null),
+            ("exp", Value::Null),
+            ("exp", json!("soon")),
+            ("tenant", Value::Null),
+            ("tenant", json!("a\u{1f}b")),
+            ("session", json!("")),
+            ("buckets", Value::Null),
+            ("buckets", json!({"a*b": ["query"]})),
+            ("buckets", json!({"a": ["everything"]})),
+        ] {
+            let refused = judged(&but(member, value.clone()));
+            assert!(matches!(refused, Err(Unauthenticated::Claims(_))), "{member} {value}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_issuer_decides_on_the_tenant_where_its_settings_do() {
+        let issuer = Issuer { tenant: Some("acme".to_owned()), ..hmac() };
+        let judge = |claims: &Value| issuer.judge(&signed(&Header::default(), claims), None);
+        assert_eq!(judge(&but("tenant", Value::Null)).unwrap().tenant, "acme");
+        assert!(matches!(judge(&but("tenant", json!("beta"))), Err(Unauthenticated::Claims(_))));
+    }
+
+    #[test]
+    fn a_token_says_nothing_of_the_algorithm_and_the_key() {
+        let hs512 = signed(&Header::new(jsonwebtoken::Algorithm::HS512), &claims());
+        assert_eq!(hmac().judge(&hs512, None), Err(Unauthenticated::Algorithm));
+        // The public key of another algorithm, taken for a secret by whoever signed.
+        let rsa = issuer(Algorithm::RS256, Keys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
+        let confused = signed(&Header::default(), &claims());
+        assert_eq!(rsa.judge(&confused, None), Err(Unauthenticated::Algorithm));
+        let payload = confused.split('.').nth(1).unwrap();
+        // {"alg":"none"}
+        let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
+        assert!(hmac().judge(&unsigned, None).is_err());
+        let critical = Header { crit: Some(vec!["b64".to_owned()]), ..Header::default() };
+        assert!(matches!(hmac().judge(&signed(&critical, &claims()), None), Err(Unauthenticated::Claims(_))));
+    }
+
+    #[test]
+    fn a_token_names_its_key_of_several_by_kid() {
+        let set = |kids: &[Option<&str>]| {
+            let key = |kid: &Option<&str>| (kid.map(str::to_owned), DecodingKey::from_secret(SECRET));
+            issuer(Algorithm::HS256, Keys::Set(kids.iter().map(key).collect()))
+        };
+        let named = |kid: Option<&str>| {
+            signed(&Header { kid: kid.map(str::to_owned), ..Header::default() }, &claims())
+        };
+        assert!(set(&[Some("a"), Some("b")]).judge(&named(Some("b")), None).is_ok());
+        assert_eq!(
+            set(&[Some("a"), Some("b")]).judge(&named(Some("c")), None),
+            Err(Unauthenticated::Signature)
+        );
+        assert_eq!(set(&[Some("a"), Some("b")]).judge(&named(None), None), Err(Unauthenticated::Signature));
+        assert!(set(&[Some("a")]).judge(&named(None), None).is_ok());
+    }
+
+    /// RFC 7515, appendix A.2.
+    const RSA_SET: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},
+        {"kty":"RSA","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ","e":"AQAB"}]}"#;
+
+    /// RFC 7515, appendix A.1.
+    const HMAC_SET: &str = r#"{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}]}"#;
+
+    /// RFC 8037, appendix A.2.
+    const ED_SET: &str =
+        r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+    /// What is signed there is not for us, so that its claims are refused; but it is signed.
+    #[test]
+    fn the_signatures_of_the_standards_are_genuine_and_others_are_not() {
+        let payload =
+            "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+        let hmac = format!(
+            "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.{payload}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+        );
+        let rsa = format!(
+            "eyJhbGciOiJSUzI1NiJ9.{payload}.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5ju\
+             jGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_d\
+             O--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw"
+        );
+        // RFC 8037, appendix A.4.
+        let ed = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
+        for (algorithm, set, token) in [
+            (Algorithm::HS256, HMAC_SET, hmac.as_str()),
+            (Algorithm::RS256, RSA_SET, rsa.as_str()),
+            (Algorithm::EdDSA, ED_SET, ed),
+        ] {
+            let issuer = issuer(algorithm, Keys::Set(key_set(algorithm, set.as_bytes()).unwrap()));
+            let genuine = issuer.judge(token, None);
+            assert!(matches!(genuine, Err(Unauthenticated::Claims(_))), "{algorithm:?}: {genuine:?}");
+            let (signed, signature) = token.rsplit_once('.').unwrap();
+            let first = if signature.starts_with('A') { 'B' } else { 'A' };
+            let forged = format!("{signed}.{first}{}", &signature[1..]);
+            assert_eq!(issuer.judge(&forged, None), Err(Unauthenticated::Signature), "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_too_short_or_of_another_kind_are_refused() {
+        assert!(key(Algorithm::HS256, b"short\n").unwrap_err().contains("at least 32"));
+        assert!(key(Algorithm::HS256, &[b'x'; 32]).is_ok());
+        assert!(key(Algorithm::EdDSA, b"no PEM").is_err());
+        let private = key(Algorithm::RS256, b"-----BEGIN PRIVATE KEY-----\n").unwrap_err();
+        assert!(private.contains("private"), "{private}");
+        assert!(key_set(Algorithm::EdDSA, RSA_SET.as_bytes()).unwrap_err().contains("no key for EdDSA"));
+        let short = r#"{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}"#;
+        assert!(key_set(Algorithm::RS256, short.as_bytes()).unwrap_err().contains("at least 2048"));
+        let twice = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AA"},{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AA"}]}"#;
+        assert!(key_set(Algorithm::EdDSA, twice.as_bytes()).unwrap_err().contains("two keys"));
+    }
+}

@@ -1,0 +1,121 @@
+//! `lockhouse key`
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use lockhouse_server::auth::{Authority, DEFAULT_TENANT, KeySettings, NewKey, Permission, Settings};
+use serde::Serialize;
+
+use super::{FAILURE, Failure, USAGE};
+
+/// Make API keys.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse key new --bucket orders --permission request --permission query >> lockhouse.toml
+  lockhouse key new --id billing --tenant acme --bucket 'seats*' --permission claim --permission query
+
+Exit codes: 0; 1 failure; 2 usage.")]
+pub(super) struct Key {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Draw a key: prints the section of the configuration, which has only its hash, and tells the key itself once, on stderr
+    New(New),
+}
+
+#[derive(Debug, Args)]
+struct New {
+    /// What it is called, in logs, too
+    #[arg(long, value_name = "ID", default_value = "key")]
+    id: String,
+
+    /// Whose it is; tenants never meet
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_TENANT)]
+    tenant: String,
+
+    /// A private session, which is a tenant of its own
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+
+    /// Give each web origin a tenant of its own
+    #[arg(long)]
+    isolate_origins: bool,
+
+    /// A bucket, by its name or a prefix that ends in *; may be given several times
+    #[arg(long = "bucket", value_name = "NAME", default_value = "*")]
+    buckets: Vec<String>,
+
+    /// What the key may do there; may be given several times
+    #[arg(long = "permission", value_name = "PERMISSION", required = true)]
+    permissions: Vec<Word>,
+}
+
+/// A permission on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Word {
+    Request,
+    Steal,
+    Query,
+    Offline,
+    Claim,
+    Operate,
+}
+
+impl From<Word> for Permission {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Request => Self::Request,
+            Word::Steal => Self::Steal,
+            Word::Query => Self::Query,
+            Word::Offline => Self::Offline,
+            Word::Claim => Self::Claim,
+            Word::Operate => Self::Operate,
+        }
+    }
+}
+
+/// What is printed: the section `[auth]` as it stands in the configuration.
+#[derive(Serialize)]
+struct Section {
+    auth: Settings,
+}
+
+impl Key {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let Command::New(new) = self.command;
+        let Some(key) = NewKey::draw(&new.id) else {
+            let rule = "must be 1 to 64 of a-z, 0-9 and -";
+            return Err(Failure::new(USAGE, format_args!("--id: is {:?}, but {rule}", new.id)));
+        };
+        let permissions: Vec<Permission> = new.permissions.into_iter().map(Permission::from).collect();
+        let buckets: BTreeMap<_, _> =
+            new.buckets.into_iter().map(|bucket| (bucket, permissions.clone())).collect();
+        let settings = KeySettings {
+            id: new.id,
+            hash: key.hash,
+            tenant: new.tenant,
+            isolate_origins: new.isolate_origins,
+            session: new.session,
+            buckets,
+        };
+        let auth = Settings { keys: vec![settings], jwt: Vec::new() };
+        Authority::new(&auth).map_err(|error| Failure::new(USAGE, error))?;
+        let section = toml::to_string(&Section { auth }).map_err(|error| Failure::new(FAILURE, error))?;
+        tell(&section, &key.text).map_err(|error| Failure::new(FAILURE, error))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The key goes another way than the section, which is to be appended to a file.
+fn tell(section: &str, key: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    write!(out, "\n{section}")?;
+    out.flush()?;
+    writeln!(io::stderr(), "\nThe key, which is told only now: LOCKHOUSE_KEY={key}")
+}

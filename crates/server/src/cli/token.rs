@@ -1,0 +1,142 @@
+//! `lockhouse token`
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use lockhouse_server::auth::{Authority, Settings, Taken, Unproven};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::print::print;
+use super::{FAILURE, Failure, USAGE};
+
+/// Look into API keys and tokens. Needs no server.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockhouse token inspect < token
+  lockhouse token inspect --config lockhouse.toml token
+
+Exit codes: 0; 1 the token is not taken; 2 usage.")]
+pub(super) struct Token {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tell what a token says of itself; with the configuration, whether it is taken, and what may be done with it
+    Inspect(Inspect),
+}
+
+#[derive(Debug, Args)]
+struct Inspect {
+    /// Where the key or token is; stdin if absent. It is never given on the command line, where others can see it
+    file: Option<PathBuf>,
+
+    /// The configuration whose section [auth] it is judged by
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The part of the configuration that counts here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Configuration {
+    auth: Settings,
+}
+
+impl Token {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let Command::Inspect(inspect) = self.command;
+        inspect.run()
+    }
+}
+
+impl Inspect {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let text = self.read()?;
+        let text = text.trim();
+        let mut told = Map::new();
+        match Unproven::read(text) {
+            Some(Unproven { header, claims }) => {
+                told.insert("header".to_owned(), header);
+                told.insert("claims".to_owned(), claims);
+            }
+            None if text.starts_with("lhk_") => {}
+            None => return Err(Failure::new(USAGE, "it is no API key and no token")),
+        }
+        if let Some(config) = &self.config {
+            let taken = authority(config)?.inspect(text);
+            let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not taken: {why}")))?;
+            told.insert("taken".to_owned(), view(&taken));
+        }
+        let told = Value::Object(told);
+        print(self.json, &told, || lines(&told))
+    }
+
+    fn read(&self) -> Result<String, Failure> {
+        let read = match &self.file {
+            Some(file) => fs::read_to_string(file).map_err(|error| (file.display().to_string(), error)),
+            None => {
+                let mut text = String::new();
+                io::stdin()
+                    .read_to_string(&mut text)
+                    .map(|_| text)
+                    .map_err(|error| ("stdin".to_owned(), error))
+            }
+        };
+        read.map_err(|(place, error)| Failure::new(USAGE, format_args!("{place} cannot be read: {error}")))
+    }
+}
+
+fn authority(file: &Path) -> Result<Authority, Failure> {
+    let bad = |why: &dyn std::fmt::Display| Failure::new(USAGE, format_args!("{}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| bad(&error))?;
+    let Configuration { auth } = toml::from_str(&text).map_err(|error| bad(&error.message()))?;
+    Authority::new(&auth).map_err(|error| bad(&error))
+}
+
+fn view(taken: &Taken) -> Value {
+    let buckets = taken.buckets.iter().map(|(pattern, permissions)| {
+        let words: Vec<&str> = permissions.iter().map(|permission| permission.word()).collect();
+        (pattern.clone(), json!(words))
+    });
+    json!({
+        "name": taken.name,
+        "tenant": taken.tenant,
+        "session": taken.session,
+        "isolateOrigins": taken.isolates_origins,
+        "buckets": buckets.collect::<Map<_, _>>(),
+        "expiresAt": taken.expires_at.map(|at| humantime::format_rfc3339_millis(at).to_string()),
+    })
+}
+
+/// One line for each member of each part.
+fn lines(told: &Value) -> Vec<String> {
+    let parts = told.as_object().into_iter().flatten();
+    let lines = parts.flat_map(|(part, members)| {
+        let members = members.as_object().into_iter().flatten();
+        members.filter(|(_, value)| !value.is_null()).map(move |(key, value)| match instant(key, value) {
+            Some(at) => format!("{part} {key} {value} {at}"),
+            None => format!("{part} {key} {value}"),
+        })
+    });
+    lines.collect()
+}
+
+/// Seconds since 1970 as people read them.
+fn instant(key: &str, value: &Value) -> Option<String> {
+    let seconds = value.as_f64().filter(|_| matches!(key, "exp" | "nbf" | "iat"))?;
+    let since = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+    // The last that the format can tell.
+    let at = std::time::UNIX_EPOCH.checked_add(since).filter(|_| since.as_secs() < 253_402_300_800)?;
+    Some(humantime::format_rfc3339_seconds(at).to_string())
+}

@@ -1,0 +1,161 @@
+//! In whose name a session runs, and what it may do: judged at its beginning, with each resume, and anew whenever the server's settings change or the
+//! credential ends.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use lockhouse::BucketKey;
+use lockhouse::wire::{Credential, FatalCode, Problem};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::audit::{self, Deed};
+use crate::auth::{Authority, Identity, Permission, Permissions, Unauthenticated};
+use crate::server::Server;
+
+/// The clock of the machine may be set meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// In whose name a session runs.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(super) identity: Identity,
+    /// The lock table that the connection is about.
+    pub(crate) scope: BucketKey,
+    permissions: Permissions,
+    presented: Presented,
+    authority: watch::Receiver<Arc<Authority>>,
+}
+
+/// What the client presented, to be judged again.
+#[derive(Debug)]
+pub(crate) struct Presented {
+    pub(crate) credential: Option<Credential<'static>>,
+    /// The web origin.
+    pub(crate) origin: Option<String>,
+    pub(crate) bucket: String,
+    pub(crate) partition: String,
+}
+
+/// Why a session cannot begin, or has to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub(crate) code: FatalCode,
+    pub(crate) problem: Problem<'static>,
+}
+
+impl Admission {
+    /// Judges what was presented.
+    pub(crate) fn new(server: &Server, presented: Presented) -> Result<Self, Denial> {
+        // What is set after this is heard of.
+        let mut authority = server.authorities();
+        let current = authority.borrow_and_update().clone();
+        let judged = judge(&current, &presented);
+        let (identity, scope, permissions) = judged.map_err(|denial| presented.deny(None, denial))?;
+        let admission = Self { identity, scope, permissions, presented, authority };
+        if permissions.is_empty() {
+            let message =
+                format!("the credential has no permission in the bucket {:?}", admission.presented.bucket);
+            let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
+            return Err(admission.presented.deny(Some(&admission.identity), denial));
+        }
+        Ok(admission)
+    }
+
+    pub(super) fn allows(&self, permission: Permission) -> bool {
+        self.permissions.has(permission)
+    }
+
+    /// For how long the credential is still good.
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        let end = self.identity.expires_at?;
+        Some(end.duration_since(SystemTime::now()).unwrap_or_default())
+    }
+
+    /// Waits until the credential has to be judged anew.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn due(&mut self) {
+        let end = self.identity.expires_at;
+        let ended = async {
+            let Some(end) = end else { return std::future::pending().await };
+            while let Ok(left) = end.duration_since(SystemTime::now()) {
+                sleep(left.clamp(Duration::from_millis(1), LONGEST_SLEEP)).await;
+            }
+        };
+        tokio::select! {
+            // The server outlives its sessions.
+            Ok(()) = self.authority.changed() => {}
+            () = ended => {}
+        }
+    }
+
+    /// Judges the credential by what is set now: whatever it could do before, it still has to be able to.
+    pub(super) fn judge_anew(&mut self) -> Result<(), Denial> {
+        let current = self.authority.borrow_and_update().clone();
+        let denial = match judge(&current, &self.presented) {
+            Ok((identity, scope, permissions)) if scope == self.scope => {
+                match self.permissions.missing_in(permissions) {
+                    None => {
+                        (self.identity, self.permissions) = (identity, permissions);
+                        return Ok(());
+                    }
+                    Some(taken) => {
+                        let message =
+                            format!("the permission \"{}\" was taken from the credential", taken.word());
+                        Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) }
+                    }
+                }
+            }
+            Ok(_) => {
+                let problem = Problem::with_message("the credential is of another tenant now");
+                Denial { code: FatalCode::Forbidden, problem }
+            }
+            Err(denial) => denial,
+        };
+        Err(self.presented.deny(Some(&self.identity), denial))
+    }
+
+    /// Notes that the session may not do that, or that it did.
+    pub(super) fn note(
+        &self,
+        what: &str,
+        name: Option<&dyn fmt::Display>,
+        denied: Option<&dyn fmt::Display>,
+    ) {
+        let bucket = &self.presented.bucket;
+        audit::note(&Deed { who: Some(&self.identity), what, bucket, name, denied });
+    }
+}
+
+impl Presented {
+    fn deny(&self, who: Option<&Identity>, denial: Denial) -> Denial {
+        let denied: Option<&dyn fmt::Display> = Some(&denial.problem);
+        audit::note(&Deed { who, what: "connect", bucket: &self.bucket, name: None, denied });
+        denial
+    }
+}
+
+fn judge(authority: &Authority, presented: &Presented) -> Result<(Identity, BucketKey, Permissions), Denial> {
+    let Presented { credential, origin, bucket, partition } = presented;
+    let refused = |why: Unauthenticated| {
+        let mut problem =
+            Problem::with_field("credential", "an API key, or a token of an issuer that the server knows");
+        problem.message = format!("{}: {why}", problem.message).into();
+        Denial { code: FatalCode::Unauthenticated, problem }
+    };
+    let identity = authority.identify(credential.as_ref(), origin.as_deref()).map_err(refused)?;
+    // What counts is the end to the millisecond.
+    if identity.expires_at.is_some_and(|end| end <= SystemTime::now()) {
+        return Err(refused(Unauthenticated::Expired));
+    }
+    let scope = identity.bucket(bucket.clone(), partition).map_err(|reserved| Denial {
+        code: FatalCode::Forbidden,
+        problem: Problem::with_message(reserved.to_string()),
+    })?;
+    let permissions = identity.permissions(bucket);
+    Ok((identity, scope, permissions))
+}

@@ -1,0 +1,98 @@
+//! A server that wants to know who connects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockhouse::remote::{ConnectError, ConnectionState, connect};
+use lockhouse::{Loss, OwnerError, RequestError, StoreError};
+use lockhouse_server::auth::{Authority, KeySettings, NewKey, Permission, Settings};
+use lockhouse_server::{Config, Server, bind};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn key(id: &str, permissions: &[Permission]) -> (String, KeySettings) {
+    let key = NewKey::draw(id).unwrap();
+    let buckets = BTreeMap::from([("default".to_owned(), permissions.to_vec())]);
+    let (id, tenant) = (id.to_owned(), "acme".to_owned());
+    (key.text, KeySettings { id, hash: key.hash, tenant, isolate_origins: false, session: None, buckets })
+}
+
+fn authority(keys: &[&KeySettings]) -> Authority {
+    let keys = keys.iter().map(|key| (*key).clone()).collect();
+    Authority::new(&Settings { keys, jwt: Vec::new() }).unwrap()
+}
+
+async fn server(authority: Authority) -> (Arc<Server>, String) {
+    let listener = bind("127.0.0.1:0", &authority).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = Server::new(Config { authority, ..Config::default() });
+    tokio::spawn(server.clone().serve(listener, std::future::pending()));
+    (server, url)
+}
+
+#[tokio::test]
+async fn a_key_opens_locks_owners_and_claims() {
+    let (text, ada) = key("ada", &Permission::ALL);
+    let (_server, url) = server(authority(&[&ada])).await;
+    let connection = connect(&url).key(text).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let _lock = agent.locks().request("n").await.unwrap();
+    let owner = connection.owners().open("Ada", Duration::from_secs(60)).await.unwrap();
+    assert!(owner.touch().await.unwrap());
+    let claim = connection.claims().claim("seat", "Ada", Duration::from_secs(60)).await.unwrap();
+    claim.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_taken_is_a_final_error() {
+    let (text, ada) = key("ada", &Permission::ALL);
+    let (_server, url) = server(authority(&[&ada])).await;
+    for denied in [connect(&url), connect(&url).key("wrong"), connect(&url).key(&text).bucket("other")] {
+        let error = denied.await.unwrap_err();
+        assert!(matches!(error, ConnectError::Denied { .. }), "{error}");
+        assert!(!error.to_string().contains(&text), "{error}");
+    }
+    assert!(matches!(connect(&url).key("two words").await.unwrap_err(), ConnectError::Key));
+}
+
+#[tokio::test]
+async fn a_client_whose_key_is_deleted_loses_its_locks_and_does_not_come_back() {
+    let (text, ada) = key("ada", &Permission::ALL);
+    let (_, bob) = key("bob", &Permission::ALL);
+    let (server, url) = server(authority(&[&ada, &bob])).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let key = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        text.clone()
+    };
+    let connection = connect(&url).key_with(key).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let lock = agent.locks().request("n").await.unwrap();
+    server.reload_auth(authority(&[&bob])).unwrap();
+    assert_eq!(timeout(PATIENCE, lock.lost()).await.unwrap(), Loss::SessionEnded);
+    let mut state = connection.state();
+    let closed = state.wait_for(|state| *state == ConnectionState::Closed);
+    timeout(PATIENCE, closed).await.unwrap().unwrap();
+    // Once for the connection, once for the one after it.
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    agent.locks().request("m").await.unwrap_err();
+    assert_eq!(server.session_count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_key_does_not_permit_is_refused_and_the_connection_goes_on() {
+    let (text, ada) = key("ada", &[Permission::Request]);
+    let (_server, url) = server(authority(&[&ada])).await;
+    let connection = connect(&url).key(text).await.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let refused = agent.locks().request("n").steal().await.unwrap_err();
+    assert!(matches!(&refused, RequestError::Refused(why) if why.contains("\"steal\"")), "{refused}");
+    let _lock = agent.locks().request("n").await.unwrap();
+    let refused = connection.owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
+    let OwnerError::Store(StoreError::Denied(why)) = refused else { panic!("{refused}") };
+    assert!(why.contains("\"offline\""), "{why}");
+}

@@ -1,0 +1,331 @@
+//! Who is let in, where that leads, and what ends a session that was let in.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use lockhouse_server::auth::{Algorithm, Authority, JwtSettings, KeySettings, NewKey, Permission, Settings};
+use lockhouse_server::{AuthenticationStays, BindError, Config, bind};
+use serde_json::{Value, json};
+
+use crate::support::{Client, PATIENCE, TestServer, config};
+
+/// An API key with these permissions in all buckets, and its settings.
+fn key(id: &str, tenant: &str, permissions: &[Permission]) -> (String, KeySettings) {
+    let key = NewKey::draw(id).unwrap();
+    let settings = KeySettings {
+        id: id.to_owned(),
+        hash: key.hash,
+        tenant: tenant.to_owned(),
+        isolate_origins: false,
+        session: None,
+        buckets: BTreeMap::from([("*".to_owned(), permissions.to_vec())]),
+    };
+    (key.text, settings)
+}
+
+fn settings(keys: Vec<KeySettings>) -> Settings {
+    Settings { keys, jwt: Vec::new() }
+}
+
+async fn server(settings: &Settings) -> TestServer {
+    let authority = Authority::new(settings).unwrap();
+    TestServer::with(Config { authority, ..config(10_000) }).await
+}
+
+/// What the server says first to that credential.
+async fn greeted(server: &TestServer, query: &str, credential: Option<&str>) -> (Client, Value) {
+    let mut client = Client::open(server.address, query).await;
+    client.send(json!({"type": "hello", "credential": credential})).await;
+    let first = client.next().await;
+    (client, first)
+}
+
+async fn client(server: &TestServer, credential: &str) -> Client {
+    let (mut client, welcome) = greeted(server, "", Some(credential)).await;
+    assert_eq!(welcome["type"], "welcome", "{welcome}");
+    client.welcome = welcome;
+    client.join(1).await;
+    client
+}
+
+#[tokio::test]
+async fn a_session_needs_a_credential_that_is_taken() {
+    let (text, ada) = key("ada", "acme", &[Permission::Request]);
+    let server = server(&settings(vec![ada])).await;
+    for wrong in [None, Some("x"), Some("lhk_ada_00"), Some("lhk_bob_00"), Some(&text[..text.len() - 1])] {
+        let (mut client, fatal) = greeted(&server, "", wrong).await;
+        assert_eq!((&fatal["type"], &fatal["code"]), (&"fatal".into(), &"unauthenticated".into()), "{fatal}");
+        assert!(!fatal.to_string().contains(&text[8..]), "no secret is repeated");
+        assert_eq!(client.closed().await, 4401);
+    }
+    let (_, welcome) = greeted(&server, "", Some(&text)).await;
+    assert_eq!((&welcome["type"], welcome.get("credentialMs")), (&"welcome".into(), None));
+    assert_eq!(server.server.session_count(), 1);
+}
+
+#[tokio::test]
+async fn tenants_hold_the_same_name_side_by_side() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "beta", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob])).await;
+    for credential in [one, other] {
+        let mut client = client(&server, &credential).await;
+        client.request(1, 1, "n").await;
+        assert_eq!(client.next().await["type"], "granted");
+        client.send(json!({"type": "query", "id": 2})).await;
+        assert_eq!(client.next().await["held"].as_array().unwrap().len(), 1);
+        // Its lock stays until the end of the test.
+        std::mem::forget(client);
+    }
+}
+
+#[tokio::test]
+async fn nobody_reaches_another_tenant_by_a_partition() {
+    let (text, bob) = key("bob", "default", &Permission::ALL);
+    let server = server(&settings(vec![bob])).await;
+    let (_, fatal) = greeted(&server, "?partition=%1Facme%1F%1F%1F", Some(&text)).await;
+    assert_eq!((&fatal["type"], &fatal["code"]), (&"fatal".into(), &"forbidden".into()), "{fatal}");
+}
+
+#[tokio::test]
+async fn a_deleted_key_ends_its_sessions_and_frees_their_locks() {
+    let (gone, ada) = key("ada", "acme", &Permission::ALL);
+    let (stays, bob) = key("bob", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob.clone()])).await;
+    let mut victim = client(&server, &gone).await;
+    victim.request(1, 1, "n").await;
+    assert_eq!(victim.next().await["type"], "granted");
+    let mut waiter = client(&server, &stays).await;
+    waiter.request(1, 1, "n").await;
+    server.server.reload_auth(Authority::new(&settings(vec![bob])).unwrap()).unwrap();
+    assert_eq!(victim.next().await["code"], "unauthenticated");
+    assert_eq!(victim.closed().await, 4401);
+    assert_eq!(waiter.next().await["type"], "granted");
+}
+
+#[tokio::test]
+async fn a_session_without_a_connection_ends_with_its_key_too() {
+    let (gone, ada) = key("ada", "acme", &Permission::ALL);
+    let (_, bob) = key("bob", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob.clone()])).await;
+    let victim = client(&server, &gone).await;
+    drop(victim.socket);
+    server.server.reload_auth(Authority::new(&settings(vec![bob])).unwrap()).unwrap();
+    server.is_empty_within(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_key_that_may_do_less_ends_its_sessions_and_one_that_may_do_more_does_not() {
+    use Permission::{Query, Request, Steal};
+    let (text, ada) = key("ada", "acme", &[Request, Query]);
+    let server = server(&settings(vec![ada.clone()])).await;
+    let mut client = client(&server, &text).await;
+    let with = |permissions: &[Permission]| {
+        let buckets = BTreeMap::from([("default".to_owned(), permissions.to_vec())]);
+        let changed = settings(vec![KeySettings { buckets, ..ada.clone() }]);
+        server.server.reload_auth(Authority::new(&changed).unwrap()).unwrap();
+    };
+    with(&[Request, Query, Steal]);
+    client.call(json!({"type": "request", "id": 1, "agent": 1, "name": "n", "steal": true})).await;
+    assert_eq!(client.next().await["type"], "granted");
+    with(&[Request, Steal]);
+    let fatal = client.next().await;
+    assert_eq!(fatal["code"], "forbidden");
+    assert!(fatal["message"].as_str().unwrap().contains("\"query\""), "{fatal}");
+    assert_eq!(client.closed().await, 4403);
+    server.is_empty_within(PATIENCE).await;
+}
+
+/// The settings of an issuer whose tokens are signed with `SECRET`, in a file that lives as long as the folder.
+fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
+    let file = folder.path().join("key");
+    std::fs::write(&file, SECRET).unwrap();
+    JwtSettings {
+        id: "idp".to_owned(),
+        algorithm: Algorithm::HS256,
+        key_file: Some(file),
+        key_env: None,
+        jwks_file: None,
+        issuer: "idp".to_owned(),
+        audience: "lockhouse".to_owned(),
+        leeway: Duration::ZERO,
+        tenant: None,
+    }
+}
+
+const SECRET: &str = "a secret of the issuer that is long enough";
+
+fn token(seconds: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let claims = json!({
+        "iss": "idp", "aud": "lockhouse", "exp": now + seconds, "tenant": "acme",
+        "buckets": {"default": ["request"]},
+    });
+    let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+    jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_token_unless_it_was_resumed_with_a_newer_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&Settings { keys: Vec::new(), jwt: vec![issuer(&folder)] }).await;
+    let short = token(3);
+    let mut ends = client(&server, &short).await;
+    let left = ends.welcome["credentialMs"].as_u64().unwrap();
+    assert!((1..=3000).contains(&left), "{left}");
+    let stays = client(&server, &short).await;
+    let mut resumed = Client::open(server.address, "").await;
+    let resume =
+        json!({"session": stays.welcome["session"], "secret": stays.welcome["secret"], "received": 0});
+    resumed.send(json!({"type": "hello", "resume": resume, "credential": token(1000)})).await;
+    assert_eq!(resumed.next().await["resumed"], true);
+    assert_eq!(ends.next().await["code"], "unauthenticated");
+    assert_eq!(ends.closed().await, 4401);
+    assert_eq!(server.server.session_count(), 1);
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_only_by_its_tenant() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "beta", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob])).await;
+    let session = client(&server, &one).await;
+    for (credential, resumes) in [(other, false), (one, true)] {
+        let mut client = Client::open(server.address, "").await;
+        let resume = json!({"session": session.welcome["session"], "secret": session.welcome["secret"], "received": 0});
+        client.send(json!({"type": "hello", "resume": resume, "credential": credential})).await;
+        assert_eq!(client.next().await["resumed"], resumes);
+    }
+}
+
+#[tokio::test]
+async fn a_steal_spares_claims_and_offline_locks_of_those_who_may_not_operate() {
+    use Permission::{Operate, Request, Steal};
+    let (text, ada) = key("ada", "default", &[Request, Steal]);
+    let (operator, bob) = key("bob", "default", &[Steal, Operate]);
+    let server = server(&settings(vec![ada, bob])).await;
+    let bucket = server.server.house().bucket("default");
+    let mut claim = bucket.claims().claim("claimed", "Eve", Duration::from_secs(60)).await.unwrap();
+    let owner = bucket.owners().open("Eve", Duration::from_secs(60)).await.unwrap();
+    let locked = lockhouse::Name::new("locked").unwrap();
+    owner.lock_names(&[(locked, lockhouse::Mode::Exclusive)], None).await.unwrap();
+    let mut thief = client(&server, &text).await;
+    let steal =
+        |id: u64, name: &str| json!({"type": "request", "id": id, "agent": 1, "name": name, "steal": true});
+    for (id, name) in [(1, "claimed"), (2, "locked")] {
+        thief.call(steal(id, name)).await;
+        let error = thief.next().await;
+        assert_eq!((&error["code"], &error["id"]), (&"forbidden".into(), &id.into()), "{error}");
+        assert!(error["rule"].as_str().unwrap().contains("\"operate\""), "{error}");
+    }
+    thief.call(steal(3, "free")).await;
+    assert_eq!(thief.next().await["type"], "granted");
+    claim.renew().await.unwrap();
+    assert_eq!(owner.locks().await.unwrap().len(), 1);
+    let mut operator = client(&server, &operator).await;
+    for (id, name) in [(1, "claimed"), (2, "locked")] {
+        operator.call(steal(id, name)).await;
+        assert_eq!(operator.next().await["type"], "granted");
+    }
+    assert!(owner.locks().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn authentication_neither_begins_nor_ends_with_a_reload() {
+    let (_, ada) = key("ada", "acme", &Permission::ALL);
+    let keys = Authority::new(&settings(vec![ada])).unwrap();
+    let closed = TestServer::with(Config { authority: keys.clone(), ..config(10_000) }).await;
+    assert_eq!(closed.server.reload_auth(Authority::default()), Err(AuthenticationStays));
+    let open = TestServer::start().await;
+    assert_eq!(open.server.reload_auth(keys), Err(AuthenticationStays));
+}
+
+#[tokio::test]
+async fn any_address_is_listened_on_where_there_are_keys_and_no_other_than_loopback_where_there_are_none() {
+    let (_, ada) = key("ada", "acme", &Permission::ALL);
+    let keys = Authority::new(&settings(vec![ada])).unwrap();
+    let refused = bind("0.0.0.0:0", &Authority::default()).await.unwrap_err();
+    assert!(matches!(refused, BindError::NotLoopback(_)));
+    bind("0.0.0.0:0", &keys).await.unwrap();
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
+    let (_, good) = key("ada", "acme", &Permission::ALL);
+    let told = |change: fn(&mut KeySettings)| {
+        let mut key = good.clone();
+        change(&mut key);
+        Authority::new(&settings(vec![key])).unwrap_err().to_string()
+    };
+    assert!(told(|key| key.id = "Ada".to_owned()).starts_with("auth.keys[0].id: is \"Ada\", but must be "));
+    assert!(
+        told(|key| key.hash = "md5:00".to_owned()).starts_with("auth.keys[0].hash: must be sha256: and ")
+    );
+    assert!(told(|key| key.tenant = "a b".to_owned()).starts_with("auth.keys[0].tenant: is \"a b\", but "));
+    assert!(told(|key| key.session = Some(String::new())).starts_with("auth.keys[0].session: "));
+    assert!(told(|key| key.buckets.clear()).starts_with("auth.keys[0].buckets: is empty, but "));
+    let starred = told(|key| _ = key.buckets.insert("a*b".to_owned(), vec![Permission::Query]));
+    assert!(
+        starred.starts_with("auth.keys[0].buckets.\"a*b\": must be the name of a bucket, or a prefix"),
+        "{starred}"
+    );
+    let twice = Authority::new(&settings(vec![good.clone(), good.clone()])).unwrap_err().to_string();
+    assert!(twice.starts_with("auth.keys[1].id: is \"ada\", which stands there twice"), "{twice}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let told = |change: fn(&mut JwtSettings)| {
+        let mut jwt = issuer(&folder);
+        change(&mut jwt);
+        Authority::new(&Settings { keys: Vec::new(), jwt: vec![jwt] }).unwrap_err().to_string()
+    };
+    assert!(
+        told(|jwt| jwt.key_file = Some("/nowhere".into()))
+            .starts_with("auth.jwt[0].key_file: /nowhere cannot be read")
+    );
+    assert!(
+        told(|jwt| jwt.key_file = None)
+            .starts_with("auth.jwt[0]: exactly one of key_file, key_env and jwks_file")
+    );
+    assert!(told(|jwt| jwt.algorithm = Algorithm::EdDSA).contains("no public key for EdDSA in PEM"));
+    assert!(
+        told(|jwt| jwt.leeway = Duration::from_secs(301))
+            .starts_with("auth.jwt[0].leeway: is 5m 1s, but must be at most 5m")
+    );
+    assert!(told(|jwt| jwt.audience.clear()).starts_with("auth.jwt[0].audience: is empty"));
+}
+
+#[tokio::test]
+async fn an_idempotency_key_brings_nobody_the_answer_of_another_caller() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "acme", &Permission::ALL);
+    let (stranger, eve) = key("eve", "beta", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob, eve])).await;
+    let http = reqwest::Client::new();
+    let mut secrets = std::collections::BTreeSet::new();
+    for (credential, replayed) in [(&one, false), (&one, true), (&other, false), (&stranger, false)] {
+        let url = format!("http://{}/v1/buckets/default/owners", server.address);
+        let request = http.post(url).header("lockhouse-key", credential).header("idempotency-key", "k");
+        let request = request.header("content-type", "application/json").body(r#"{"label":"Ada"}"#);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 201);
+        assert_eq!(response.headers().contains_key("idempotency-replayed"), replayed, "{credential}");
+        let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        secrets.insert(body["ownerSecret"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(secrets.len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_with_keys_answers_under_any_name_and_refuses_pages_of_other_origins() {
+    let (text, ada) = key("ada", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada])).await;
+    let http = reqwest::Client::new();
+    let call = |name: &'static str, value: &'static str| {
+        let url = format!("http://{}/v1/buckets/default/query", server.address);
+        let request = http.get(url).header("lockhouse-key", &text).header(name, value);
+        async { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(call("host", "locks.example").await, 200);
+    assert_eq!(call("origin", "http://localhost:3000").await, 200);
+    assert_eq!(call("origin", "https://evil.example").await, 403);
+}

@@ -1,0 +1,169 @@
+//! The cells of the routes.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use reqwest::Method;
+use serde_json::Value;
+
+use super::Tally;
+use super::credentials::{Credential, Expected, State, Whose};
+use super::table::{DOCUMENTED, Needs, Route, Told, UNDOCUMENTED};
+use super::world::{Words, World, filled};
+
+/// Where the credential stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Key,
+    Authorization,
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    body: Value,
+    challenge: bool,
+}
+
+/// Every route of the document stands in the table, and the other way round.
+pub(super) async fn check_document(world: &World, tally: &mut Tally) -> Result<()> {
+    let document =
+        world.http.get(format!("http://{}/openapi.json", world.address)).send().await?.text().await?;
+    let document: Value = serde_json::from_str(&document)?;
+    let paths = document["paths"].as_object().context("the document has paths")?;
+    let methods = |(path, item): (&String, &Value)| {
+        let methods = item.as_object().into_iter().flatten().map(|(method, _)| method.clone());
+        methods.map(|method| (method, path.clone())).collect::<Vec<_>>()
+    };
+    let served: BTreeSet<_> = paths.iter().flat_map(methods).collect();
+    let known: BTreeSet<_> =
+        DOCUMENTED.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+    ensure!(!served.is_empty(), "the document has no routes");
+    for (method, path) in served.symmetric_difference(&known) {
+        tally.wrong(format!("{method} {path} stands in only one of the document and the table"));
+    }
+    Ok(())
+}
+
+/// All routes with all credentials.
+pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
+    let standing = world.words().await?;
+    for route in routes() {
+        for credential in &world.credentials.all {
+            let expected = credential.expected(route.needs);
+            for place in places(route, credential) {
+                cell(world, route, credential, place, expected, &standing, tally).await?;
+            }
+        }
+    }
+    // What was deleted or taken away is so for the next call.
+    world.reload(&world.credentials.later)?;
+    for route in routes() {
+        for credential in &world.credentials.all {
+            let expected = match (credential.state, route.needs) {
+                (_, Needs::Nothing) => continue,
+                (State::Deleted, _) => Expected::Unauthenticated,
+                (State::Curbed, _) => Expected::NothingHere,
+                _ => continue,
+            };
+            cell(world, route, credential, Place::Key, expected, &standing, tally).await?;
+        }
+    }
+    world.reload(&world.credentials.settings)
+}
+
+fn routes() -> impl Iterator<Item = &'static Route> {
+    DOCUMENTED.iter().chain(UNDOCUMENTED)
+}
+
+/// `Authorization` belongs to the secret where there is one.
+fn places(route: &Route, credential: &Credential) -> Vec<Place> {
+    match (&credential.text, route.secret) {
+        (None, _) | (_, Some(_)) => vec![Place::Key],
+        _ => vec![Place::Key, Place::Authorization],
+    }
+}
+
+async fn cell(
+    world: &World,
+    route: &Route,
+    credential: &Credential,
+    place: Place,
+    expected: Expected,
+    standing: &Words,
+    tally: &mut Tally,
+) -> Result<()> {
+    let is_done = matches!(expected, Expected::Done(_)) && route.needs != Needs::Nothing;
+    let made = if is_done { Some(world.words().await?) } else { None };
+    let answer = call(world, route, credential, place, made.as_ref().unwrap_or(standing)).await;
+    let wrong = match answer {
+        Ok(answer) => complaint(route, expected, &answer),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    if let Some(words) = &made {
+        world.tidy(words).await?;
+    }
+    tally.judge(
+        wrong.map(|why| {
+            format!("{} {} with {} in {place:?}: {why}", route.method, route.path, credential.name)
+        }),
+    );
+    Ok(())
+}
+
+async fn call(
+    world: &World,
+    route: &Route,
+    credential: &Credential,
+    place: Place,
+    words: &Words,
+) -> Result<Answer> {
+    let (path, query) = (filled(route.path, words), filled(route.query, words));
+    let method: Method = route.method.to_uppercase().parse()?;
+    let mut request = world.http.request(method, format!("http://{}{path}?{query}", world.address));
+    if let Some(secret) = route.secret {
+        request = request.bearer_auth(filled(secret, words));
+    }
+    request = match (&credential.text, place) {
+        (Some(text), Place::Key) => request.header("lockhouse-key", text),
+        (Some(text), Place::Authorization) => request.bearer_auth(text),
+        (None, _) => request,
+    };
+    if let Some(body) = route.body {
+        request = request.header("content-type", "application/json").body(filled(body, words));
+    }
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    let challenge = response.headers().contains_key("www-authenticate");
+    let body = serde_json::from_str(&response.text().await?).unwrap_or(Value::Null);
+    Ok(Answer { status, body, challenge })
+}
+
+/// What is wrong with the answer, if anything is.
+fn complaint(route: &Route, expected: Expected, answer: &Answer) -> Option<String> {
+    let code = answer.body["code"].as_str().unwrap_or_default();
+    let permission = answer.body["permission"].as_str().unwrap_or_default();
+    let is_right = match expected {
+        Expected::Unauthenticated => answer.status == 401 && code == "unauthenticated" && answer.challenge,
+        Expected::Forbidden(words) => {
+            answer.status == 403 && code == "forbidden" && words.contains(&permission)
+        }
+        Expected::NothingHere => answer.status == 403 && code == "forbidden" && !permission.is_empty(),
+        Expected::Done(whose) => {
+            let told = if whose == Whose::Ours { route.right } else { route.elsewhere };
+            is_as_told(told, answer, code)
+        }
+    };
+    (!is_right)
+        .then(|| format!("{expected:?} was expected, but the answer is {} {}", answer.status, answer.body))
+}
+
+fn is_as_told(told: Told, answer: &Answer, code: &str) -> bool {
+    let member = told.member.is_none_or(|(key, value)| match (&answer.body[key], value) {
+        (Value::Array(list), "some") => !list.is_empty(),
+        (Value::Array(list), "none") => list.is_empty(),
+        (found, value) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *found),
+    });
+    told.status == answer.status && told.code == code && member
+}

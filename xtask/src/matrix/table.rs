@@ -1,0 +1,180 @@
+//! What every route and every frame needs, written down apart from the server: nothing here is learnt from what it answers.
+
+/// A permission, by its word.
+pub(super) type Word = &'static str;
+
+pub(super) const PERMISSIONS: [Word; 6] = ["request", "steal", "query", "offline", "claim", "operate"];
+
+/// What a route or a frame needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// No credential at all.
+    Nothing,
+    /// A credential with any permission in the bucket.
+    Anything,
+    /// All of these permissions in the bucket.
+    These(&'static [Word]),
+    /// All of these permissions in all buckets.
+    Everywhere(&'static [Word]),
+}
+
+/// An answer: its status, the code of the problem if it is one, and what must be in its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) status: u16,
+    pub(super) code: &'static str,
+    /// A member and its value as JSON, where that shows whose tables were meant; lists count as whether they are empty.
+    pub(super) member: Option<(&'static str, &'static str)>,
+}
+
+const fn told(status: u16) -> Told {
+    Told { status, code: "", member: None }
+}
+
+const fn refused(status: u16, code: &'static str) -> Told {
+    Told { status, code, member: None }
+}
+
+const fn with(status: u16, member: &'static str, value: &'static str) -> Told {
+    Told { status, code: "", member: Some((member, value)) }
+}
+
+/// A route, and a call of it that works. In path and body stand `{owner}`, `{token}` and so on for what was made ready for the call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    /// As the OpenAPI document has it.
+    pub(super) path: &'static str,
+    pub(super) needs: Needs,
+    /// Whether the owner's secret goes with it, or that of the operator.
+    pub(super) secret: Option<&'static str>,
+    pub(super) query: &'static str,
+    pub(super) body: Option<&'static str>,
+    /// The answer to those who may.
+    pub(super) right: Told,
+    /// The answer to those who may, of another tenant: of what was made ready they see nothing.
+    pub(super) elsewhere: Told,
+}
+
+const OWNER: Option<&str> = Some("{ownerSecret}");
+
+const fn open(path: &'static str) -> Route {
+    let needs = Needs::Nothing;
+    Route {
+        method: "get",
+        path,
+        needs,
+        secret: None,
+        query: "",
+        body: None,
+        right: told(200),
+        elsewhere: told(200),
+    }
+}
+
+const fn of(
+    method: &'static str,
+    path: &'static str,
+    needs: &'static [Word],
+    right: Told,
+    elsewhere: Told,
+) -> Route {
+    Route { method, path, needs: Needs::These(needs), secret: None, query: "", body: None, right, elsewhere }
+}
+
+impl Route {
+    const fn secret(self, secret: Option<&'static str>) -> Self {
+        Self { secret, ..self }
+    }
+
+    const fn query(self, query: &'static str) -> Self {
+        Self { query, ..self }
+    }
+
+    const fn body(self, body: &'static str) -> Self {
+        Self { body: Some(body), ..self }
+    }
+}
+
+const NO_OWNER: Told = refused(404, "unknown_owner");
+const NO_CLAIM: Told = refused(410, "claim_expired");
+const NOTHING: Told = refused(404, "not_found");
+const CLAIM: &str = r#"{"resource":"{claimed}","token":"{token}"}"#;
+
+/// The routes of the OpenAPI document.
+#[rustfmt::skip]
+pub(super) const DOCUMENTED: &[Route] = &[
+    of("post", "/v1/buckets/{bucket}/owners", &["offline"], told(201), told(201)).body(r#"{"label":"Ada"}"#),
+    of("get", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(200), NO_OWNER).secret(OWNER),
+    of("delete", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(204), NO_OWNER).secret(OWNER),
+    of("post", "/v1/buckets/{bucket}/owners/{owner}/heartbeat", &["offline"], told(200), NO_OWNER).secret(OWNER),
+    of("get", "/v1/buckets/{bucket}/locks", &["query"], with(200, "locks", "some"), with(200, "locks", "none"))
+        .query("prefix={locked}"),
+    of("post", "/v1/buckets/{bucket}/locks", &["offline"], told(201), NO_OWNER).secret(OWNER)
+        .body(r#"{"owner":"{owner}","locks":[{"name":"{free}","mode":"exclusive"}]}"#),
+    of("post", "/v1/buckets/{bucket}/locks/release", &["offline"], with(200, "released", "1"), NO_OWNER).secret(OWNER)
+        .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}"}]}"#),
+    of("post", "/v1/buckets/{bucket}/locks/undo", &["offline"], with(200, "undone", "1"), NO_OWNER).secret(OWNER)
+        .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}","fencingToken":{fencingToken},"how":"fresh"}]}"#),
+    of("get", "/v1/buckets/{bucket}/claims", &["query"], told(200), NOTHING).query("resource={claimed}"),
+    // In the tables of another tenant what is claimed here is free.
+    of("post", "/v1/buckets/{bucket}/claims", &["claim"], refused(409, "claimed"), told(201)).body(r#"{"resource":"{claimed}","claimant":"Bob"}"#),
+    of("post", "/v1/buckets/{bucket}/claims/renew", &["claim"], told(200), NO_CLAIM).body(CLAIM),
+    of("post", "/v1/buckets/{bucket}/claims/release", &["claim"], told(200), NO_CLAIM).body(CLAIM),
+    of("post", "/v1/buckets/{bucket}/claims/finalize", &["claim"], told(200), NO_CLAIM).body(CLAIM),
+    of("get", "/v1/buckets/{bucket}/assignments", &["query"], told(200), NOTHING).query("resource={assigned}"),
+    of("delete", "/v1/buckets/{bucket}/assignments", &["operate"], with(200, "unassigned", "true"), with(200, "unassigned", "false"))
+        .query("resource={assigned}"),
+    of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
+        .query("prefix={locked}"),
+];
+
+/// Those that stand in no document.
+#[rustfmt::skip]
+pub(super) const UNDOCUMENTED: &[Route] = &[
+    open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/readyz"),
+    open("/openapi.json"), open("/problems/forbidden"),
+    Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], told(200), told(200)) }
+        .secret(Some("{operator}")).body(r#"{"file":"{file}"}"#),
+];
+
+/// A type of frame that clients send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) name: &'static str,
+    pub(super) needs: Needs,
+    /// The frame; `{id}` is a new id, `{held}` that of a lock of the session if it may have one. Numbered ones have `{seq}`.
+    pub(super) text: &'static str,
+    /// The type of the frame that answers those who may, if any.
+    pub(super) answer: Option<&'static str>,
+}
+
+const fn frame(name: &'static str, needs: Needs, text: &'static str, answer: Option<&'static str>) -> Frame {
+    Frame { name, needs, text, answer }
+}
+
+/// Every frame of section 5 of PROTOCOL.md, and of `request` each kind.
+#[rustfmt::skip]
+pub(super) const FRAMES: &[Frame] = &[
+    frame("hello", Needs::Anything, "", None),
+    frame("join", Needs::Anything, r#"{"type":"join","seq":{seq},"agent":2,"clientId":"b"}"#, None),
+    frame("leave", Needs::Anything, r#"{"type":"leave","seq":{seq},"agent":1}"#, None),
+    frame("request", Needs::These(&["request"]), r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{free}"}"#, Some("granted")),
+    frame("request ifAvailable", Needs::These(&["request"]),
+        r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{free}","ifAvailable":true}"#, Some("granted")),
+    frame("request steal", Needs::These(&["steal"]),
+        r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{free}","steal":true}"#, Some("granted")),
+    frame("request steal of a claim", Needs::These(&["steal", "operate"]),
+        r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{claimed}","steal":true}"#, Some("granted")),
+    frame("request steal of an offline lock", Needs::These(&["steal", "operate"]),
+        r#"{"type":"request","seq":{seq},"id":{id},"agent":1,"name":"{locked}","steal":true}"#, Some("granted")),
+    frame("reclaim", Needs::These(&["request"]),
+        r#"{"type":"reclaim","seq":{seq},"id":{id},"agent":1,"name":"{free}","mode":"exclusive","token":1,"ticket":"x"}"#, Some("lost")),
+    frame("abort", Needs::Anything, r#"{"type":"abort","seq":{seq},"id":{id}}"#, None),
+    frame("release", Needs::Anything, r#"{"type":"release","seq":{seq},"id":{id},"reply":true}"#, Some("released")),
+    frame("query", Needs::These(&["query"]), r#"{"type":"query","id":{id},"name":"{locked}"}"#, Some("snapshot")),
+    frame("watch", Needs::These(&["query"]), r#"{"type":"watch","id":{id},"name":"{locked}"}"#, Some("snapshot")),
+    frame("pong", Needs::Anything, r#"{"type":"pong","n":1}"#, None),
+    frame("ack", Needs::Anything, r#"{"type":"ack","ack":0}"#, None),
+    frame("bye", Needs::Anything, r#"{"type":"bye"}"#, None),
+];
