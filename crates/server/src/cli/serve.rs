@@ -20,7 +20,7 @@ use super::{FAILURE, USAGE, complain};
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///
 /// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
-/// was started anew. Without keys in [auth], only programs on this machine can connect.
+/// was started anew. Without keys or issuers in its settings, only programs on this machine can connect.
 /// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
 /// SIGHUP reads the settings again, and takes what can be taken without a new start: keys, certificates and limits.
 #[derive(Debug, Args)]

@@ -37,7 +37,7 @@ struct Inspect {
     /// Where the key or token is; stdin if absent. It is never given on the command line, where others can see it
     file: Option<PathBuf>,
 
-    /// The configuration whose section [auth] it is judged by
+    /// The configuration whose section auth it is judged by
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
 

@@ -6,6 +6,7 @@
 mod certificates;
 mod check;
 mod complete;
+mod keys;
 mod precedence;
 mod reload;
 #[path = "../running/mod.rs"]

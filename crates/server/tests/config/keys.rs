@@ -1,0 +1,161 @@
+//! A server with keys and issuers in its settings, from the making of a key to its end.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use jsonwebtoken::{EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+use crate::running::{Running, lockhouse, run, run_in_vain};
+
+/// Draws a key, appends its section to the settings, and gives the key.
+fn new_key(folder: &Path, arguments: &[&str]) -> String {
+    let (code, section, told) = run(&mut lockhouse(folder, &[&["key", "new"], arguments].concat()));
+    assert_eq!(code, Some(0), "{told}");
+    let key = told.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned();
+    assert!(!section.contains(&key), "the key itself stands in the settings");
+    let file = folder.join("f.toml");
+    let before = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(file, before + &section).unwrap();
+    key
+}
+
+/// Exit code and stderr of a claim.
+fn claim(folder: &Path, server: &Running, bucket: &str, key: Option<&str>) -> (Option<i32>, String) {
+    let url = format!("http://{}", server.address);
+    let arguments = ["claim", "seat", "--claimant", "Ada", "--ttl", "1ms", "--url", &url, "--bucket", bucket];
+    let mut command = lockhouse(folder, &arguments);
+    if let Some(key) = key {
+        command.env("LOCKHOUSE_KEY", key);
+    }
+    let (code, _, stderr) = run(&mut command);
+    (code, stderr)
+}
+
+#[test]
+fn without_keys_a_server_listens_on_this_machine_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--listen", "0.0.0.0:0", "--store", "memory:", "--fresh", "--config", "f.toml"];
+    fs::write(folder.path().join("f.toml"), "").unwrap();
+    let (code, said, stderr) = run_in_vain(&mut lockhouse(folder.path(), &serve));
+    assert_eq!((code, &*said, stderr.lines().count()), (Some(2), "", 1), "{stderr}");
+    assert!(stderr.contains("listen address 0.0.0.0:0"), "{stderr}");
+
+    let key = new_key(folder.path(), &["--permission", "claim"]);
+    let mut server = Running::of(lockhouse(folder.path(), &serve));
+    server.address.set_ip([127, 0, 0, 1].into());
+    assert_eq!(claim(folder.path(), &server, "b", Some(&key)).0, Some(0));
+    assert_eq!(claim(folder.path(), &server, "b", None).0, Some(1));
+}
+
+#[test]
+fn a_key_opens_what_it_is_for_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = new_key(
+        folder.path(),
+        &["--id", "ci", "--tenant", "acme", "--bucket", "jobs*", "--permission", "claim"],
+    );
+    let other = new_key(folder.path(), &["--id", "other", "--bucket", "jobs", "--permission", "query"]);
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let claim = |bucket, key| claim(folder.path(), &server, bucket, key);
+    assert_eq!(claim("jobs-7", Some(&key)), (Some(0), String::new()));
+    for (bucket, key, part) in [
+        ("jobs", None, "unauthenticated"),
+        ("jobs", Some(&*key.replace("lhk_ci", "lhk_other")), "unauthenticated"),
+        ("seats", Some(&key), "forbidden"),
+        ("jobs", Some(&other), "forbidden"),
+    ] {
+        let (code, stderr) = claim(bucket, key);
+        assert_eq!((code, stderr.lines().count()), (Some(1), 1), "{stderr}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    let (_, logs) = server.terminate();
+    let secret = |key: &str| key.rsplit_once('_').unwrap().1.to_owned();
+    let logs = logs.concat();
+    assert!(
+        logs.contains("denied") && !logs.contains(&secret(&key)) && !logs.contains(&secret(&other)),
+        "{logs}"
+    );
+}
+
+#[test]
+fn a_key_that_is_taken_out_ends_its_sessions_at_the_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let stays =
+        new_key(folder.path(), &["--id", "stays", "--permission", "query", "--permission", "request"]);
+    let before = fs::read_to_string(folder.path().join("f.toml")).unwrap();
+    let goes = new_key(folder.path(), &["--id", "goes", "--permission", "request"]);
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let url = format!("http://{}", server.address);
+    let ours = |arguments: &[&str], key: &str| {
+        let mut command = lockhouse(folder.path(), arguments);
+        command.env("LOCKHOUSE_URL", &url).env("LOCKHOUSE_KEY", key);
+        command
+    };
+    // It runs until its input ends.
+    let mut holder = ours(&["run", "report", "--", "cat"], &goes)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let (code, held, stderr) = run(&mut ours(&["ls", "--json"], &stays));
+        assert_eq!(code, Some(0), "{stderr}");
+        if serde_json::from_str::<Value>(&held).unwrap().as_array().is_some_and(|held| !held.is_empty()) {
+            break;
+        }
+        assert!(begun.elapsed().as_secs() < 20, "nothing is held");
+    }
+
+    fs::write(folder.path().join("f.toml"), before).unwrap();
+    server.hang_up();
+    server.log("reloaded");
+    assert_eq!(holder.wait().unwrap().code(), Some(76));
+    let taken = run(&mut ours(&["run", "report", "--timeout", "20s", "--", "true"], &stays));
+    assert_eq!(taken.0, Some(0), "{}", taken.2);
+    let (code, _, stderr) = run(&mut ours(&["run", "report", "--", "true"], &goes));
+    assert_eq!(code, Some(1), "{stderr}");
+
+    // Nobody is let in by a mistake.
+    fs::write(folder.path().join("f.toml"), "").unwrap();
+    server.hang_up();
+    server.log("nothing is reloaded");
+    assert_eq!(run(&mut ours(&["ls"], &goes)).0, Some(1));
+}
+
+#[test]
+fn a_token_of_an_issuer_is_taken_and_looked_into() {
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), SECRET).unwrap();
+    let settings = "[[auth.jwt]]\nid = \"idp\"\nalgorithm = \"HS256\"\nissuer = \"idp\"\naudience = \"lockhouse\"\nkey_file = \"secret\"\n";
+    fs::write(folder.path().join("f.toml"), settings).unwrap();
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let token = |end: Duration| {
+        let claims = json!({"iss": "idp", "aud": "lockhouse", "sub": "ada", "tenant": "acme", "exp": end.as_secs(),
+            "buckets": {"jobs": ["claim"]}});
+        encode(&Header::default(), &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap()
+    };
+    let (good, expired) = (token(now + Duration::from_secs(600)), token(now - Duration::from_secs(600)));
+    assert_eq!(claim(folder.path(), &server, "jobs", Some(&good)).0, Some(0));
+    let (code, stderr) = claim(folder.path(), &server, "jobs", Some(&expired));
+    assert!(code == Some(1) && stderr.contains("expired"), "{stderr}");
+
+    let inspect = |token: &str| {
+        fs::write(folder.path().join("token"), token).unwrap();
+        run(&mut lockhouse(folder.path(), &["token", "inspect", "--json", "--config", "f.toml", "token"]))
+    };
+    let (code, told, _) = inspect(&good);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (code, &told["taken"]["tenant"], &told["claims"]["sub"]),
+        (Some(0), &json!("acme"), &json!("ada"))
+    );
+    let (code, _, stderr) = inspect(&expired);
+    assert!(code == Some(1) && stderr.contains("expired"), "{stderr}");
+}
