@@ -62,10 +62,10 @@ fn a_key_opens_what_it_is_for_and_nothing_else() {
     let claim = |bucket, key| claim(folder.path(), &server, bucket, key);
     assert_eq!(claim("jobs-7", Some(&key)), (Some(0), String::new()));
     for (bucket, key, part) in [
-        ("jobs", None, "unauthenticated"),
-        ("jobs", Some(&*key.replace("lhk_ci", "lhk_other")), "unauthenticated"),
-        ("seats", Some(&key), "forbidden"),
-        ("jobs", Some(&other), "forbidden"),
+        ("jobs", None, "there is no API key and no token"),
+        ("jobs", Some(&*key.replace("lhk_ci", "lhk_other")), "the API key is not known"),
+        ("seats", Some(&key), "permission"),
+        ("jobs", Some(&other), "permission"),
     ] {
         let (code, stderr) = claim(bucket, key);
         assert_eq!((code, stderr.lines().count()), (Some(1), 1), "{stderr}");
