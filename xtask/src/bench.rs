@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Measure this program instead of building lockhouse, such as one of an earlier commit
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Of the suite durable, only the rows in which syncs count, on a disk on which each takes so much longer
+    #[arg(long, value_name = "MS")]
+    slow_syncs: Option<u64>,
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -38,6 +41,9 @@ pub(crate) fn run(args: &Args) -> Verdict {
     }
     if let Some(program) = &args.program {
         command.arg("--program").arg(program);
+    }
+    if let Some(longer) = args.slow_syncs {
+        command.arg("--slow-syncs").arg(longer.to_string());
     }
     if let Some(json) = &args.json {
         command.arg("--json").arg(json);

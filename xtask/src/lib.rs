@@ -13,6 +13,7 @@ mod long;
 mod matrix;
 mod model;
 mod mutants;
+mod neighbours;
 mod oracle;
 mod panics;
 mod random;
@@ -20,6 +21,8 @@ mod requirements;
 mod results;
 mod rings;
 mod schemathesis;
+mod secrets;
+mod serving;
 mod setup;
 mod shell;
 mod sim;
@@ -78,10 +81,16 @@ enum Command {
     CrashWorker(crash::worker::Args),
     /// Try every route and every frame with every kind of credential on a real server
     Matrix(matrix::Args),
+    /// Look for secrets in all logs that the last `cargo xtask test` left
+    Secrets(secrets::Args),
     Soak(soak::Args),
     /// The process of visitors of `soak`
     #[command(hide = true)]
     SoakCrowd(soak::crowd::Args),
+    Neighbours(neighbours::Args),
+    /// The process of the neighbour of `neighbours`
+    #[command(hide = true)]
+    NeighboursCrowd(neighbours::crowd::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     Long(long::Args),
     /// Build and run the benchmarks of bench/
@@ -108,8 +117,11 @@ pub fn run() -> ExitCode {
         Command::Crash(args) => crash::run(&args),
         Command::CrashWorker(args) => crash::worker::run(&args),
         Command::Matrix(args) => matrix::run(&args),
+        Command::Secrets(args) => secrets::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::SoakCrowd(args) => soak::crowd::run(&args),
+        Command::Neighbours(args) => neighbours::run(&args),
+        Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

@@ -51,12 +51,27 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "sim", shows: "schedules of faults over house and store", limit_s: 600, work: sim },
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", limit_s: 300, work: soak },
     Ring {
+        name: "neighbours",
+        shows: "what a tenant is told beside one that is at its limits",
+        limit_s: 300,
+        work: neighbours,
+    },
+    Ring {
         name: "mutants",
         shows: "two planted bugs, chosen by the commit, are caught",
         limit_s: 900,
         work: mutants,
     },
+    Ring {
+        name: SECRETS,
+        shows: "no log of all that ran before tells a secret",
+        limit_s: 300,
+        work: secrets,
+    },
 ];
+
+/// The ring that looks at what the others left.
+pub(crate) const SECRETS: &str = "secrets";
 
 /// One run of a ring: where, with which log, until when.
 pub(crate) struct Run<'a> {
@@ -74,6 +89,7 @@ impl Run<'_> {
         if command.get_current_dir().is_none() {
             command.current_dir(self.root);
         }
+        command.env(traces::FOLDER, tree::traces_folder(self.root)?);
         shell::run_logged(command, &self.log, left)
     }
 
@@ -135,8 +151,11 @@ fn report(result: &RingResult, log: &Path) {
 /// How much of a failed ring's log is shown.
 const LOG_LINES_SHOWN: usize = 400;
 
-/// One profile and one set of features for everything that is built, so that CI builds once.
-pub(crate) const BUILD: [&str; 3] = ["--release", "--workspace", "--all-features"];
+/// One set of features for everything that is built, with whatever profile.
+pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// One profile, too, so that CI builds once.
+pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut gates = verify::lints();
@@ -189,6 +208,8 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let report = tree::results_folder(run.root)?.join("js.xml");
     let _ = fs::remove_file(&report);
     let mut node = Command::new("node");
+    // Whatever runs the tests, and whatever they start.
+    node.env("NODE_OPTIONS", format!("--import=\"{}\"", client.join("test/support/traces.mjs").display()));
     node.arg("--test").args([
         "--test-reporter=spec",
         "--test-reporter-destination=stdout",
@@ -250,6 +271,12 @@ fn soak(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "soak", "the_server_gives_back_all_that_it_took", &args)
 }
 
+fn neighbours(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    let binary = build(run)?;
+    let binary = binary.to_str().context("the path of the server is no text")?;
+    proof(run, "neighbours", "a_tenant_is_told_the_same_whatever_another_does", &["--server", binary])
+}
+
 fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
     proof(run, "matrix", "nobody_gets_in_where_he_does_not_belong", &[])
 }
@@ -261,6 +288,10 @@ fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let seed = tree::head(run.root)?;
     proof(run, "mutants", "planted_bugs_are_caught", &["--sample", "2", "--seed", &seed])
+}
+
+fn secrets(run: &Run<'_>) -> Result<Vec<TestRun>> {
+    proof(run, SECRETS, "no_log_tells_a_secret", &[])
 }
 
 /// Runs another command of ours, which is one test: it passes if the command exits 0.

@@ -1,7 +1,7 @@
 //! The HTTP API against its own description: schemathesis reads the OpenAPI document of a running server and sends what it allows, and
 //! what it forbids.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,8 @@ const EXAMPLES: &str = "10";
 
 pub(crate) fn ring(run: &Run<'_>, binary: &Path) -> Result<Vec<TestRun>> {
     let program = install(run)?;
-    let (server, url) = Server::start(binary)?;
+    let log = traces::log_in(&tree::traces_folder(run.root)?);
+    let (server, url) = Server::start(binary, log)?;
     let folder = run.root.join("tests/schemathesis");
     let mut command = Command::new(program);
     command
@@ -54,10 +55,11 @@ fn install(run: &Run<'_>) -> Result<PathBuf> {
 struct Server(Child);
 
 impl Server {
-    fn start(binary: &Path) -> Result<(Self, String)> {
+    fn start(binary: &Path, log: File) -> Result<(Self, String)> {
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--fresh"];
         let mut command = Command::new(binary);
-        command.args(arguments).env("RUST_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).env("RUST_LOG", traces::MOST_TALKATIVE);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
         let stdout = child.stdout.take();
         let server = Self(child);

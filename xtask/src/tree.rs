@@ -32,6 +32,11 @@ pub(crate) fn results_folder(root: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Where the last run left its logs and secrets.
+pub(crate) fn traces_folder(root: &Path) -> Result<PathBuf> {
+    Ok(results_folder(root)?.join("traces"))
+}
+
 /// Names the content of the present tree, uncommitted changes and new files included.
 pub(crate) fn stamp(root: &Path) -> Result<String> {
     // A throw-away index, so that the developer's own is left alone. The file must not exist: git refuses an empty one.

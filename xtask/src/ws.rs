@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
 use lockhouse::core::{Acquire, NameBuf};
 use lockhouse::wire::{
-    Ask, Call, ClientFrame, Envelope, Event, Hello, Look, PATH, Resume, SUBPROTOCOL, ServerFrame,
+    Ask, Call, ClientFrame, Credential, Envelope, Event, Hello, Look, PATH, Resume, SUBPROTOCOL, ServerFrame,
 };
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -62,7 +62,6 @@ pub(crate) enum Heard {
     /// A page of a snapshot, and whether more come.
     Snapshot {
         id: u64,
-        text: String,
         more: bool,
     },
 }
@@ -70,8 +69,19 @@ pub(crate) enum Heard {
 impl Client {
     /// Connects from that address and begins a session with an agent of that name.
     pub(crate) async fn begin(address: SocketAddr, from: Ipv4Addr, query: &str, name: &str) -> Result<Self> {
+        Self::begin_with(address, from, query, name, None).await
+    }
+
+    /// The same with an API key.
+    pub(crate) async fn begin_with(
+        address: SocketAddr,
+        from: Ipv4Addr,
+        query: &str,
+        name: &str,
+        key: Option<&str>,
+    ) -> Result<Self> {
         let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
-        let resumed = client.hello(None).await?;
+        let resumed = client.hello(key, None).await?;
         ensure!(!resumed, "a new session goes on with another");
         client.call(Call::Join { agent: 1, client_id: name.into() }).await?;
         Ok(client)
@@ -85,17 +95,18 @@ impl Client {
         session: Session,
     ) -> Result<Option<Self>> {
         let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
-        let resumed = client.hello(Some(session)).await?;
+        let resumed = client.hello(None, Some(session)).await?;
         Ok(resumed.then_some(client))
     }
 
-    async fn hello(&mut self, resumed: Option<Session>) -> Result<bool> {
+    async fn hello(&mut self, key: Option<&str>, resumed: Option<Session>) -> Result<bool> {
         let resume = resumed.as_ref().map(|session| Resume {
             session: (&*session.id).into(),
             secret: (&*session.secret).into(),
             received: session.received,
         });
-        let hello = Hello { credential: None, client: Some("xtask".into()), resume };
+        let credential = key.and_then(|key| Credential::new(key.to_owned()));
+        let hello = Hello { credential, client: Some("xtask".into()), resume };
         self.send(Envelope::new(ClientFrame::Hello(hello))).await?;
         let text = self.message().await?;
         let envelope = Envelope::<ServerFrame<'_>>::parse(&text).map_err(|bad| anyhow::anyhow!("{bad}"))?;
@@ -130,10 +141,10 @@ impl Client {
     }
 
     /// Asks what is held and pending; the number of the question.
-    pub(crate) async fn query(&mut self) -> Result<u64> {
+    pub(crate) async fn query(&mut self, detail: bool) -> Result<u64> {
         self.session.last_id += 1;
         let id = self.session.last_id;
-        self.send(Envelope::new(ClientFrame::Query(Look { id, name: None, detail: false }))).await?;
+        self.send(Envelope::new(ClientFrame::Query(Look { id, name: None, detail }))).await?;
         Ok(id)
     }
 
@@ -153,6 +164,11 @@ impl Client {
     ///
     /// Cancelled while a ping is answered, that answer may be late: it is sent with what comes next.
     pub(crate) async fn hear(&mut self) -> Result<Heard> {
+        Ok(self.hear_in_full().await?.1)
+    }
+
+    /// As [`hear`](Self::hear), with the text of the frame.
+    pub(crate) async fn hear_in_full(&mut self) -> Result<(String, Heard)> {
         loop {
             let text = self.message().await?;
             let frame =
@@ -173,11 +189,11 @@ impl Client {
                         self.session.unacknowledged = 0;
                         self.send(Envelope { ack: seq, frame: ClientFrame::Ack }).await?;
                     }
-                    return Ok(heard);
+                    return Ok((text, heard));
                 }
                 ServerFrame::Snapshot(page) => {
                     let (id, more) = (page.id, page.more);
-                    return Ok(Heard::Snapshot { id, more, text });
+                    return Ok((text, Heard::Snapshot { id, more }));
                 }
                 ServerFrame::Fatal { code, problem } => bail!("fatal {}: {problem}", code.word()),
                 ServerFrame::Welcome(_) | ServerFrame::Closing => bail!("out of place: {text}"),

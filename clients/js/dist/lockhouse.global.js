@@ -1562,7 +1562,7 @@
     const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
     const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
     if (code === "recovering") return new RecoveringError(code, status, message, retryAfterMs);
-    if (status === 502 || status === 503 || status === 504) {
+    if (code === "rate_limited" || status === 502 || status === 503 || status === 504) {
       return new UnavailableError(code, status, message, retryAfterMs);
     }
     return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
@@ -1695,7 +1695,7 @@
     }
   }
   function pauseBefore(error, backoff) {
-    if (error instanceof UnavailableError) return Math.max(error.retryAfterMs ?? 0, backoff.nextMs());
+    if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
     if (error instanceof UnreachableError || error.code === "conflict_in_flight") return backoff.nextMs();
     return void 0;
   }

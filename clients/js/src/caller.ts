@@ -12,7 +12,7 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // |--------------------------------------------------------|------------------------------------------------------|
 // | a success                                              | the call resolves                                    |
 // | no connection, a broken one, or silence for 10 s       | again after a growing pause                          |
-// | 503 with Retry-After                                   | again after that, if it is within the timeout        |
+// | 503 or `rate_limited`, with a time to come again       | again after that and a growing pause                 |
 // | 503 without it, 502 or 504                             | again after a growing pause                          |
 // | 409, as the attempt before is still under way          | again after a growing pause                          |
 // | any other problem                                      | the call rejects with it                             |
@@ -20,6 +20,7 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | attempt of which nobody knows what it did              |                                                      |
 // | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
 //
+// Whoever is to come again beyond the timeout rejects at once. All pauses have jitter, so that those who are sent away together do not come together.
 // A call that is not to be done twice carries one Idempotency-Key over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
@@ -157,7 +158,7 @@ async function bodyOf(response: ResponseLike): Promise<ProblemBody> {
 
 /** Milliseconds to wait before another attempt; undefined if none would help. */
 function pauseBefore(error: ProblemError, backoff: Backoff): number | undefined {
-  if (error instanceof UnavailableError) return Math.max(error.retryAfterMs ?? 0, backoff.nextMs());
+  if (error instanceof UnavailableError) return (error.retryAfterMs ?? 0) + backoff.nextMs();
   if (error instanceof UnreachableError || error.code === 'conflict_in_flight') return backoff.nextMs();
   return undefined;
 }

@@ -121,7 +121,7 @@ export class UnknownOwnerError extends ProblemError {}
 /** The secret is not that of the owner. */
 export class UnauthorizedError extends ProblemError {}
 
-/** The server cannot serve the call now. */
+/** The server does not serve the call now: it cannot, or the tenant has asked for too much at once (`rate_limited`). */
 export class UnavailableError extends ProblemError {
   /** After how many milliseconds it makes sense to try again. */
   readonly retryAfterMs: number | undefined;
@@ -175,7 +175,7 @@ export function problemError(status: number, body: ProblemBody, retryAfter: stri
   const message = optionalText(body.detail) ?? optionalText(body.title) ?? `The lock server answered with ${status}.`;
   const retryAfterMs = optionalNumber(body.retryAfterMs) ?? secondsToMs(retryAfter);
   if (code === 'recovering') return new RecoveringError(code, status, message, retryAfterMs);
-  if (status === 502 || status === 503 || status === 504) {
+  if (code === 'rate_limited' || status === 502 || status === 503 || status === 504) {
     return new UnavailableError(code, status, message, retryAfterMs);
   }
   return new (CLASSES[code] ?? ProblemError)(code, status, message, body);

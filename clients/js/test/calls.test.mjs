@@ -144,6 +144,27 @@ describe('what is tried again', () => {
     assert.ok(performance.now() - startedAt >= 50 + 100 + 200, 'the pauses grow');
   });
 
+  test('what is too much at once after the time that the server names, and not all together', async (t) => {
+    const { client, next } = await scriptedApi(t);
+    const claims = Array.from({ length: 8 }, () => claim(client));
+    const refusedAt = new Map();
+    const pauses = [];
+    while (pauses.length < claims.length) {
+      const call = await next();
+      if (refusedAt.has(call.key)) {
+        pauses.push(performance.now() - refusedAt.get(call.key));
+        call.reply(201, CLAIM);
+      } else {
+        refusedAt.set(call.key, performance.now());
+        call.refuse(429, 'rate_limited', { retryAfterMs: 200 }, { 'retry-after': '1' });
+      }
+    }
+    await Promise.all(claims);
+    // At random 50 to 100 ms more.
+    assert.ok(Math.min(...pauses) >= 245, `${pauses} ms`);
+    assert.ok(Math.max(...pauses) - Math.min(...pauses) > 1, `all together, ${pauses} ms`);
+  });
+
   test('503 after Retry-After where the problem names no pause', async (t) => {
     const { client, next } = await scriptedApi(t);
     const claimed = claim(client);

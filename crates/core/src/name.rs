@@ -3,7 +3,7 @@
 //! [WTF-8](https://wtf-8.codeberg.page/) is UTF-8 that may also encode lone surrogates, so that every JavaScript string
 //! has exactly one encoding and equal bytes mean equal units.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -175,6 +175,13 @@ impl PartialOrd for NameBuf {
 impl Ord for NameBuf {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_name().cmp(&other.as_name())
+    }
+}
+
+/// By its WTF-8, so that what is ordered by name is found from any bytes on.
+impl Borrow<[u8]> for NameBuf {
+    fn borrow(&self) -> &[u8] {
+        self.as_name().0
     }
 }
 

@@ -27,10 +27,11 @@ use tokio::sync::{oneshot, watch};
 use self::parcel::{Item, Parcel};
 pub(crate) use self::state::State;
 use crate::agent::Agent;
-use crate::claims::Claims;
+use crate::claims::{self, Assignment, Claims};
 use crate::error::Quota;
-use crate::house::{BucketKey, Inner};
+use crate::house::Inner;
 use crate::kept::StoreError;
+use crate::key::BucketKey;
 use crate::owner::Owners;
 use crate::place::Place;
 use crate::port::{Inbox, Notice, Port};
@@ -121,6 +122,25 @@ impl Bucket {
             Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
             outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
         }
+    }
+
+    /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with `prefix` and is not before
+    /// `start`: a page costs what is on it, however many there are. Told once they are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn assignments_from(
+        &self,
+        prefix: &[u8],
+        start: &[u8],
+        most: usize,
+    ) -> Result<Vec<Assignment>, StoreError> {
+        claims::assignments_from(&self.0, prefix, start, most).await
     }
 
     /// How many requests and locks there are.

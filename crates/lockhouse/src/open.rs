@@ -10,8 +10,10 @@ use lockhouse_store::{Kept, Opened, Scope, Slot, Store, TakeError, WriterId};
 use crate::bucket::Shared;
 use crate::bucket::parcel::by_the_lease_clock;
 use crate::clock::{Clock, ManualClock};
-use crate::house::{BucketKey, House, Inner, Recovery};
+use crate::house::{House, Inner, Recovery};
+use crate::key::BucketKey;
 use crate::pipeline::{Pipeline, Stop, StoreState};
+use crate::registry::Marks;
 use crate::ticket::Tickets;
 use crate::waiters::Loss;
 
@@ -149,20 +151,22 @@ impl House {
         let clock = options.new_clock();
         let mut restoring = Restoring { clock: &clock, limits: options.limits, ..Restoring::new(&clock) };
         let opened = store.take_slot(Slot::ONLY, writer, &mut |kept| restoring.take(kept)).await?;
-        let Restoring { mut buckets, mark, damage, now, .. } = restoring;
+        let Restoring { mut buckets, dropped, damage, now, .. } = restoring;
         if let Some(damage) = damage {
             return Err(damage);
         }
         let recovery = Recovery::new(&opened, &mut buckets, now, &options);
-        let mark = mark.max(opened.token_floor);
-        if mark >= FencingToken::LIMIT - 1 {
-            return Err(OpenError::NoTokenLeft(mark));
+        let highest = dropped.iter().map(|(_, mark)| *mark).fold(opened.token_floor, u64::max);
+        if highest >= FencingToken::LIMIT - 1 {
+            return Err(OpenError::NoTokenLeft(highest));
         }
+        let mut marks = Marks::above_floor(opened.token_floor);
+        dropped.iter().for_each(|(key, mark)| marks.raise(key, *mark));
         let pipeline = Arc::new(Pipeline::new(store, Slot::ONLY, opened.epoch, writer));
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);
         let store = (pipeline.clone(), opened.key);
-        let house = Self::over(options.limits, clock, Some(store), tickets, recovery, mark);
+        let house = Self::over(options.limits, clock, Some(store), tickets, recovery, marks);
         options.drive(&house);
         buckets.into_iter().for_each(|bucket| house.add(bucket));
         house.inner.has_restored();
@@ -275,20 +279,23 @@ struct Restoring<'a> {
     now: Instant,
     limits: Limits,
     buckets: Vec<Restored>,
-    /// The highest mark of any tenant.
-    mark: u64,
+    /// The marks of the partitions of which buckets were dropped.
+    dropped: Vec<(BucketKey, u64)>,
     damage: Option<OpenError>,
 }
 
 impl<'a> Restoring<'a> {
     fn new(clock: &'a Clock) -> Self {
         let (limits, buckets) = (Limits::DEFAULT, Vec::new());
-        Self { clock, now: clock.now(), limits, buckets, mark: 0, damage: None }
+        Self { clock, now: clock.now(), limits, buckets, dropped: Vec::new(), damage: None }
     }
 
     fn take(&mut self, kept: Kept) {
         match kept {
-            Kept::Tenant { mark, .. } => self.mark = self.mark.max(mark),
+            Kept::Tenant { tenant, mark } => {
+                let key = BucketKey { bucket: String::new(), partition: tenant.into() };
+                self.dropped.push((key, mark));
+            }
             Kept::Bucket { scope, told_volatile } => {
                 let manager = LockManager::with_limits(RandomState::default(), self.limits);
                 self.buckets.push(Restored { scope, told_volatile, manager, facts: 0 });

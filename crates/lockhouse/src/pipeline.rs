@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bucket ─┐
-//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each partition, and in it of each bucket ─▶ one section ─▶ the store ─▶ buckets: committed
+//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each tenant, partition, bucket ─▶ one section ─▶ the store ─▶ buckets: committed
 //!   bucket ─┘                                             ▲   │
 //!                                                         └───┘ unknown, refused: the same section again
 //! ```
@@ -26,7 +26,7 @@ use crate::pace::Pace;
 /// How many writes one commit has, about. A command makes one or more.
 pub(crate) const WRITES_PER_COMMIT: usize = 4096;
 
-/// What each partition, and in it each bucket, may have of a commit in its turn, however many there are: the largest command fits.
+/// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a section is sent again: at first, and at most.
@@ -95,7 +95,7 @@ pub(crate) struct Pipeline {
 #[derive(Debug, Default)]
 struct Queue {
     /// The buckets that have something to send, each once, in the order in which it is their turn.
-    buckets: VecDeque<Arc<Shared>>,
+    buckets: Buckets,
     /// What belongs to no bucket that is in use.
     loose: Vec<Write>,
     stop: Option<Stop>,
@@ -110,7 +110,7 @@ pub(crate) enum Stop {
     Closed { clean: bool },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Batch {
     writes: Vec<Write>,
     /// How many commands made them.
@@ -118,49 +118,76 @@ struct Batch {
     buckets: Vec<Arc<Shared>>,
 }
 
-/// The buckets that have something to send, by their partitions: each partition has its turn, however many buckets it has.
+/// Buckets of one partition that have something to send.
+type Buckets = VecDeque<Arc<Shared>>;
+
+/// The buckets that have something to send, by their tenants and there by their partitions: each tenant has its turn, however many of them it has.
 #[derive(Debug)]
-struct Turns(VecDeque<VecDeque<Arc<Shared>>>);
+struct Turns(VecDeque<VecDeque<Buckets>>);
 
 impl Turns {
-    /// In the order in which each partition has its first bucket there.
-    fn of(buckets: VecDeque<Arc<Shared>>) -> Self {
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let mut turns: VecDeque<VecDeque<_>> = VecDeque::new();
+    /// In the order in which each tenant, and there each partition, has its first bucket there.
+    fn of(buckets: Buckets) -> Self {
+        let (mut tenants, mut partitions) = (HashMap::new(), HashMap::new());
+        let mut turns: VecDeque<VecDeque<Buckets>> = VecDeque::new();
         for bucket in buckets {
-            let next = turns.len();
-            let place = match places.get(&bucket.key().partition) {
-                Some(place) => *place,
-                None => *places.entry(bucket.key().partition.clone()).or_insert(next),
-            };
-            if place == next {
-                turns.push_back(VecDeque::new());
-            }
-            turns[place].push_back(bucket);
+            let key = bucket.key();
+            let known = partitions.get(&key.partition).copied();
+            let (tenant, partition) = known.unwrap_or_else(|| {
+                let next = turns.len();
+                let tenant = *tenants.entry(key.tenant().to_owned()).or_insert(next);
+                if tenant == next {
+                    turns.push_back(VecDeque::new());
+                }
+                turns[tenant].push_back(Buckets::new());
+                let place = (tenant, turns[tenant].len() - 1);
+                partitions.insert(key.partition.clone(), place);
+                place
+            });
+            turns[tenant][partition].push_back(bucket);
         }
         Self(turns)
     }
 
-    /// What each partition may have of a commit in its turn.
-    fn share(&self) -> usize {
-        (WRITES_PER_COMMIT / self.0.len().max(1)).max(LEAST_SHARE)
+    fn left(self) -> Buckets {
+        self.0.into_iter().flatten().flatten().collect()
     }
+}
 
-    /// The next partition, and how many writes it may have; none if the commit is full, or nobody has more.
-    fn next(&mut self, share: usize, written: usize) -> Option<(VecDeque<Arc<Shared>>, usize)> {
-        let left = WRITES_PER_COMMIT.checked_sub(written).filter(|left| *left > 0)?;
-        Some((self.0.pop_front()?, share.min(left)))
-    }
+/// What each of so many may have in its turn.
+fn share(of: usize, count: usize) -> usize {
+    (of / count.max(1)).max(LEAST_SHARE)
+}
 
-    /// Its turn comes again after that of all others.
-    fn give_back(&mut self, partition: VecDeque<Arc<Shared>>) {
-        if !partition.is_empty() {
-            self.0.push_back(partition);
+impl Batch {
+    /// Takes so many writes of a tenant, about: a share of each of its partitions in turn.
+    fn take_of_tenant(&mut self, partitions: &mut VecDeque<Buckets>, most: usize) {
+        let (share, end) = (share(most, partitions.len()), self.writes.len() + most);
+        while self.writes.len() < end
+            && let Some(mut buckets) = partitions.pop_front()
+        {
+            self.take_of_partition(&mut buckets, share.min(end - self.writes.len()));
+            if !buckets.is_empty() {
+                partitions.push_back(buckets);
+            }
         }
     }
 
-    fn left(self) -> VecDeque<Arc<Shared>> {
-        self.0.into_iter().flatten().collect()
+    /// Takes so many writes of a partition, about: a share of each of its buckets in turn.
+    fn take_of_partition(&mut self, buckets: &mut Buckets, most: usize) {
+        let (share, end) = (share(most, buckets.len()), self.writes.len() + most);
+        while self.writes.len() < end
+            && let Some(bucket) = buckets.pop_front()
+        {
+            let most = share.min(end - self.writes.len());
+            let (commands, has_more) = bucket.take_changes(most, &mut self.writes);
+            self.commands += commands;
+            if has_more {
+                buckets.push_back(bucket.clone());
+            }
+            // More than once, if it had more than one turn: only the first counts.
+            self.buckets.push(bucket);
+        }
     }
 }
 
@@ -329,30 +356,19 @@ impl Pipeline {
         pace.has_waited(in_vain);
     }
 
-    /// Takes a share of each partition in turn, and there of each bucket in turn, until all have given everything or the commit is full. Whoever
-    /// has more waits behind those whose turn has not come.
+    /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is
+    /// full. Whoever has more waits behind those whose turn has not come.
     fn gather(&self) -> Batch {
         let mut turns = Turns::of(std::mem::take(&mut self.queue.lock().buckets));
-        let share = turns.share();
-        let mut batch = Batch { writes: Vec::new(), commands: 0, buckets: Vec::new() };
-        while let Some((mut queue, left)) = turns.next(share, batch.writes.len()) {
-            let least = (left / queue.len()).max(LEAST_SHARE).min(left);
-            let before = batch.writes.len();
-            while let Some(bucket) = queue.pop_front() {
-                let used = batch.writes.len() - before;
-                if used >= left {
-                    queue.push_front(bucket);
-                    break;
-                }
-                let (commands, has_more) = bucket.take_changes(least.min(left - used), &mut batch.writes);
-                batch.commands += commands;
-                if has_more {
-                    queue.push_back(bucket.clone());
-                }
-                // More than once, if it had more than one turn: only the first counts.
-                batch.buckets.push(bucket);
+        let share = share(WRITES_PER_COMMIT, turns.0.len());
+        let mut batch = Batch::default();
+        while batch.writes.len() < WRITES_PER_COMMIT
+            && let Some(mut tenant) = turns.0.pop_front()
+        {
+            batch.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - batch.writes.len()));
+            if !tenant.is_empty() {
+                turns.0.push_back(tenant);
             }
-            turns.give_back(queue);
         }
         self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
         let mut queue = self.queue.lock();

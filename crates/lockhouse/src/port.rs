@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use lockhouse_core::{AgentId, Command, Effect, NewRequest, Outcome};
+use foldhash::fast::RandomState;
+use lockhouse_core::{AgentId, Command, Effect, LockManager, NewRequest, Outcome};
 use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
@@ -39,6 +40,15 @@ pub enum Notice {
     Effect(Effect),
     /// The house has lost its store: every lock is lost, and nothing is granted any more.
     Over(Loss),
+}
+
+/// From whom a steal takes its name, if it is granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Robbed {
+    /// How many hold it.
+    pub holders: usize,
+    /// Holders of before a restart might have come back for it.
+    pub is_recovering: bool,
 }
 
 /// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
@@ -76,13 +86,18 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, command, |_| true);
     }
 
-    /// As [`submit`](Self::submit), of a request, unless an offline lock or a claim stands on its name; false then, and nothing has happened.
+    /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline locks and claims are not stolen: none
+    /// then, and nothing has happened.
     #[must_use]
-    pub fn submit_sparing(&self, tag: u64, request: NewRequest<'_>) -> bool {
+    pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Robbed> {
         let name = request.name;
-        self.bucket
-            .0
-            .submit(&self.inbox, tag, Command::Request(request), |manager| !manager.is_held_for_good(name))
+        let mut robbed = Robbed::default();
+        let fits = |manager: &LockManager<RandomState>| {
+            let (holders, is_recovering) = (manager.holders_of(name), manager.recovers_until().is_some());
+            robbed = Robbed { holders, is_recovering };
+            !spares || !manager.is_held_for_good(name)
+        };
+        self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
     }
 
     /// Answers a command that was not even carried out.

@@ -45,13 +45,15 @@ impl Port {
     }
 
     /// As [`submit`](Self::submit) of a [`Command::Reclaim`], which is refused as superseded if the ticket is not the one of that lock and
-    /// of an agent with that label.
-    pub fn reclaim(&self, tag: u64, reclaim: NewReclaim<'_>, ticket: &str) {
-        if self.is_genuine(&reclaim, ticket) {
+    /// of an agent with that label. False then, if there are tickets at all.
+    pub fn reclaim(&self, tag: u64, reclaim: NewReclaim<'_>, ticket: &str) -> bool {
+        let is_genuine = self.is_genuine(&reclaim, ticket);
+        if is_genuine {
             self.submit(tag, Command::Reclaim(reclaim));
         } else {
             self.answer(tag, Outcome::Refused(Refusal::Superseded));
         }
+        is_genuine || self.bucket().0.tickets().is_none()
     }
 
     fn is_genuine(&self, reclaim: &NewReclaim<'_>, ticket: &str) -> bool {

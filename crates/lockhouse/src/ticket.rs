@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use lockhouse_core::{FencingToken, Mode, Name};
 use subtle::ConstantTimeEq;
 
-use crate::house::BucketKey;
+use crate::key::BucketKey;
 use crate::keyed::KeyedHash;
 
 /// How much of the hash a ticket has.

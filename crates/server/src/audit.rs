@@ -1,33 +1,185 @@
 //! The audit log: who was denied what, and who took something from others. When, the log says itself; no secret ever stands in it.
+//!
+//! What was done is always told. Who is denied the same again and again is told of a few times in a while, and at its end how often it was
+//! beyond that: nobody fills a disk by asking for what he may not have.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse::Name;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
 
 use crate::auth::Identity;
+use crate::config::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
+use crate::limits::{Bounds, Network, Refused};
 
 /// What is noted of one deed.
 pub(crate) struct Deed<'a> {
     /// Who; none if the credential was not taken.
     pub(crate) who: Option<&'a Identity>,
-    /// What he wanted to do, such as `steal`, or the operation of the HTTP API.
+    /// What he did or wanted to do, such as `steal`, or the operation of the HTTP API.
     pub(crate) what: &'a str,
     /// Where.
     pub(crate) bucket: &'a str,
     /// With which name or owner, if with one.
     pub(crate) name: Option<&'a dyn fmt::Display>,
-    /// Why it was denied; none if it was done.
-    pub(crate) denied: Option<&'a dyn fmt::Display>,
 }
 
-/// Notes a deed.
-pub(crate) fn note(deed: &Deed<'_>) {
-    let Deed { who, what, bucket, name, denied } = deed;
+/// Notes a deed that was done, and why, if that is known; `lost` is how many holders lost it.
+pub(crate) fn note(deed: &Deed<'_>, lost: Option<u64>, why: Option<&str>) {
+    let Deed { who, what, bucket, name } = deed;
     let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
-    let name = name.map(ToString::to_string).unwrap_or_default();
-    match denied {
-        Some(why) => tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, %why, "denied"),
-        None => tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, "done"),
+    let name = short(name.map(ToString::to_string).unwrap_or_default());
+    tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, lost, why, "done");
+}
+
+/// Who was denied what lately.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    bounds: Arc<Bounds>,
+    lately: Mutex<HashMap<Series, Lately>>,
+}
+
+/// What is counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Series {
+    Of {
+        who: Who,
+        what: String,
+    },
+    /// All for whom there is no room.
+    Others,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Who {
+    Identity {
+        tenant: String,
+        key: String,
+    },
+    /// A credential that is not taken says nothing of who shows it.
+    From(Option<Network>),
+}
+
+#[derive(Debug)]
+struct Lately {
+    since: Instant,
+    told: u32,
+    left_out: u64,
+}
+
+/// How often it is looked whether there is something to tell.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Of the name of a bucket or a resource nobody needs more. One that is not admitted may be as long as a request.
+const NAME_CHARS: usize = 256;
+
+impl Audit {
+    pub(crate) fn new(bounds: Arc<Bounds>) -> Self {
+        Self { bounds, lately: Mutex::default() }
+    }
+
+    /// Notes a deed that was denied, unless whoever asks was told of often enough. `from` is where the request came from, if that is known.
+    pub(crate) fn deny(&self, from: Option<Network>, deed: &Deed<'_>, why: &dyn fmt::Display) {
+        let Deed { who, what, bucket, name } = deed;
+        if !self.is_told(Series::new(*who, from, what)) {
+            self.bounds.refuse(Refused::AuditLine);
+            return;
+        }
+        let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
+        let name = short(name.map(ToString::to_string).unwrap_or_default());
+        let (bucket, from) = (short((*bucket).to_owned()), Shown(from));
+        tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, %why, "denied");
+    }
+
+    /// Counts it; whether it is told as well.
+    fn is_told(&self, series: Series) -> bool {
+        let now = Instant::now();
+        let mut lately = self.lately.lock();
+        let is_room = lately.len() < AUDIT_SERIES || lately.contains_key(&series);
+        let series = if is_room { series } else { Series::Others };
+        let begun = || Lately { since: now, told: 0, left_out: 0 };
+        let of = lately.entry(series.clone()).or_insert_with(begun);
+        let is_over = now.duration_since(of.since) >= AUDIT_WHILE;
+        let over = is_over.then(|| std::mem::replace(of, begun()));
+        let is_told = of.told < AUDIT_LINES;
+        if is_told {
+            of.told += 1;
+        } else {
+            of.left_out += 1;
+        }
+        drop(lately);
+        if let Some(over) = over {
+            over.tell(&series);
+        }
+        is_told
+    }
+
+    /// Tells how often what was not told was denied, once its while is over.
+    pub(crate) async fn tell_in_time(&self) -> Infallible {
+        loop {
+            sleep(LOOK_EVERY).await;
+            self.tell(AUDIT_WHILE);
+        }
+    }
+
+    /// Tells it of all that began so long ago, and forgets them.
+    pub(crate) fn tell(&self, age: Duration) {
+        let now = Instant::now();
+        let is_over = |_: &Series, lately: &mut Lately| now.duration_since(lately.since) >= age;
+        let over: Vec<_> = self.lately.lock().extract_if(is_over).collect();
+        for (series, lately) in over {
+            lately.tell(&series);
+        }
+    }
+}
+
+impl Series {
+    fn new(who: Option<&Identity>, from: Option<Network>, what: &str) -> Self {
+        let who = match who {
+            Some(who) => Who::Identity { tenant: who.tenant.clone(), key: who.name.clone() },
+            None => Who::From(from),
+        };
+        Self::Of { who, what: what.to_owned() }
+    }
+}
+
+impl Lately {
+    fn tell(&self, series: &Series) {
+        let left_out = self.left_out;
+        if left_out == 0 {
+            return;
+        }
+        let (tenant, key, from, what) = match series {
+            Series::Of { who: Who::Identity { tenant, key }, what } => {
+                (&**tenant, &**key, Shown(None), &**what)
+            }
+            Series::Of { who: Who::From(from), what } => ("", "", Shown(*from), &**what),
+            Series::Others => ("", "", Shown(None), "anything, by many others"),
+        };
+        tracing::info!(target: "audit", tenant, key, %from, what, left_out, "denied so often beyond what was told");
+    }
+}
+
+/// As much of it as is told.
+pub(crate) fn short(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(NAME_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Where somebody comes from, in a log.
+struct Shown(Option<Network>);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |network| network.fmt(f))
     }
 }
 
@@ -37,5 +189,74 @@ pub(crate) struct Named<'a>(pub(crate) Name<'a>);
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(self.0.as_wtf8()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::limits::LimitSettings;
+
+    fn audit() -> Audit {
+        Audit::new(Arc::new(Bounds::new(LimitSettings::default())))
+    }
+
+    fn network(number: u32) -> Option<Network> {
+        Some(IpAddr::from(number.to_be_bytes()).into())
+    }
+
+    impl Audit {
+        /// How many of so many are told.
+        fn told_of(&self, count: u32, who: Option<&Identity>, from: u32, what: &str) -> u32 {
+            (0..count).map(|_| u32::from(self.is_told(Series::new(who, network(from), what)))).sum()
+        }
+
+        fn left_out(&self) -> u64 {
+            self.lately.lock().values().map(|lately| lately.left_out).sum()
+        }
+    }
+
+    #[test]
+    fn of_a_long_name_only_the_beginning_is_told() {
+        assert_eq!(short("é".repeat(NAME_CHARS)), "é".repeat(NAME_CHARS));
+        assert_eq!(short("é".repeat(64 << 10)), "é".repeat(NAME_CHARS) + "…");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_denied_the_same_again_and_again_is_told_of_a_few_times_in_a_while() {
+        let audit = audit();
+        assert_eq!(audit.told_of(1000, None, 1, "connect"), AUDIT_LINES);
+        assert_eq!(audit.left_out(), 1000 - u64::from(AUDIT_LINES));
+        // Others, and other things, are told of.
+        assert_eq!(audit.told_of(3, None, 2, "connect"), 3);
+        assert_eq!(audit.told_of(3, None, 1, "steal"), 3);
+        let ada = Identity { tenant: "acme".to_owned(), ..Identity::anybody() };
+        assert_eq!(audit.told_of(1000, Some(&ada), 1, "connect"), AUDIT_LINES);
+        assert_eq!(audit.told_of(1000, Some(&ada), 2, "connect"), 0, "an identity may come from anywhere");
+        assert_eq!(audit.told_of(3, Some(&Identity::anybody()), 1, "connect"), 3);
+        tokio::time::advance(AUDIT_WHILE).await;
+        assert_eq!(audit.told_of(1000, None, 1, "connect"), AUDIT_LINES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_left_out_is_forgotten_once_it_is_told() {
+        let audit = audit();
+        audit.told_of(1000, None, 1, "connect");
+        audit.tell(AUDIT_WHILE);
+        assert_eq!(audit.lately.lock().len(), 1, "its while is not over");
+        tokio::time::advance(AUDIT_WHILE).await;
+        audit.tell(AUDIT_WHILE);
+        assert!(audit.lately.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_from_everywhere_take_no_more_memory_and_lines() {
+        let audit = audit();
+        let told: u32 = (0..100_000).map(|from| audit.told_of(1, None, from, "connect")).sum();
+        assert_eq!(told, AUDIT_SERIES as u32 + AUDIT_LINES);
+        assert_eq!(audit.lately.lock().len(), AUDIT_SERIES + 1);
+        assert_eq!(audit.left_out(), 100_000 - u64::from(told));
     }
 }

@@ -161,6 +161,24 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// The most bytes of the body of an HTTP request.
 pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
 
+/// The most bytes of a body that no request needs, of a GET or outside of the API.
+pub(crate) const STRAY_BODY_BYTES: usize = 4 << 10;
+
+/// A body of more, or of unknown length, that has not come with its head needs a place among [`LATE_BODIES`].
+pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
+
+/// Such bodies that are waited for or being answered at once.
+pub(crate) const LATE_BODIES: usize = 256;
+
+/// Lines of the audit log about who is denied the same again and again, in [`AUDIT_WHILE`].
+pub(crate) const AUDIT_LINES: u32 = 10;
+
+/// After so long as many are told again.
+pub(crate) const AUDIT_WHILE: Duration = Duration::from_secs(60);
+
+/// So many who are denied something are told apart.
+pub(crate) const AUDIT_SERIES: usize = 1024;
+
 /// For how long the answer to a request with an `Idempotency-Key` is remembered.
 pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
 

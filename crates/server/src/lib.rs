@@ -28,7 +28,7 @@ pub use access::{InvalidOrigin, Origin};
 pub use config::{Config, Lease, LeaseOutOfRange};
 pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
 pub use router::router;
-pub use server::{AuthenticationStays, BindError, Server, bind, serve};
+pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, serve};
 pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};
 pub use store::{NoStore, StoreChoice, StoreError, operator_file};
 pub use tls::{ClientAuth, Files, Tls, TlsError, TlsSettings, fingerprint};

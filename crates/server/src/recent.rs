@@ -11,10 +11,12 @@ use lockhouse::{Bucket, BucketKey, House};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
+use crate::limits::{Share, Shares};
+
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const STAY: Duration = Duration::from_secs(10);
 
-/// How many may stay, of each of the two generations; others are in use only during their calls.
+/// How many may stay, of each of the two generations, and a share of them of each tenant; others are in use only during their calls.
 const MOST: usize = 1024;
 
 /// Keeps buckets in use for a while after a call.
@@ -23,8 +25,23 @@ pub(crate) struct Recent(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
-    present: HashMap<BucketKey, Bucket>,
-    past: HashMap<BucketKey, Bucket>,
+    present: Generation,
+    past: Generation,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    buckets: HashMap<BucketKey, (Bucket, Share<String>)>,
+    tenants: Shares<String>,
+}
+
+impl Generation {
+    /// The bucket stays, if there is room for one more of its tenant.
+    fn keep(&mut self, bucket: &Bucket) {
+        if let Ok(share) = self.tenants.take(bucket.key().tenant().to_owned(), MOST, MOST) {
+            self.buckets.insert(bucket.key().clone(), (bucket.clone(), share));
+        }
+    }
 }
 
 impl Recent {
@@ -32,19 +49,16 @@ impl Recent {
     pub(crate) fn bucket(&self, house: &House, key: BucketKey, most: usize) -> Option<Bucket> {
         let past = {
             let mut generations = self.0.lock();
-            if let Some(bucket) = generations.present.get(&key) {
+            if let Some((bucket, _)) = generations.present.buckets.get(&key) {
                 return Some(bucket.clone());
             }
-            generations.past.remove(&key)
+            generations.past.buckets.remove(&key)
         };
         let bucket = match past {
-            Some(bucket) => bucket,
-            None => house.bucket_if_room(key.clone(), most)?,
+            Some((bucket, _)) => bucket,
+            None => house.bucket_if_room(key, most)?,
         };
-        let mut generations = self.0.lock();
-        if generations.present.len() < MOST {
-            generations.present.insert(key, bucket.clone());
-        }
+        self.0.lock().present.keep(&bucket);
         Some(bucket)
     }
 
@@ -91,14 +105,19 @@ mod tests {
     }
 
     #[test]
-    fn so_many_buckets_stay_in_use_and_no_more() {
+    fn so_many_buckets_of_a_tenant_stay_in_use_and_others_have_theirs() {
         let (house, recent) = (House::new(), Recent::default());
-        for number in 0..=MOST {
-            let key = BucketKey::from(&*number.to_string());
+        let ask = |tenant: &str, number: usize| {
+            // In partitions of their own: a tenant may name any number.
+            let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{number}");
+            let key = BucketKey { bucket: "b".to_owned(), partition };
             let bucket = recent.bucket(&house, key.clone(), 2 * MOST);
             assert_eq!(bucket.expect("there is room").key(), &key);
-        }
-        assert_eq!(house.buckets().len(), MOST);
+        };
+        (0..2 * MOST).for_each(|number| ask("loud", number));
+        assert_eq!(house.buckets().len(), MOST / 4 * 3);
+        ask("quiet", 0);
+        assert_eq!(house.buckets().len(), MOST / 4 * 3 + 1);
         recent.forget_all();
         assert!(house.buckets().is_empty());
     }

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::access::check_origin;
-use crate::limits::{LimitSettings, Refused, Seat, tenant_of};
+use crate::access::{Initiator, check_origin};
+use crate::limits::{LimitSettings, Refused, Seat};
 use crate::server::{Phase, Server};
 use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
 use crate::{http, page, tls};
@@ -34,8 +34,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .merge(page::routes())
         .fallback(nowhere)
         .layer(from_fn_with_state(server.clone(), guard_host))
-        .merge(http::routes(&server))
-        .layer(from_fn_with_state(server.clone(), http::whole));
+        .merge(http::routes(&server));
     let router = match &server.config.tls {
         Some(tls) => router.layer(from_fn_with_state(tls.clone(), tls::tell_browsers)),
         None => router,
@@ -43,8 +42,17 @@ pub fn router(server: Arc<Server>) -> Router {
     router.with_state(server)
 }
 
+/// What everything outside of the API passes first.
 async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    match server.check_host(request.headers()) {
+    http::whole(&server, request, |request| of_right_host(&server, request, next)).await
+}
+
+async fn of_right_host(server: &Server, request: Request, next: Next) -> Response {
+    let checked = server.check_host(request.headers());
+    if let Err(denied) = &checked {
+        denied.note(&server.audit, &request);
+    }
+    match checked {
         Ok(()) => next.run(request).await,
         Err(denied) if request.uri().path() != PATH && http::is_api(request.uri()) => {
             http::forbidden(&denied)
@@ -101,6 +109,7 @@ async fn upgrade(
     mut request: Request,
 ) -> Response {
     if let Err(denied) = check_origin(request.headers(), &server.config.allowed_origins) {
+        denied.note(&server.audit, &request);
         return refuse(StatusCode::FORBIDDEN, denied.to_string());
     }
     let key = match handshake(request.headers()) {
@@ -120,7 +129,8 @@ async fn upgrade(
     if server.phase() == Phase::Stopping {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
     }
-    let origin = http::origin(request.headers());
+    let initiator = server.initiator(request.headers());
+    let certificate = http::certificate(&initiator, request.extensions());
     let seat = request.extensions().get::<Seat>().cloned();
     let upgrading = hyper::upgrade::on(&mut request);
     let LimitSettings { hello_timeout, write_timeout, .. } = server.bounds.settings();
@@ -128,7 +138,7 @@ async fn upgrade(
         match timeout(hello_timeout, upgrading).await {
             Ok(Ok(upgraded)) => {
                 let connection = Connection::new(TokioIo::new(upgraded), seat, write_timeout).await;
-                greet(server, scope, origin, connection, hello_timeout).await;
+                greet(server, scope, initiator, certificate, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),
@@ -181,19 +191,31 @@ fn refuse(status: StatusCode, why: String) -> Response {
 async fn greet(
     server: Arc<Server>,
     scope: Scope,
-    origin: Option<String>,
+    initiator: Initiator,
+    certificate: tls::Shown,
     mut connection: Connection,
     patience: Duration,
 ) {
     let nothing = &mut Outbox::default();
-    let farewell = match timeout(patience, connection.next(nothing, Reading::All)).await {
+    let first = async {
+        loop {
+            match connection.next(nothing, Reading::All).await {
+                Incoming::Control => {}
+                first => return first,
+            }
+        }
+    };
+    let first = timeout(patience, first).await;
+    let farewell = match first {
         Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
             Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
                 let credential = hello.credential.take().map(Credential::into_owned);
                 let Scope { bucket, partition } = scope;
-                match Admission::new(&server, Presented { credential, origin, bucket, partition }) {
-                    Ok(admission) => match server.bounds.admit_tenant(tenant_of(&admission.scope)) {
+                let from = connection.from();
+                let presented = Presented { credential, certificate, from, initiator, bucket, partition };
+                match Admission::new(&server, presented) {
+                    Ok(admission) => match server.bounds.admit_tenant(admission.scope.tenant()) {
                         Ok(seat) => {
                             connection.take_place(seat);
                             return session::run(server, admission, hello, connection).await;
@@ -206,6 +228,7 @@ async fn greet(
             Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
             Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(patience),
         },
+        Ok(Incoming::Control) => no_hello(patience),
         Ok(Incoming::TooLarge) => {
             server.bounds.refuse(Refused::FrameBytes);
             let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));

@@ -22,16 +22,17 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{Denied, check_host, check_origin};
+use crate::access::{Denied, Initiator, check_host, check_origin};
+use crate::audit::Audit;
 use crate::auth::Authority;
 use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, bucket_limits};
 use crate::http::{Answers, overloaded};
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
 use crate::recent::Recent;
 use crate::router::router;
-use crate::session::{Registry, random_hex};
+use crate::session::{Registry, random_hex, until};
 use crate::store::{Operator, StoreChoice, StoreError};
-use crate::tls::Tls;
+use crate::tls::{ClientCertificate, Tls};
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -52,6 +53,8 @@ pub struct Server {
     pub(crate) answers: Arc<Answers>,
     /// What calls have asked for lately.
     pub(crate) recent: Recent,
+    /// Who was denied what.
+    pub(crate) audit: Arc<Audit>,
     /// Who may have how much.
     pub(crate) bounds: Arc<Bounds>,
     phase: watch::Sender<Phase>,
@@ -85,12 +88,23 @@ pub enum BindError {
     Refused(String, #[source] io::Error),
 }
 
-/// New settings would begin or end authentication.
+/// New settings would begin authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "authentication begins or ends only with a new start of the server: there must be keys or issuers, as before, or none, as before"
+    "authentication begins only with a new start of the server: there must be no keys, issuers and certificates, as before"
 )]
 pub struct AuthenticationStays;
+
+/// Why a running server does not take new settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReloaded {
+    /// Those of authentication.
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationStays),
+    /// Those of limits.
+    #[error(transparent)]
+    Limits(#[from] LimitOutOfRange),
+}
 
 /// Listens on `HOST:PORT`, which must be a loopback address unless there is authentication; port 0 means any that is free.
 ///
@@ -166,6 +180,7 @@ impl Server {
             tasks: TaskTracker::new(),
             answers: Arc::default(),
             recent: Recent::default(),
+            audit: Arc::new(Audit::new(bounds.clone())),
             bounds,
             phase: watch::Sender::new(Phase::Running),
         })
@@ -202,7 +217,9 @@ impl Server {
             end = served => end,
             never = self.recent.forget_in_time() => match never {},
             never = self.bounds.refusals.tell() => match never {},
+            never = self.audit.tell_in_time() => match never {},
         };
+        self.audit.tell(Duration::ZERO);
         drop(listener);
         self.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.
@@ -231,6 +248,18 @@ impl Server {
         self.bounds.refusals.of(kind)
     }
 
+    /// Takes other settings over, each as [`Self::reload_auth`] and [`Self::reload_limits`] do.
+    ///
+    /// # Errors
+    ///
+    /// Theirs; then nothing is taken over.
+    pub fn reload(&self, authority: Authority, limits: LimitSettings) -> Result<(), NotReloaded> {
+        limits.check()?;
+        self.reload_auth(authority)?;
+        self.bounds.reload(limits);
+        Ok(())
+    }
+
     /// Takes other bounds over, as far as a running server can; see [`LimitSetting::is_reloadable`](crate::LimitSetting::is_reloadable).
     ///
     /// # Errors
@@ -248,17 +277,29 @@ impl Server {
     }
 
     /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than before, end at once, their locks with them;
-    /// each later call is judged anew.
+    /// each later call is judged anew. Where the last key, issuer and certificate is gone, nobody is admitted.
     ///
     /// # Errors
     ///
-    /// [`AuthenticationStays`]: whoever was kept out would be let in, or the other way round.
+    /// [`AuthenticationStays`]: whoever was let in without a credential would be kept out.
     pub fn reload_auth(&self, authority: Authority) -> Result<(), AuthenticationStays> {
-        if authority.is_open() != self.authority().is_open() {
-            return Err(AuthenticationStays);
-        }
+        let authority = match (self.authority().is_open(), authority.is_open()) {
+            (true, false) => return Err(AuthenticationStays),
+            (false, true) => {
+                tracing::warn!(
+                    "there are no keys, issuers and certificates any more: nobody is admitted until there are, and the next start is one without authentication"
+                );
+                Authority::shut()
+            }
+            _ => authority,
+        };
         self.authority.send_replace(Arc::new(authority));
         Ok(())
+    }
+
+    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`] has loaded others.
+    pub fn judge_anew(&self) {
+        self.authority.send_modify(|_| {});
     }
 
     /// Who may do what at present.
@@ -279,6 +320,11 @@ impl Server {
     pub(crate) fn check_place(&self, headers: &HeaderMap) -> Result<(), Denied> {
         self.check_host(headers)?;
         check_origin(headers, &self.config.allowed_origins)
+    }
+
+    /// What sent a request with this head.
+    pub(crate) fn initiator(&self, headers: &HeaderMap) -> Initiator {
+        Initiator::of(headers, self.config.tls.is_some())
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -378,13 +424,13 @@ async fn serve_connection(
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
-    let Some(tls) = tls else { return serve_http(stream, router, seat, bounds, stop).await };
+    let Some(tls) = tls else { return serve_http(stream, None, router, seat, bounds, stop).await };
     let accepted = tokio::select! {
         accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
         () = stop.cancelled() => return,
     };
     match accepted {
-        Ok(stream) => serve_http(stream, router, seat, bounds, stop).await,
+        Ok((stream, certificate)) => serve_http(stream, certificate, router, seat, bounds, stop).await,
         Err(error) => {
             if error.kind() == io::ErrorKind::TimedOut {
                 bounds.refuse(Refused::HeaderTimeout);
@@ -394,9 +440,10 @@ async fn serve_connection(
     }
 }
 
-/// Serves HTTP on one connection; what is upgraded goes on in tasks of its own, and takes the seat along.
+/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks of its own, and takes the seat along.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    certificate: Option<ClientCertificate>,
     router: Router,
     seat: Seat,
     bounds: Arc<Bounds>,
@@ -405,8 +452,13 @@ async fn serve_http(
     let stream = Watched::new(stream, bounds.clone());
     let is_asked = stream.is_asked();
     let router = TowerToHyperService::new(router);
+    let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
+    let certificate = certificate.map(Arc::new);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(seat.clone());
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         router.call(request)
     });
     let connection = http1::Builder::new()
@@ -418,7 +470,7 @@ async fn serve_http(
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = stop.cancelled() => {
+        () = async { tokio::select! { () = stop.cancelled() => {}, () = until(expires_at) => {} } } => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

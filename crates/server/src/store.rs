@@ -1,5 +1,6 @@
 //! Where a server keeps what has to outlive it.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,7 +27,6 @@ pub enum StoreChoice {
 }
 
 /// What proves that somebody may read the database file: a secret in a file beside it, with the same mode.
-#[derive(Debug)]
 pub(crate) struct Operator {
     pub(crate) secret: String,
     file: PathBuf,
@@ -45,6 +45,12 @@ impl Operator {
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&operator.file)?;
         file.write_all(operator.secret.as_bytes())?;
         Ok(operator)
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator").field("file", &self.file).finish_non_exhaustive()
     }
 }
 

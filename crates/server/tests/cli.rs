@@ -27,6 +27,7 @@ fn bare(arguments: &[&str]) -> Command {
 }
 
 fn code(output: &Output) -> i32 {
+    traces::leave(&output.stderr);
     output.status.code().unwrap_or_else(|| panic!("{output:?}"))
 }
 

@@ -15,7 +15,9 @@ mod http;
 mod json;
 mod names;
 mod session;
+mod settings;
 mod store;
+mod token;
 
 pub use commands::commands;
 pub use database::database;
@@ -23,13 +25,15 @@ pub use frames::{client_frame, server_frame};
 pub use http::http;
 pub use names::names;
 pub use session::session;
+pub use settings::settings;
 pub use store::store;
+pub use token::token;
 
 /// Calls the macro `$with` with the names of all targets.
 #[macro_export]
 macro_rules! for_each_target {
     ($with:ident) => {
-        $with! { client_frame server_frame names session http store database commands }
+        $with! { client_frame server_frame names session http store database commands settings token }
     };
 }
 

@@ -97,6 +97,7 @@ async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, V
     let response = request.send().await?;
     let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
     let body = response.bytes().await?;
+    traces::answer(&String::from_utf8_lossy(&body));
     // What has no body, says nothing more.
     Ok((status, replayed, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }

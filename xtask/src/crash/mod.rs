@@ -19,15 +19,13 @@ mod tally;
 mod web;
 pub(crate) mod worker;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::history::{self, Judgement};
-use crate::rings::BUILD;
-use crate::{Verdict, tree};
+use crate::{Verdict, serving, tree};
 use storm::Storm;
 use tally::Counts;
 
@@ -83,10 +81,7 @@ const APART: &str = "apart";
 pub(crate) fn run(args: &Args) -> Verdict {
     let started = Instant::now();
     let root = tree::root()?;
-    let binary = match &args.server {
-        Some(binary) => binary.clone(),
-        None => build(&root)?,
-    };
+    let binary = serving::binary(args.server.as_deref(), &root)?;
     let folder = tempfile::Builder::new().prefix("lockhouse-crash-").tempdir()?;
     let path = folder.path().join("history.jsonl");
     let outcome = Storm::new(args, &binary, folder.path()).and_then(Storm::run);
@@ -166,16 +161,6 @@ fn enough(kills: usize, counts: &Counts) -> Result<()> {
         counts.excused
     );
     Ok(())
-}
-
-/// The server as CI builds it.
-fn build(root: &Path) -> Result<PathBuf> {
-    println!("building the server");
-    let mut cargo = Command::new("cargo");
-    let status =
-        cargo.arg("build").args(BUILD).args(["--bin", "lockhouse", "--quiet"]).current_dir(root).status()?;
-    ensure!(status.success(), "the server does not build");
-    Ok(tree::target(root).join("release/lockhouse"))
 }
 
 #[cfg(test)]

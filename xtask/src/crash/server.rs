@@ -39,6 +39,7 @@ impl Server {
         command.arg("--store").arg(format!("sqlite:{}", self.folder.join("lockhouse.db").display()));
         command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        traces::leave_log(&mut command);
         let mut child = command
             .process_group(0)
             .spawn()

@@ -6,9 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use jsonwebtoken::{EncodingKey, Header, encode};
-use lockhouse_server::auth::{Algorithm, JwtSettings, KeySettings, NewKey, Permission, Settings};
+use lockhouse_server::TlsSettings;
+use lockhouse_server::auth::{
+    Algorithm, Buckets, CertificateSettings, JwtSettings, KeySettings, NewKey, Permission, Settings,
+};
 use serde_json::{Value, json};
+use traces::Kind;
 
+use super::certificates::{Ca, Client};
 use super::table::{Needs, PERMISSIONS, Word};
 
 /// The bucket that all cells are about, and the pattern by which most credentials may use it.
@@ -41,8 +46,14 @@ pub(super) struct Credential {
     pub(super) name: String,
     /// What is sent; nothing if there is none.
     pub(super) text: Option<String>,
+    /// With which certificate it comes, if with any.
+    pub(super) client: Client,
+    /// The entry of the settings that knows it.
+    id: Option<String>,
     pub(super) state: State,
     pub(super) whose: Whose,
+    /// Whether each web origin has tables of its own.
+    pub(super) isolates_origins: bool,
     pattern: &'static str,
     permissions: Vec<Word>,
 }
@@ -64,6 +75,8 @@ pub(super) struct Credentials {
     pub(super) settings: Settings,
     /// The same without what is deleted and taken away.
     pub(super) later: Settings,
+    /// What the server speaks TLS with.
+    pub(super) tls: TlsSettings,
 }
 
 impl Credential {
@@ -90,7 +103,9 @@ impl Credential {
 impl Credentials {
     /// Draws them; the key of the issuer goes into the folder.
     pub(super) fn draw(folder: &Path) -> Result<Self> {
-        let mut drawing = Drawing { all: Vec::new(), keys: Vec::new() };
+        let ca = Ca::new()?;
+        let stranger = ca.stranger()?;
+        let mut drawing = Drawing { all: Vec::new(), settings: Settings::default(), ca, stranger };
         drawing.refuse("none", None);
         drawing.refuse("garbage", Some("garbage".to_owned()));
         drawing.key("everything", TENANT, PATTERN, &PERMISSIONS)?;
@@ -99,9 +114,10 @@ impl Credentials {
         drawing.key("another tenant", "beta", PATTERN, &PERMISSIONS)?.whose = Whose::Others;
         drawing.key("the default tenant", "default", "*", &PERMISSIONS)?.whose = Whose::Others;
         drawing.key("a private session", TENANT, PATTERN, &PERMISSIONS)?.whose = Whose::Others;
-        drawing.settings().session = Some("s1".to_owned());
-        drawing.key("isolated origins", TENANT, PATTERN, &PERMISSIONS)?.whose = Whose::Others;
-        drawing.settings().isolate_origins = true;
+        drawing.last_key().session = Some("s1".to_owned());
+        let isolating = drawing.key("isolated origins", TENANT, PATTERN, &PERMISSIONS)?;
+        (isolating.whose, isolating.isolates_origins) = (Whose::Others, true);
+        drawing.last_key().isolate_origins = true;
         for word in PERMISSIONS {
             drawing.key(&format!("only {word}"), TENANT, PATTERN, &[word])?;
             let others: Vec<Word> = PERMISSIONS.into_iter().filter(|other| *other != word).collect();
@@ -116,8 +132,9 @@ impl Credentials {
             digit => digit,
         });
         let wrong: String = wrong.collect::<Vec<_>>().into_iter().rev().collect();
-        drawing.refuse("a wrong key", Some(wrong));
+        drawing.refuse("a wrong key", Some(wrong.clone()));
         drawing.tokens()?;
+        drawing.certificates(&wrong)?;
         drawing.finish(folder)
     }
 
@@ -134,14 +151,31 @@ const AUDIENCE: &str = "lockhouse";
 
 struct Drawing {
     all: Vec<Credential>,
-    keys: Vec<KeySettings>,
+    settings: Settings,
+    ca: Ca,
+    /// Who has no certificate.
+    stranger: Client,
 }
 
 impl Drawing {
     fn push(&mut self, name: &str, text: Option<String>, state: State) -> &mut Credential {
+        if let Some(text) = &text {
+            traces::secret(if text.starts_with("lhk_") { Kind::ApiKey } else { Kind::Token }, text);
+        }
         let permissions = PERMISSIONS.to_vec();
-        let (name, whose, pattern) = (name.to_owned(), Whose::Ours, PATTERN);
-        self.all.push(Credential { name, text, state, whose, pattern, permissions });
+        let (name, whose, pattern, client) = (name.to_owned(), Whose::Ours, PATTERN, self.stranger.clone());
+        let (id, isolates_origins) = (None, false);
+        self.all.push(Credential {
+            name,
+            text,
+            client,
+            id,
+            state,
+            whose,
+            isolates_origins,
+            pattern,
+            permissions,
+        });
         self.all.last_mut().expect("it was pushed")
     }
 
@@ -156,27 +190,80 @@ impl Drawing {
         pattern: &'static str,
         words: &[Word],
     ) -> Result<&mut Credential> {
-        let id = format!("key-{}", self.keys.len());
+        let id = format!("key-{}", self.settings.keys.len());
         let key = NewKey::draw(&id).context("it is an id")?;
-        self.keys.push(KeySettings {
-            id,
+        self.settings.keys.push(KeySettings {
+            id: id.clone(),
             hash: key.hash,
             tenant: tenant.to_owned(),
             isolate_origins: false,
             session: None,
-            buckets: BTreeMap::from([(
-                pattern.to_owned(),
-                words.iter().map(|word| permission(word)).collect(),
-            )]),
+            buckets: buckets(pattern, words),
         });
         let credential = self.push(name, Some(key.text), State::Taken);
-        (credential.pattern, credential.permissions) = (pattern, words.to_vec());
+        (credential.pattern, credential.permissions, credential.id) = (pattern, words.to_vec(), Some(id));
         Ok(credential)
     }
 
     /// Of the key that was drawn last.
-    fn settings(&mut self) -> &mut KeySettings {
-        self.keys.last_mut().expect("a key was drawn")
+    fn last_key(&mut self) -> &mut KeySettings {
+        self.settings.keys.last_mut().expect("a key was drawn")
+    }
+
+    fn certificate(
+        &mut self,
+        name: &str,
+        tenant: &str,
+        pattern: &'static str,
+        words: &[Word],
+    ) -> Result<&mut Credential> {
+        let id = format!("certificate-{}", self.settings.certificates.len());
+        let uri = format!("spiffe://matrix.example/{id}");
+        self.settings.certificates.push(CertificateSettings {
+            id: id.clone(),
+            dns: None,
+            uri: Some(uri.clone()),
+            email: None,
+            sha256: None,
+            tenant: tenant.to_owned(),
+            session: None,
+            buckets: buckets(pattern, words),
+        });
+        let client = self.ca.known_as(&uri)?;
+        let credential = self.push(name, None, State::Taken);
+        (credential.pattern, credential.permissions, credential.id) = (pattern, words.to_vec(), Some(id));
+        credential.client = client;
+        Ok(credential)
+    }
+
+    /// Certificates alone, and beside a key: then it is the key that counts.
+    fn certificates(&mut self, wrong: &str) -> Result<()> {
+        let but_offline: Vec<Word> = PERMISSIONS.into_iter().filter(|word| *word != "offline").collect();
+        let all = self.certificate("a certificate for everything", TENANT, PATTERN, &PERMISSIONS)?;
+        let client = all.client.clone();
+        self.certificate("a certificate for all buckets", TENANT, "*", &PERMISSIONS)?;
+        self.certificate("a certificate for queries", TENANT, PATTERN, &["query"])?;
+        self.certificate("a certificate for all but offline", TENANT, PATTERN, &but_offline)?;
+        self.certificate("a certificate for another bucket", TENANT, "elsewhere*", &PERMISSIONS)?;
+        let other = self.certificate("a certificate of another tenant", "beta", PATTERN, &PERMISSIONS)?;
+        other.whose = Whose::Others;
+        let other = other.client.clone();
+        self.certificate("a certificate of a private session", TENANT, PATTERN, &PERMISSIONS)?.whose =
+            Whose::Others;
+        let settings = self.settings.certificates.last_mut().context("a certificate was drawn")?;
+        settings.session = Some("s1".to_owned());
+        self.certificate("a deleted certificate", TENANT, PATTERN, &PERMISSIONS)?.state = State::Deleted;
+        self.certificate("a curbed certificate", TENANT, PATTERN, &PERMISSIONS)?.state = State::Curbed;
+        let unknown = self.ca.known_as("spiffe://matrix.example/nobody")?;
+        self.push("an unknown certificate", None, State::Refused).client = unknown;
+
+        let refused = State::Refused;
+        self.push("a certificate and a wrong key", Some(wrong.to_owned()), refused).client = client.clone();
+        self.push("a certificate and garbage", Some("garbage".to_owned()), refused).client = client.clone();
+        self.key("a certificate and a key for queries", TENANT, PATTERN, &["query"])?.client = client;
+        self.key("a key beside a certificate of another tenant", TENANT, PATTERN, &PERMISSIONS)?.client =
+            other;
+        Ok(())
     }
 
     fn tokens(&mut self) -> Result<()> {
@@ -223,6 +310,7 @@ impl Drawing {
     fn finish(self, folder: &Path) -> Result<Credentials> {
         let file = folder.join("token.key");
         std::fs::write(&file, SECRET)?;
+        traces::secret(Kind::SigningKey, str::from_utf8(SECRET)?);
         let issuer = JwtSettings {
             id: "idp".to_owned(),
             algorithm: Algorithm::HS256,
@@ -234,24 +322,27 @@ impl Drawing {
             leeway: Duration::from_secs(1),
             tenant: None,
         };
-        let settings = Settings { keys: self.keys, jwt: vec![issuer] };
+        let tls = self.ca.settings(folder)?;
+        let settings = Settings { jwt: vec![issuer], ..self.settings };
         let mut later = settings.clone();
-        let state_of = |key: &KeySettings| {
-            let prefix = format!("lhk_{}_", key.id);
-            let has_it = |credential: &&Credential| {
-                credential.text.as_deref().is_some_and(|it| it.starts_with(&prefix))
-            };
-            // The wrong key has the id of a right one, and comes after it.
-            self.all.iter().find(has_it).map(|credential| credential.state)
+        let is = |id: &str, state: State| {
+            self.all
+                .iter()
+                .any(|credential| credential.id.as_deref() == Some(id) && credential.state == state)
         };
-        later.keys.retain(|key| state_of(key) != Some(State::Deleted));
-        for key in &mut later.keys {
-            if state_of(key) == Some(State::Curbed) {
-                key.buckets = BTreeMap::from([("elsewhere".to_owned(), vec![Permission::Query])]);
-            }
+        later.keys.retain(|key| !is(&key.id, State::Deleted));
+        later.certificates.retain(|certificate| !is(&certificate.id, State::Deleted));
+        let keys = later.keys.iter_mut().map(|key| (&key.id, &mut key.buckets));
+        let certificates = later.certificates.iter_mut().map(|entry| (&entry.id, &mut entry.buckets));
+        for (_, curbed) in keys.chain(certificates).filter(|(id, _)| is(id, State::Curbed)) {
+            *curbed = buckets("elsewhere", &["query"]);
         }
-        Ok(Credentials { all: self.all, settings, later })
+        Ok(Credentials { all: self.all, settings, later, tls })
     }
+}
+
+fn buckets(pattern: &str, words: &[Word]) -> Buckets {
+    BTreeMap::from([(pattern.to_owned(), words.iter().map(|word| permission(word)).collect())])
 }
 
 fn sign(claims: &Value, secret: &[u8]) -> Result<String> {

@@ -5,13 +5,16 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::credentials::{BUCKET, Credential, Expected, State, Whose};
 use super::table::{FRAMES, Frame, Needs};
@@ -87,7 +90,7 @@ async fn judge(
     expected: Expected,
     words: &Words,
 ) -> Result<Option<String>> {
-    let mut client = Client::open(world).await?;
+    let mut client = Client::open(world, credential).await?;
     client.hello(credential).await?;
     let first = client.next().await?;
     let may_connect = credential.expected(Needs::Anything);
@@ -144,7 +147,7 @@ async fn judge_end(
     if frame.name == "bye" {
         return Ok(None);
     }
-    let mut client = Client::open(world).await?;
+    let mut client = Client::open(world, credential).await?;
     client.hello(credential).await?;
     ensure!(client.next().await?["type"] == "welcome", "{} is not taken", credential.name);
     client.call(json!({"type": "join", "agent": 1, "clientId": "a"})).await?;
@@ -165,8 +168,9 @@ async fn judge_end(
         }
     }
     // Whoever comes now is granted what the session held.
-    let mut next = Client::open(world).await?;
-    next.hello(world.credentials.named("everything")?).await?;
+    let maker = world.credentials.named("everything")?;
+    let mut next = Client::open(world, maker).await?;
+    next.hello(maker).await?;
     ensure!(next.next().await?["type"] == "welcome", "the maker is not taken");
     next.call(json!({"type": "join", "agent": 1, "clientId": "a"})).await?;
     next.call(json!({"type": "request", "id": ID, "agent": 1, "name": words["free"]})).await?;
@@ -180,15 +184,21 @@ async fn judge_end(
 }
 
 struct Client {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: WebSocketStream<TlsStream<TcpStream>>,
     seq: u64,
 }
 
 impl Client {
-    async fn open(world: &World) -> Result<Self> {
-        let mut request = format!("ws://{}/v1/ws?bucket={BUCKET}", world.address).into_client_request()?;
+    async fn open(world: &World, credential: &Credential) -> Result<Self> {
+        let mut request = format!("wss://{}/v1/ws?bucket={BUCKET}", world.address).into_client_request()?;
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("lockhouse.v1"));
-        let (socket, _) = timeout(PATIENCE, connect_async(request)).await??;
+        let opening = async {
+            let stream = TcpStream::connect(world.address).await?;
+            let name = ServerName::from(world.address.ip());
+            let stream = TlsConnector::from(credential.client.tls.clone()).connect(name, stream).await?;
+            Ok::<_, anyhow::Error>(client_async(request, stream).await?.0)
+        };
+        let socket = timeout(PATIENCE, opening).await??;
         Ok(Self { socket, seq: 0 })
     }
 
@@ -219,6 +229,7 @@ impl Client {
                 None | Some(Err(_)) => return Ok(json!({"type": "closed"})),
                 Some(Ok(_)) => continue,
             };
+            traces::answer(&text);
             let frame: Value = serde_json::from_str(&text)?;
             match frame["type"].as_str() {
                 Some("ping") => self.send(json!({"type": "pong", "n": frame["n"]}).to_string()).await?,

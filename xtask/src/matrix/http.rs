@@ -16,6 +16,16 @@ use super::world::{Words, World, filled};
 enum Place {
     Key,
     Authorization,
+    /// As [`Place::Key`], from a page.
+    PageKey(Page),
+}
+
+/// A page that sends no `Origin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Own,
+    /// Of another site.
+    Unknown,
 }
 
 /// What came back.
@@ -28,8 +38,8 @@ struct Answer {
 
 /// Every route of the document stands in the table, and the other way round.
 pub(super) async fn check_document(world: &World, tally: &mut Tally) -> Result<()> {
-    let document =
-        world.http.get(format!("http://{}/openapi.json", world.address)).send().await?.text().await?;
+    let http = &world.credentials.named("none")?.client.http;
+    let document = http.get(format!("https://{}/openapi.json", world.address)).send().await?.text().await?;
     let document: Value = serde_json::from_str(&document)?;
     let paths = document["paths"].as_object().context("the document has paths")?;
     let methods = |(path, item): (&String, &Value)| {
@@ -57,6 +67,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
             }
         }
     }
+    pages(world, &standing, tally).await?;
     // What was deleted or taken away is so for the next call.
     world.reload(&world.credentials.later)?;
     for route in routes() {
@@ -71,6 +82,29 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
         }
     }
     world.reload(&world.credentials.settings)
+}
+
+/// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart for none whose origin is not told.
+async fn pages(world: &World, standing: &Words, tally: &mut Tally) -> Result<()> {
+    for route in routes().filter(|route| route.needs != Needs::Nothing) {
+        // Of the others what is asked by pages and by programs is told apart nowhere.
+        for credential in world
+            .credentials
+            .all
+            .iter()
+            .filter(|it| it.text.is_none() || it.isolates_origins || it.name == "everything")
+        {
+            for page in [Page::Own, Page::Unknown] {
+                let is_known = page == Page::Own || !credential.isolates_origins;
+                let expected = match credential.text {
+                    Some(_) if is_known => credential.expected(route.needs),
+                    _ => Expected::Unauthenticated,
+                };
+                cell(world, route, credential, Place::PageKey(page), expected, standing, tally).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn routes() -> impl Iterator<Item = &'static Route> {
@@ -121,22 +155,29 @@ async fn call(
 ) -> Result<Answer> {
     let (path, query) = (filled(route.path, words), filled(route.query, words));
     let method: Method = route.method.to_uppercase().parse()?;
-    let mut request = world.http.request(method, format!("http://{}{path}?{query}", world.address));
+    let mut request =
+        credential.client.http.request(method, format!("https://{}{path}?{query}", world.address));
     if let Some(secret) = route.secret {
         request = request.bearer_auth(filled(secret, words));
     }
     request = match (&credential.text, place) {
-        (Some(text), Place::Key) => request.header("lockhouse-key", text),
+        (Some(text), Place::Key | Place::PageKey(_)) => request.header("lockhouse-key", text),
         (Some(text), Place::Authorization) => request.bearer_auth(text),
         (None, _) => request,
     };
+    if let Place::PageKey(page) = place {
+        let site = if page == Page::Own { "same-origin" } else { "cross-site" };
+        request = request.header("sec-fetch-site", site);
+    }
     if let Some(body) = route.body {
         request = request.header("content-type", "application/json").body(filled(body, words));
     }
     let response = request.send().await?;
     let status = response.status().as_u16();
     let challenge = response.headers().contains_key("www-authenticate");
-    let body = serde_json::from_str(&response.text().await?).unwrap_or(Value::Null);
+    let text = response.text().await?;
+    traces::answer(&text);
+    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
     Ok(Answer { status, body, challenge })
 }
 

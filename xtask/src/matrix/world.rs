@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use lockhouse_server::auth::{Authority, Settings};
-use lockhouse_server::{Config, Server, StoreChoice, bind, operator_file};
+use lockhouse_server::{Config, Server, StoreChoice, Tls, bind, operator_file};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use traces::Kind;
 
 use super::credentials::{BUCKET, Credential, Credentials};
 
@@ -23,7 +24,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct World {
     pub(super) credentials: Credentials,
     pub(super) address: SocketAddr,
-    pub(super) http: reqwest::Client,
     server: Arc<Server>,
     operator: String,
     made: AtomicU64,
@@ -35,19 +35,21 @@ pub(super) type Words = BTreeMap<&'static str, String>;
 
 impl World {
     pub(super) async fn begin() -> Result<Self> {
+        traces::listen();
         let folder = tempfile::tempdir()?;
         let credentials = Credentials::draw(folder.path())?;
         let authority = Authority::new(&credentials.settings)?;
-        let config = Config { authority: authority.clone(), ..Config::default() };
+        let tls = Tls::load(&credentials.tls)?;
+        let config = Config { authority: authority.clone(), tls, ..Config::default() };
         let database = folder.path().join("lockhouse.db");
         let server = Server::open(config, &StoreChoice::Sqlite(database.clone())).await?;
         let listener = bind("127.0.0.1:0", &authority).await?;
         let address = listener.local_addr()?;
         tokio::spawn(server.clone().serve(listener, std::future::pending()));
-        let http = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build()?;
         let operator = fs::read_to_string(operator_file(&database))?;
+        traces::secret(Kind::OperatorSecret, &operator);
         let made = AtomicU64::new(0);
-        Ok(Self { credentials, address, http, server, operator, made, folder })
+        Ok(Self { credentials, address, server, operator, made, folder })
     }
 
     /// What the server goes by from now on.
@@ -95,26 +97,25 @@ impl World {
 
     /// Forgets what was made ready, so that no list grows without end.
     pub(super) async fn tidy(&self, words: &Words) -> Result<()> {
-        let maker = self.maker()?;
-        let url = format!("http://{}/v1/buckets/{BUCKET}/owners/{}", self.address, words["owner"]);
-        let ended =
-            self.http.delete(url).header("lockhouse-key", maker).bearer_auth(&words["ownerSecret"]).send();
+        let (http, maker) = self.maker()?;
+        let url = format!("https://{}/v1/buckets/{BUCKET}/owners/{}", self.address, words["owner"]);
+        let ended = http.delete(url).header("lockhouse-key", maker).bearer_auth(&words["ownerSecret"]).send();
         ended.await?;
         for (path, name) in [("assignments", "assigned"), ("assignments", "claimed")] {
-            let url = format!("http://{}/v1/buckets/{BUCKET}/{path}?resource={}", self.address, words[name]);
-            self.http.delete(url).header("lockhouse-key", maker).send().await?;
+            let url = format!("https://{}/v1/buckets/{BUCKET}/{path}?resource={}", self.address, words[name]);
+            http.delete(url).header("lockhouse-key", maker).send().await?;
         }
         let claim = json!({"resource": words["claimed"], "token": words["token"]});
-        let url = format!("http://{}/v1/buckets/{BUCKET}/claims/release", self.address);
-        let call =
-            self.http.post(url).header("lockhouse-key", maker).header("content-type", "application/json");
+        let url = format!("https://{}/v1/buckets/{BUCKET}/claims/release", self.address);
+        let call = http.post(url).header("lockhouse-key", maker).header("content-type", "application/json");
         call.body(claim.to_string()).send().await?;
         Ok(())
     }
 
     async fn make(&self, path: &str, secret: Option<&str>, body: Value) -> Result<Value> {
-        let url = format!("http://{}/v1/buckets/{BUCKET}/{path}", self.address);
-        let request = self.http.post(url).header("lockhouse-key", self.maker()?);
+        let (http, maker) = self.maker()?;
+        let url = format!("https://{}/v1/buckets/{BUCKET}/{path}", self.address);
+        let request = http.post(url).header("lockhouse-key", maker);
         let mut request = request.header("content-type", "application/json").body(body.to_string());
         if let Some(secret) = secret {
             request = request.bearer_auth(secret);
@@ -122,13 +123,14 @@ impl World {
         let response = request.send().await?;
         let status = response.status();
         let text = response.text().await?;
+        traces::answer(&text);
         ensure!(status.is_success(), "cannot make {path} ready: {status} {text}");
         serde_json::from_str(&text).context("what is made ready is told as JSON")
     }
 
-    fn maker(&self) -> Result<&str> {
+    fn maker(&self) -> Result<(&reqwest::Client, &str)> {
         let maker: &Credential = self.credentials.named("everything")?;
-        maker.text.as_deref().context("it is a key")
+        Ok((&maker.client.http, maker.text.as_deref().context("it is a key")?))
     }
 }
 

@@ -13,20 +13,32 @@ pub(crate) struct Copy {
     pub(crate) root: PathBuf,
     pub(crate) tree: PathBuf,
     pub(crate) target: PathBuf,
+    /// Whether tests are built with the profile `mutants`, which builds a changed crate far sooner: worth the first build of everything only if many
+    /// follow.
+    pub(crate) is_for_many: bool,
 }
 
 impl Copy {
     /// Makes the copy, or takes the one of the last run. A new one begins with what the project has built, so that only
     /// the crates that a patch touches are ever compiled here.
-    pub(crate) fn new(root: &Path) -> Result<Copy> {
+    pub(crate) fn new(root: &Path, is_for_many: bool) -> Result<Copy> {
         let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
         if !tree.is_dir() {
             fs::create_dir_all(&tree)?;
             seed(&tree::target(root).join("release"), &target.join("release"))?;
         }
-        let copy = Copy { root: root.to_path_buf(), tree, target };
+        let copy = Copy { root: root.to_path_buf(), tree, target, is_for_many };
         copy.link_packages()?;
         Ok(copy)
+    }
+
+    /// The options of cargo that say with which profile tests are built, and those of nextest.
+    pub(crate) fn profile(&self) -> (&'static [&'static str], &'static [&'static str]) {
+        if self.is_for_many {
+            (&["--profile", "mutants"], &["--cargo-profile", "mutants"])
+        } else {
+            (&["--release"], &["--release"])
+        }
     }
 
     /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps its time, so

@@ -5,19 +5,22 @@ mod copy;
 mod patch;
 mod ring;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::tree;
 use copy::Copy;
 use patch::Patch;
-use ring::Judgement;
+use ring::{Judgement, Programs};
+
+/// So many patches are built as everything else is, and so begin with what there is.
+const FEW: usize = 10;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -36,21 +39,28 @@ pub(crate) struct Args {
     /// Write every patch with its fate to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Go on where that file ends: what it tells as caught is not planted again, unless the patch has changed since
+    #[arg(long, requires = "json")]
+    resume: bool,
 }
 
 /// What became of one patch.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Fate {
     name: String,
     promise: String,
     ring: String,
+    /// The SHA-256 of the patch.
+    patch: String,
+    /// What it was planted in.
+    commit: String,
     verdict: Verdict,
     seconds: f64,
     /// How the ring failed, or why it did not count.
     how: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Verdict {
     Caught,
@@ -72,53 +82,101 @@ impl Verdict {
 
 pub(crate) fn run(args: &Args) -> crate::Verdict {
     let root = tree::root()?;
-    let patches = chosen(patch::read_all(&root.join("tests/mutants"))?, args)?;
-    let copy = Copy::new(&root)?;
-    let sound = judge_sound_tree(&copy, &patches)?;
-    let mut fates = Vec::new();
-    for patch in &patches {
-        let fate = plant(&copy, patch, &sound[&patch.ring])?;
-        println!("{:<6} {:<44} {:>5.1} s  {}", fate.verdict.word(), fate.name, fate.seconds, fate.how);
-        fates.push(fate);
+    let mut patches = chosen(patch::read_all(&root.join("tests/mutants"))?, args)?;
+    let mut fates = match &args.json {
+        Some(json) if args.resume && json.exists() => caught_before(json, &patches)?,
+        _ => Vec::new(),
+    };
+    if !fates.is_empty() {
+        println!("{} were caught before", fates.len());
     }
-    if let Some(json) = &args.json {
-        fs::write(json, serde_json::to_vec_pretty(&fates)?)
-            .with_context(|| format!("cannot write {}", json.display()))?;
+    patches.retain(|patch| fates.iter().all(|fate: &Fate| fate.name != patch.name));
+    let copy = Copy::new(&root, patches.len() > FEW)?;
+    let commit = tree::head(&root)?;
+    let mut sound: Option<Sound> = None;
+    for (done, patch) in patches.iter().enumerate() {
+        // Patches of one ring follow one another.
+        let ring = match sound.take().filter(|sound| sound.ring == patch.ring) {
+            Some(ring) => ring,
+            None => Sound::judge(&copy, &patch.ring)?,
+        };
+        let fate = plant(&copy, patch, &ring, &commit)?;
+        sound = Some(ring);
+        let (word, place) = (fate.verdict.word(), format!("{}/{}", done + 1, patches.len()));
+        println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", fate.name, fate.seconds, fate.how);
+        fates.push(fate);
+        // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+        if let Some(json) = &args.json {
+            fates.sort_by(|a, b| a.name.cmp(&b.name));
+            fs::write(json, serde_json::to_vec_pretty(&fates)?)
+                .with_context(|| format!("cannot write {}", json.display()))?;
+        }
     }
     let caught = fates.iter().filter(|fate| fate.verdict == Verdict::Caught).count();
     println!("{} planted, {caught} caught", fates.len());
     Ok(caught == fates.len())
 }
 
-/// Runs each ring once without any bug: one that fails then would "catch" everything.
-fn judge_sound_tree(copy: &Copy, patches: &[Patch]) -> Result<BTreeMap<String, Judgement>> {
-    let mut sound = BTreeMap::new();
-    copy.sync()?;
+/// What an earlier run tells of patches that are the same now.
+fn caught_before(json: &Path, patches: &[Patch]) -> Result<Vec<Fate>> {
+    let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
+    let mut fates: Vec<Fate> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
+    let mut same = Vec::new();
     for patch in patches {
-        if !sound.contains_key(&patch.ring) {
-            let judgement = ring::judge(copy, &patch.ring)?;
-            println!("sound  {:<44} {judgement}", format!("ring: {}", patch.ring));
-            sound.insert(patch.ring.clone(), judgement);
+        let digest = digest(&patch.file)?;
+        let is_same =
+            |fate: &Fate| fate.verdict == Verdict::Caught && fate.name == patch.name && fate.patch == digest;
+        if let Some(place) = fates.iter().position(is_same) {
+            same.push(fates.swap_remove(place));
         }
     }
-    Ok(sound)
+    Ok(same)
 }
 
-fn plant(copy: &Copy, patch: &Patch, sound: &Judgement) -> Result<Fate> {
+fn digest(file: &Path) -> Result<String> {
+    let content = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A ring on the tree without any bug: one that fails then would "catch" everything.
+struct Sound {
+    ring: String,
+    programs: Programs,
+    judgement: Judgement,
+}
+
+impl Sound {
+    fn judge(copy: &Copy, ring: &str) -> Result<Self> {
+        copy.sync()?;
+        let (programs, judgement) = match Programs::of(copy, ring) {
+            Ok(programs) => {
+                let judgement = ring::judge(copy, ring, &programs)?;
+                (programs, judgement)
+            }
+            Err(error) => (Programs::default(), Judgement::Broken(format!("{error:#}"))),
+        };
+        println!("sound  {:<44} {judgement}", format!("ring: {ring}"));
+        Ok(Self { ring: ring.to_owned(), programs, judgement })
+    }
+}
+
+fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate> {
     let started = Instant::now();
     copy.sync()?;
-    let judgement = match sound {
+    let judgement = match &sound.judgement {
         Judgement::Passed => match copy.apply(&patch.file)? {
-            None => ring::judge(copy, &patch.ring)?,
+            None => ring::judge(copy, &patch.ring, &sound.programs)?,
             Some(problem) => Judgement::Broken(format!("the patch does not apply: {problem}")),
         },
-        _ => Judgement::Broken(format!("without the bug its ring does not pass either: {sound}")),
+        _ => Judgement::Broken(format!("without the bug its ring does not pass either: {}", sound.judgement)),
     };
     copy.sync()?;
     Ok(Fate {
         name: patch.name.clone(),
         promise: patch.promise.clone(),
         ring: patch.ring.clone(),
+        patch: digest(&patch.file)?,
+        commit: commit.to_owned(),
         verdict: match judgement {
             Judgement::Failed(_) => Verdict::Caught,
             Judgement::Passed => Verdict::Missed,
@@ -178,7 +236,8 @@ mod tests {
     }
 
     fn names(seed: &str) -> Vec<String> {
-        let args = Args { only: None, ring: None, sample: Some(2), seed: seed.into(), json: None };
+        let args =
+            Args { only: None, ring: None, sample: Some(2), seed: seed.into(), json: None, resume: false };
         chosen(patches(25), &args).unwrap().into_iter().map(|patch| patch.name).collect()
     }
 
@@ -190,9 +249,42 @@ mod tests {
     }
 
     #[test]
+    fn a_run_goes_on_with_what_was_not_caught_or_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let patch = |name: &str| {
+            let file = folder.path().join(format!("{name}.patch"));
+            fs::write(&file, format!("promise: p\nring: core\n\n--- {name}\n")).unwrap();
+            Patch { name: name.into(), file, promise: "p".into(), ring: "core".into() }
+        };
+        let patches = ["caught", "missed", "changed"].map(patch);
+        let fate = |patch: &Patch| Fate {
+            name: patch.name.clone(),
+            promise: "p".into(),
+            ring: "core".into(),
+            patch: digest(&patch.file).unwrap(),
+            commit: "53ae8c3".into(),
+            verdict: if patch.name == "missed" { Verdict::Missed } else { Verdict::Caught },
+            seconds: 1.0,
+            how: "FAIL".into(),
+        };
+        let json = folder.path().join("mutants.json");
+        let fates: Vec<Fate> = patches.iter().map(fate).collect();
+        fs::write(&json, serde_json::to_vec(&fates).unwrap()).unwrap();
+        fs::write(&patches[2].file, "promise: p\nring: core\n\n--- other\n").unwrap();
+        let before = caught_before(&json, &patches).unwrap();
+        assert_eq!(before.iter().map(|fate| &*fate.name).collect::<Vec<_>>(), ["caught"]);
+    }
+
+    #[test]
     fn an_unknown_name_is_an_error() {
-        let args =
-            Args { only: Some("p99".into()), ring: None, sample: None, seed: String::new(), json: None };
+        let args = Args {
+            only: Some("p99".into()),
+            ring: None,
+            sample: None,
+            seed: String::new(),
+            json: None,
+            resume: false,
+        };
         assert!(chosen(patches(3), &args).is_err());
     }
 }

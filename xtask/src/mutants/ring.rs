@@ -3,14 +3,14 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
 use crate::results;
-use crate::rings::BUILD;
+use crate::rings::{BUILD, WHOLE};
 use crate::shell::{self, End};
 use crate::tree;
 
@@ -53,11 +53,11 @@ enum Verdict {
     Report(PathBuf),
 }
 
-/// Builds what the ring runs and runs it.
-pub(crate) fn judge(copy: &Copy, ring: &str) -> Result<Judgement> {
+/// Builds what the ring runs and runs it; of tests, only these programs.
+pub(crate) fn judge(copy: &Copy, ring: &str, only: &Programs) -> Result<Judgement> {
     let log = copy.target.join("mutant.log");
     let _ = fs::remove_file(&log);
-    let mut plan = plan(copy, ring)?;
+    let mut plan = plan(copy, ring, only)?;
     for build in &mut plan.builds {
         let end = shell::run_logged(in_copy(build, copy), &log, BUILD_LIMIT)?;
         if !end.is_success() {
@@ -94,51 +94,128 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
     })
 }
 
-fn plan(copy: &Copy, ring: &str) -> Result<Plan> {
+/// The options with which cargo builds only the test programs that hold a ring's tests; without any it builds all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Programs(Vec<String>);
+
+impl Programs {
+    /// Those that have a test of the ring. Linking all others again for each bug would take longer than everything else.
+    pub(crate) fn of(copy: &Copy, ring: &str) -> Result<Programs> {
+        let (name, filter) = split(ring);
+        let Some((package, scope)) = package(name).filter(|_| shell::exists("cargo-nextest")) else {
+            return Ok(Programs::default());
+        };
+        let mut list = cargo(&["nextest", "list", "--profile", "mutants", "--message-format", "json"]);
+        scope.select(&mut list, copy, package, filter);
+        let output = in_copy(&mut list, copy).stderr(Stdio::null()).output()?;
+        let listed: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("{} lists no tests", shell::line(&list)))?;
+        Ok(Programs::listed(&listed))
+    }
+
+    fn listed(list: &serde_json::Value) -> Programs {
+        let is_wanted = |suite: &&serde_json::Value| {
+            let tests = suite["testcases"].as_object();
+            tests.is_some_and(|tests| tests.values().any(|test| test["filter-match"]["status"] == "matches"))
+        };
+        let suites = list["rust-suites"].as_object();
+        let wanted = suites.into_iter().flat_map(serde_json::Map::values).filter(is_wanted);
+        let options = wanted.map(|suite| match (suite["kind"].as_str(), suite["binary-name"].as_str()) {
+            (Some("test"), Some(name)) => Some(vec!["--test".to_owned(), name.to_owned()]),
+            (Some("lib"), _) => Some(vec!["--lib".to_owned()]),
+            // Whatever else has tests is found by building everything.
+            _ => None,
+        });
+        Programs(options.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
+    }
+}
+
+fn split(ring: &str) -> (&str, &str) {
     let (name, filter) = ring.split_once(' ').unwrap_or((ring, ""));
-    let filter = filter.trim();
+    (name, filter.trim())
+}
+
+/// What is built with a package's tests.
+enum Scope {
+    Package,
+    /// The server, and what contains it, is built as the whole project is, so that its many dependencies need not be built for it alone.
+    Whole,
+}
+
+impl Scope {
+    /// Chooses the tests for nextest.
+    fn select(&self, command: &mut Command, copy: &Copy, package: &str, filter: &str) {
+        command.args(copy.profile().1).args(self.what(package));
+        match self {
+            Scope::Package => command.args(filter.split_whitespace()),
+            Scope::Whole => {
+                let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
+                command.args(["-E", &format!("package({package}) & {tests}")])
+            }
+        };
+    }
+
+    /// What cargo is to build.
+    fn what<'a>(&self, package: &'a str) -> Vec<&'a str> {
+        match self {
+            Scope::Package => vec!["--all-features", "--package", package],
+            Scope::Whole => WHOLE.to_vec(),
+        }
+    }
+}
+
+/// The package whose tests are the ring.
+fn package(ring: &str) -> Option<(&'static str, Scope)> {
+    match ring {
+        "core" => Some(("lockhouse-core", Scope::Package)),
+        "store" => Some(("lockhouse-store", Scope::Package)),
+        "library" => Some(("lockhouse", Scope::Package)),
+        "server" => Some(("lockhouse-server", Scope::Whole)),
+        "fuzz" => Some(("fuzz-targets", Scope::Whole)),
+        _ => None,
+    }
+}
+
+fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
+    let (name, filter) = split(ring);
+    if let Some((package, scope)) = package(name) {
+        return Ok(tests(copy, package, &scope, filter, only));
+    }
     let plan = match name {
-        "core" => tests_of("lockhouse-core", filter),
-        "store" => tests_of("lockhouse-store", filter),
-        "library" => tests_of("lockhouse", filter),
-        "server" => within_the_whole("lockhouse-server", filter),
-        "fuzz" => within_the_whole("fuzz-targets", filter),
         "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
         "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
-        "crash" => crash(copy, if filter.is_empty() { "--kills 8" } else { filter }),
+        "crash" => with_server(copy, "crash", if filter.is_empty() { "--kills 8" } else { filter }),
         "matrix" => matrix(copy),
+        "neighbours" => with_server(copy, "neighbours", filter),
         "sim" => proof("sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, sim, js FILE"
+            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, js FILE"
         ),
     };
     Ok(plan)
 }
 
-fn tests_of(package: &str, filter: &str) -> Plan {
-    let what = ["--release", "--all-features", "--package", package];
-    let mut build = cargo(&["test", "--no-run", "--tests"]);
-    build.args(what);
-    let (mut run, verdict) = if shell::exists("cargo-nextest") {
-        // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
-        (cargo(&["nextest", "run", "--profile", "mutants"]), 100)
-    } else {
-        (cargo(&["test", "--tests"]), 101)
-    };
-    run.args(what).args(filter.split_whitespace());
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(verdict) }
-}
-
-/// The server, and what contains it, is built as the whole project is, so that its many dependencies need not be built for it alone.
-fn within_the_whole(package: &str, filter: &str) -> Plan {
+fn tests(copy: &Copy, package: &str, scope: &Scope, filter: &str, only: &Programs) -> Plan {
+    let mut build = cargo(&["test", "--no-run"]);
     if !shell::exists("cargo-nextest") {
-        return tests_of(package, filter);
+        let what = ["--all-features", "--package", package, "--tests"];
+        build.args(copy.profile().0).args(what);
+        let mut run = cargo(&["test"]);
+        run.args(copy.profile().0).args(what).args(filter.split_whitespace());
+        // 101: tests failed.
+        return Plan { builds: vec![build], run, verdict: Verdict::ExitCode(101) };
     }
+    build.args(copy.profile().0).args(scope.what(package));
+    if only.0.is_empty() {
+        build.args(matches!(scope, Scope::Package).then_some("--tests"));
+    }
+    build.args(&only.0);
     let mut run = cargo(&["nextest", "run", "--profile", "mutants"]);
-    let tests = if filter.is_empty() { "all()".to_owned() } else { format!("test({filter})") };
-    run.args(BUILD).args(["-E", &format!("package({package}) & {tests}")]);
-    Plan { builds: vec![whole_build()], run, verdict: Verdict::ExitCode(100) }
+    scope.select(&mut run, copy, package, filter);
+    run.args(&only.0);
+    // 100: tests failed; 4: none ran; 101 and others: something else went wrong.
+    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(100) }
 }
 
 fn whole_build() -> Command {
@@ -155,12 +232,12 @@ fn proof(command: &str, args: &str) -> Plan {
 }
 
 /// Server and harness are built as the whole project is, so that their many dependencies need not be built for them alone.
-fn crash(copy: &Copy, args: &str) -> Plan {
+fn with_server(copy: &Copy, command: &str, args: &str) -> Plan {
     let mut build = cargo(&["build", "--bin", "lockhouse", "--bin", "xtask"]);
     build.args(BUILD);
     let place = copy.target.join("release");
     let mut run = Command::new(place.join("xtask"));
-    run.arg("crash").arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
+    run.arg(command).arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 
@@ -208,7 +285,13 @@ fn in_copy<'a>(command: &'a mut Command, copy: &Copy) -> &'a mut Command {
         return command;
     }
     // The copy must not take the project for itself: whatever cargo told us about our own package is withheld.
-    command.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target).env_remove("CARGO_MANIFEST_DIR")
+    let command = command.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target);
+    if copy.is_for_many {
+        command.env("CARGO_INCREMENTAL", "1");
+    }
+    command.env_remove("CARGO_MANIFEST_DIR");
+    // What a wrong version tells its log is no fault of ours.
+    command.env_remove(traces::FOLDER)
 }
 
 /// The first line that tells of a failure, for the report.

@@ -1,17 +1,16 @@
 //! `cargo xtask soak-crowd`: the process of all visitors. Tells what they did, as a line of JSON each time it is asked with a line.
 
-use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::tally::Shared;
 use super::visitor::Visitor;
 use crate::Verdict;
 use crate::random::Random;
+use crate::serving::{questions, tell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -50,7 +49,7 @@ async fn visit(args: &Args) -> Result<()> {
     let answering = async {
         // An empty line is a question, the end of the input the end.
         while asked.recv().await.is_some() {
-            tell(&shared)?;
+            tell(&shared.tally())?;
         }
         anyhow::Ok(())
     };
@@ -60,24 +59,5 @@ async fn visit(args: &Args) -> Result<()> {
     for visitor in visitors {
         visitor.await.context("a visitor fell over")?;
     }
-    tell(&shared)
-}
-
-fn questions() -> mpsc::UnboundedReceiver<()> {
-    let (ask, asked) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            if line.is_err() || ask.send(()).is_err() {
-                return;
-            }
-        }
-    });
-    asked
-}
-
-fn tell(shared: &Shared) -> Result<()> {
-    let line = serde_json::to_string(&shared.tally())?;
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    Ok(stdout.flush()?)
+    tell(&shared.tally())
 }

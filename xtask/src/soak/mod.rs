@@ -10,19 +10,14 @@ mod measure;
 mod tally;
 mod visitor;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::rings::BUILD;
-use crate::{Verdict, shell, tree};
+use crate::serving::{self, Crowd, Server};
+use crate::{Verdict, tree};
 use measure::Sample;
 use tally::Tally;
 
@@ -30,8 +25,8 @@ use tally::Tally;
 ///
 /// A process of clients holds so many WebSocket connections to the real server in another process. Each connection asks for locks, holds,
 /// releases and gives up, goes by a close or a goodbye, breaks off, or comes back to its session, and is followed by another. The server's memory is
-/// measured when all have come and have been at work for a while, and again at the end, with as many there; its descriptors before the first one has come,
-/// and after the last one has gone.
+/// measured when all have come and have been at work for a while, and again at the end, and compared with what as many as are there then took at
+/// first; its descriptors before the first one has come, and after the last one has gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -71,10 +66,7 @@ const GROWTH_KIB: u64 = 8 << 10;
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
     measure::check_open_files(args.connections as usize)?;
-    let binary = match &args.server {
-        Some(binary) => binary.clone(),
-        None => build(&root)?,
-    };
+    let binary = serving::binary(args.server.as_deref(), &root)?;
     let folder = tempfile::Builder::new().prefix("lockhouse-soak-").tempdir()?;
     let result = soak(args, &binary, folder.path());
     if !matches!(&result, Ok(soaked) if soaked.holds()) {
@@ -97,9 +89,10 @@ pub(crate) fn run(args: &Args) -> Verdict {
 }
 
 fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
-    let server = Server::start(binary, folder)?;
+    let lease = format!("{}s", LEASE.as_secs());
+    let server = Server::start(binary, folder, &["--lease", &lease])?;
     let empty = measure::sample(server.pid())?;
-    let mut crowd = Crowd::start(args, server.address)?;
+    let mut crowd = start_crowd(args, &server)?;
     let connections = args.connections as usize;
     let start = Instant::now();
     let patience = Duration::from_secs(COMING_S as u64 * 10);
@@ -114,7 +107,7 @@ fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
     sleep(Duration::from_secs(args.seconds.into()));
     let (at_last, after) = (crowd.ask()?, measure::sample(server.pid())?);
     let tally = crowd.end()?;
-    let left = server.descriptors_left(empty.descriptors)?;
+    let left = descriptors_left(&server, empty.descriptors)?;
     Ok(Soaked { empty, before, after, left, present: [at_first.present, at_last.present], tally })
 }
 
@@ -131,14 +124,20 @@ struct Soaked {
 }
 
 impl Soaked {
-    /// By how many per cent memory has grown.
+    /// What as many connections as there are at the end took when it was measured first.
+    fn expected_kib(&self) -> f64 {
+        let taken = self.before.rss_kib.saturating_sub(self.empty.rss_kib) as f64;
+        self.empty.rss_kib as f64 + taken * self.present[1] as f64 / self.present[0].max(1) as f64
+    }
+
+    /// By how many per cent memory has grown beyond that.
     fn growth(&self) -> f64 {
-        (self.after.rss_kib as f64 / self.before.rss_kib as f64 - 1.0) * 100.0
+        (self.after.rss_kib as f64 / self.expected_kib() - 1.0) * 100.0
     }
 
     fn holds(&self) -> bool {
-        let grown_kib = self.after.rss_kib.saturating_sub(self.before.rss_kib);
-        let leaks = self.growth() > GROWTH * 100.0 && grown_kib > GROWTH_KIB;
+        let grown_kib = self.after.rss_kib as f64 - self.expected_kib();
+        let leaks = self.growth() > GROWTH * 100.0 && grown_kib > GROWTH_KIB as f64;
         !leaks && self.left == 0 && self.tally.errors == 0
     }
 
@@ -165,6 +164,7 @@ impl Soaked {
             "seconds": args.seconds,
             "seed": args.seed,
             "rssKib": { "empty": self.empty.rss_kib, "before": self.before.rss_kib, "after": self.after.rss_kib },
+            "present": self.present,
             "growthPercent": (self.growth() * 10.0).round() / 10.0,
             "descriptorsLeft": self.left,
             "counts": self.tally,
@@ -194,119 +194,27 @@ impl Soaked {
     }
 }
 
-/// The server, killed when dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(binary: &Path, folder: &Path) -> Result<Self> {
-        let log = File::create(folder.join("server.log"))?;
-        let mut command = Command::new(binary);
-        command.arg("serve").args(["--listen", "127.0.0.1:0", "--drain", "1s"]);
-        command.arg("--lease").arg(format!("{}s", LEASE.as_secs()));
-        command.arg("--store").arg(format!("sqlite:{}", folder.join("lockhouse.db").display()));
-        command.env("RUST_LOG", "info").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child =
-            command.process_group(0).spawn().with_context(|| format!("cannot start {}", binary.display()))?;
-        shell::end_group_with_us(child.id());
-        let stdout = child.stdout.take().context("the server has no output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let Some(Ok(address)) = line.trim().strip_prefix("listening http://").map(str::parse) else {
-            // It may have ended by itself.
-            _ = child.kill();
-            _ = child.wait();
-            bail!("the server does not start, see {}", folder.join("server.log").display());
-        };
-        Ok(Self { child, address })
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// How many descriptors more than these it has once it has had the time to close all.
-    fn descriptors_left(&self, before: usize) -> Result<isize> {
-        let deadline = Instant::now() + 2 * LEASE;
-        loop {
-            let left = measure::descriptors(self.pid())?.cast_signed() - before.cast_signed();
-            if left == 0 || Instant::now() > deadline {
-                return Ok(left);
-            }
-            sleep(Duration::from_millis(100));
+/// How many descriptors more than these the server has once it has had the time to close all.
+fn descriptors_left(server: &Server, before: usize) -> Result<isize> {
+    let deadline = Instant::now() + 2 * LEASE;
+    loop {
+        let left = measure::descriptors(server.pid())?.cast_signed() - before.cast_signed();
+        if left == 0 || Instant::now() > deadline {
+            return Ok(left);
         }
+        sleep(Duration::from_millis(100));
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        _ = self.child.kill();
-        _ = self.child.wait();
-        shell::end_group_with_us(0);
-    }
-}
-
-/// The process of all visitors, which ends with its input.
-struct Crowd {
-    child: Child,
-    questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Crowd {
-    fn start(args: &Args, address: SocketAddr) -> Result<Self> {
-        let per_second = (args.connections as usize).div_ceil(COMING_S).max(10);
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("soak-crowd").arg("--address").arg(address.to_string());
-        command.arg("--visitors").arg(args.connections.to_string()).arg("--seed").arg(args.seed.to_string());
-        command.arg("--per-second").arg(per_second.to_string());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let questions = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().context("the crowd has no output")?);
-        Ok(Self { child, questions, answers })
-    }
-
-    /// What the visitors have done so far.
-    fn ask(&mut self) -> Result<Tally> {
-        let questions = self.questions.as_mut().context("the crowd has gone")?;
-        questions.write_all(b"\n")?;
-        self.answer()
-    }
-
-    /// Has all of them go.
-    fn end(mut self) -> Result<Tally> {
-        drop(self.questions.take());
-        let tally = self.answer()?;
-        ensure!(self.child.wait()?.success(), "the crowd fell over");
-        Ok(tally)
-    }
-
-    fn answer(&mut self) -> Result<Tally> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        serde_json::from_str(&line).context("the crowd fell over")
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
-
-/// The server as CI builds it.
-fn build(root: &Path) -> Result<PathBuf> {
-    println!("building the server");
-    let mut cargo = Command::new("cargo");
-    let status =
-        cargo.arg("build").args(BUILD).args(["--bin", "lockhouse", "--quiet"]).current_dir(root).status()?;
-    ensure!(status.success(), "the server does not build");
-    Ok(tree::target(root).join("release/lockhouse"))
+fn start_crowd(args: &Args, server: &Server) -> Result<Crowd<Tally>> {
+    let per_second = (args.connections as usize).div_ceil(COMING_S).max(10);
+    Crowd::start([
+        "soak-crowd".to_owned(),
+        format!("--address={}", server.address),
+        format!("--visitors={}", args.connections),
+        format!("--seed={}", args.seed),
+        format!("--per-second={per_second}"),
+    ])
 }
 
 #[cfg(test)]
@@ -337,6 +245,10 @@ mod tests {
         let mut grown = soaked();
         grown.after.rss_kib = 120_000;
         assert!(!grown.holds());
+        // One who has only come back in time is no leak, and one that is missing hides none.
+        grown.present = [1000, 1200];
+        assert!(grown.holds());
+        assert!(!Soaked { present: [1000, 800], ..soaked() }.holds());
         assert!(!Soaked { left: 1, ..soaked() }.holds());
         let mut failed = soaked();
         failed.tally.errors = 1;

@@ -80,11 +80,11 @@ impl Visitor {
 
     /// Looks at all of its bucket.
     async fn look(&mut self, client: &mut Client) -> Result<()> {
-        let id = client.query().await?;
+        let id = client.query(false).await?;
         loop {
             match timeout(PATIENCE, client.hear()).await {
                 Ok(heard) => match heard? {
-                    Heard::Snapshot { id: answered, more, .. } if answered == id => {
+                    Heard::Snapshot { id: answered, more } if answered == id => {
                         if !more {
                             return Ok(());
                         }

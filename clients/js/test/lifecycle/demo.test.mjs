@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
+import { openDemo } from '../support/demo.mjs';
 import { bench, native, startLab, test } from '../support/lab.mjs';
 import { startServer } from '../support/server.mjs';
 
@@ -13,29 +14,9 @@ if (!native) {
     });
     after(() => lab?.end());
 
-    /** A tab of the demo, what it says of itself, and what its console complains of. */
-    async function openDemo(context, { url } = lab.server) {
-      const page = await context.newPage();
-      const problems = [];
-      page.on('pageerror', (error) => problems.push(String(error)));
-      page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
-      const response = await page.goto(`${url}/`);
-      assert.equal(response.status(), 200);
-      await page.locator('#connection', { hasText: 'open' }).waitFor();
-      return {
-        page,
-        problems,
-        ask: (how) => page.getByRole('button', { name: how, exact: true }).click(),
-        press: (what) => page.locator('#mine').getByRole('button', { name: what, exact: true }).click(),
-        sees: (list, text) => page.locator(`#${list} li`, { hasText: text }).first().waitFor({ timeout: 5000 }),
-        count: (list, count) =>
-          page.locator(`#${list}-count`, { hasText: new RegExp(`^${count}$`) }).waitFor({ timeout: 5000 }),
-      };
-    }
-
     test('WL-004 WL-006 two tabs of the demo visibly take turns', async (t) => {
       const { context } = bench(t, lab);
-      const [a, b] = [await openDemo(await context()), await openDemo(await context())];
+      const [a, b] = [await openDemo(await context(), lab.server), await openDemo(await context(), lab.server)];
       await a.ask('exclusive');
       await a.sees('mine', 'held, fencing token');
       await b.ask('exclusive');
@@ -58,7 +39,7 @@ if (!native) {
 
     test('WL-056 WL-057 WL-059 the demo shows a refusal, an abort and a steal', async (t) => {
       const { context } = bench(t, lab);
-      const [a, b] = [await openDemo(await context()), await openDemo(await context())];
+      const [a, b] = [await openDemo(await context(), lab.server), await openDemo(await context(), lab.server)];
       await a.ask('exclusive');
       await a.sees('mine', 'held');
       await b.ask('if available');

@@ -1,7 +1,8 @@
 // The real `lockhouse serve`, as a child process on a free port.
 
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createWriteStream, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { until } from './cleanup.mjs';
@@ -9,6 +10,9 @@ import { until } from './cleanup.mjs';
 const BUILT = ['release', 'debug'].map((profile) =>
   fileURLToPath(new URL(`../../../../target/${profile}/lockhouse`, import.meta.url)),
 );
+
+/** Where logs and secrets are left to be looked through (tests/traces), if they are. */
+const traces = process.env.TEST_TRACES;
 
 /** The binary under test: `LOCKHOUSE_BIN`, or what cargo built. */
 export function lockhouseBinary() {
@@ -33,8 +37,10 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     ],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
+      env: traces ? { ...process.env, RUST_LOG: 'trace' } : process.env,
     },
   );
+  if (traces) child.stderr.pipe(createWriteStream(join(traces, `js-${child.pid}-${Date.now()}.log`), { flags: 'a' }));
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
   const end = (signal) => {
     child.kill(signal);
@@ -59,7 +65,7 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
     if (child.pid) await end('SIGKILL');
     throw error;
   });
-  const url = /^listening (http:\/\/127\.0\.0\.1:(\d+))$/.exec(line);
+  const url = /^listening (https?:\/\/127\.0\.0\.1:(\d+))$/.exec(line);
   if (!url) {
     await end('SIGKILL');
     throw new Error(`first line of the server: ${line}`);

@@ -136,8 +136,8 @@ mod tests {
                 agent
             })
             .collect();
-        assert!(!manager.handle_timeout_in_part(at(10), 2));
-        assert!(manager.handle_timeout_in_part(at(10), 2));
+        assert!(!manager.handle_timeout_in_part(at(10), at(10), 2));
+        assert!(manager.handle_timeout_in_part(at(10), at(10), 2));
         let effects: Vec<_> = std::iter::from_fn(|| manager.poll_effect()).collect();
         let ended = agents.into_iter().map(|agent| Effect::AgentEnded { agent, reason: EndReason::Expired });
         assert!(ended.eq(effects.into_iter().filter(|effect| !matches!(effect, Effect::Change(_)))));
@@ -168,7 +168,7 @@ mod tests {
         }
         let mut parts = Vec::new();
         loop {
-            let is_done = manager.handle_timeout_in_part(at(10), 2);
+            let is_done = manager.handle_timeout_in_part(at(10), at(10), 2);
             // What is another's ends, and the crowd's names stay as they are.
             let other = join(&mut manager, None);
             request(&mut manager, other, Name::new("other").unwrap());

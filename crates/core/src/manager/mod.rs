@@ -195,27 +195,29 @@ impl<S: BuildHasher> LockManager<S> {
     /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the recovery; then
     /// the queues of the names they leave are processed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let is_done = self.handle_timeout_in_part(now, usize::MAX);
+        let is_done = self.handle_timeout_in_part(now, now, usize::MAX);
         debug_assert!(is_done);
     }
 
     /// As [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most so many, and processes the queues of at most so
-    /// many names; whether that was all. If not, ask again, so that a crowd whose time has come need not be dealt with at one go. A
-    /// command that comes in between finds the names that the crowd has left as they are: their queues are processed once all have
-    /// ended, unless it is about the name itself and would have processed its queue anyway.
-    pub fn handle_timeout_in_part(&mut self, now: Instant, most: usize) -> bool {
+    /// many names; whether that was all. If not, ask again with the same `due`, so that a crowd whose time has come need not be dealt with at one
+    /// go. A command that comes in between finds the names that the crowd has left as they are: their queues are processed once all
+    /// have ended, unless it is about the name itself and would have processed its queue anyway.
+    ///
+    /// What ends at or before `due` does so now, at `now`, which may be later: time goes on while a crowd ends.
+    pub fn handle_timeout_in_part(&mut self, due: Instant, now: Instant, most: usize) -> bool {
         let mut may_do = most;
         while may_do > 0
-            && let Some(due) = self.deadlines.pop_due(now)
+            && let Some(ended) = self.deadlines.pop_due(due)
         {
-            self.expire(now, due);
+            self.expire(now, ended);
             may_do -= 1;
         }
         self.left.extend(std::mem::take(&mut self.touched));
-        if self.deadlines.next().is_some_and(|next| next <= now) {
+        if self.deadlines.next().is_some_and(|next| next <= due) {
             return false;
         }
-        if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= now) {
+        if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= due) {
             self.end_recovery(now);
         }
         self.process_left(now, may_do)

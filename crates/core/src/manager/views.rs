@@ -1,6 +1,7 @@
 //! What can be seen of a manager, without a change to it.
 
 use std::hash::BuildHasher;
+use std::ops::Bound;
 
 use super::LockManager;
 use super::claims::Assignment;
@@ -113,6 +114,12 @@ impl<S: BuildHasher> LockManager<S> {
         })
     }
 
+    /// How many hold the name.
+    pub fn holders_of(&self, name: Name<'_>) -> usize {
+        let Some(slot) = self.table.find_name(name) else { return 0 };
+        self.table.names[slot].held.iter::<ByName>(&self.table.entries).count()
+    }
+
     /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must spare.
     pub fn is_held_for_good(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };
@@ -128,6 +135,12 @@ impl<S: BuildHasher> LockManager<S> {
     /// All standing assignments, in the order of their names.
     pub fn assignments(&self) -> impl ExactSizeIterator<Item = AssignmentView<'_>> {
         self.assignments.iter().map(assignment_view)
+    }
+
+    /// Those of names whose WTF-8 is not before these bytes.
+    pub fn assignments_from(&self, start: &[u8]) -> impl Iterator<Item = AssignmentView<'_>> {
+        let range = (Bound::Included(start), Bound::Unbounded);
+        self.assignments.range::<[u8], _>(range).map(assignment_view)
     }
 
     /// The owner, if it lives.

@@ -119,13 +119,14 @@ impl State {
         held
     }
 
-    /// Ends what is due, and processes the queues that it leaves, at most so many; whether that was all.
-    pub(super) fn time_has_passed(&mut self, now: Instant, most: usize) -> bool {
-        let now = self.stamp(now);
-        if self.manager.next_timeout().is_none_or(|next| next > now) {
+    /// Ends what ends at or before `due`, and processes the queues that it leaves, at most so many; whether that was all.
+    pub(super) fn time_has_passed(&mut self, due: Instant, most: usize) -> bool {
+        // What came after `due` has been told another time already.
+        let now = self.stamp(due);
+        if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
         }
-        let is_done = self.manager.handle_timeout_in_part(now, most);
+        let is_done = self.manager.handle_timeout_in_part(due, now, most);
         self.touched = true;
         while let Some(effect) = self.manager.poll_effect() {
             if matches!(effect, Effect::Change(_)) {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{FencingToken, Name, NameBuf};
 
+pub(crate) use self::local::assignments_from;
 use crate::error::{NotSupported, Quota};
 use crate::kept::StoreError;
 use crate::locks::NameArg;

@@ -7,8 +7,10 @@ use lockhouse_core::{
     Outcome, Seal,
 };
 
+use super::ticker::{BUCKETS_AT_ONCE, Ticked};
 use super::*;
 use crate::clock::ManualClock;
+use crate::store::MemoryStore;
 use crate::{Notice, Port};
 
 /// A house whose time is moved by hand; its ticker never comes to run, as these tests never wait.
@@ -175,26 +177,72 @@ async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
     assert!(matches!(told, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{told:?}");
 }
 
+/// A bucket of its own with one agent that has a lease.
+fn lonely(world: &World, key: BucketKey, lease_ms: u64) -> (Port, impl Fn(&Port) -> bool) {
+    let port = world.house.bucket(key).port(10);
+    port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
+    let has_ended = |port: &Port| {
+        let mut notices = VecDeque::new();
+        port.drain(&mut notices).unwrap();
+        notices.iter().any(|notice| matches!(notice, Notice::Effect(Effect::AgentEnded { .. })))
+    };
+    assert!(!has_ended(&port));
+    (port, has_ended)
+}
+
 #[tokio::test]
-async fn a_crowd_ends_in_parts_between_which_others_go_on_while_time_stands_still() {
+async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
     let world = World::new();
-    let crowd: Vec<_> = (0..5).map(|_| world.join(1000)).collect();
-    let other = world.join(60_000);
-    world.house.inner.clock.advance(500);
-    world.house.inner.tick(2);
-    world.house.inner.clock.advance(500);
-    world.house.inner.tick(2);
-    let now = world.house.now();
-    let mut ended = 0;
-    for part in 0..3 {
-        let ticked = world.house.inner.tick(2);
-        assert_eq!(ticked, if part < 2 { Ticked::InPart } else { Ticked::Wholly });
-        ended += world.told().len();
-        assert_eq!(ended, (2 * (part + 1)).min(crowd.len()));
-        assert!(part == 2 || world.house.now() == now);
-        world.port.submit(1, Command::Renew { agent: other });
-        assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    let crowd: Vec<_> = (0..100).map(|_| world.join(1000)).collect();
+    let (other, has_ended) = lonely(&world, "other".into(), 1250);
+    world.tick_after(500);
+    world.tick_after(500);
+    let (mut ended, mut ticks, mut ticks_of_the_other) = (0, 0, None);
+    // A tick of 100 ms, and only two parts between them.
+    while ended < crowd.len() - 1 {
+        ticks += 1;
+        world.house.inner.clock.advance(100);
+        assert_eq!(world.house.inner.tick(2), Ticked::Wholly);
+        world.house.inner.sweep(2);
+        world.house.inner.sweep(2);
+        ended += world.told().iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
+        if has_ended(&other) {
+            ticks_of_the_other = Some(ticks);
+        }
+        if ticks == 2 {
+            // Leases break late, never early: what the crowd has not come to yet may be renewed.
+            world.port.submit(1, Command::Renew { agent: crowd[99] });
+            assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+        }
+        assert!(ticks < 100, "only {ended} have ended");
     }
+    // The tick by which it ends comes after the one that reaches it: at 1300 ms, by 1250 ms.
+    assert_eq!(ticks_of_the_other, Some(4));
+    assert!(ticks > 20, "{ticks}");
+    while world.house.inner.sweep(2) {}
+    assert_eq!((ended, world.told()), (99, Vec::new()), "one was renewed");
+}
+
+#[tokio::test]
+async fn a_tenant_with_many_crowds_has_no_more_turns_than_one_with_one() {
+    let world = World::new();
+    let key = |tenant: &str, bucket: usize| BucketKey {
+        bucket: bucket.to_string(),
+        partition: format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{bucket}"),
+    };
+    let loud: Vec<_> = (0..40).map(|bucket| lonely(&world, key("loud", bucket), 500).0).collect();
+    let (quiet, has_ended) = lonely(&world, key("quiet", 0), 500);
+    for most in [usize::MAX, 0] {
+        world.house.inner.clock.advance(500);
+        while world.house.inner.tick(most) == Ticked::InPart {}
+    }
+    let parts = (1..100).find(|_| {
+        world.house.inner.sweep(1);
+        has_ended(&quiet)
+    });
+    assert_eq!(parts, Some(2), "its turn is the second one");
+    while world.house.inner.sweep(1) {}
+    assert!(loud.iter().all(has_ended));
 }
 
 #[tokio::test]
@@ -249,6 +297,26 @@ async fn tokens_tell_nothing_of_other_partitions() {
 }
 
 #[tokio::test]
+async fn tokens_tell_nothing_of_other_tenants_after_a_restart() {
+    let store = MemoryStore::new().unwrap();
+    let open = async || House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
+    let token = async |house: &House, tenant: &str| {
+        let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}");
+        let bucket = house.bucket(BucketKey { bucket: "b".to_owned(), partition });
+        let agent = bucket.agent("a").unwrap();
+        agent.locks().request("n").await.unwrap().fencing_token().get()
+    };
+    let house = open().await;
+    let busy: Vec<_> =
+        [token(&house, "busy").await, token(&house, "busy").await, token(&house, "busy").await].into();
+    assert!(busy[0] < busy[1] && busy[1] < busy[2], "{busy:?}");
+    house.close().await;
+    let house = open().await;
+    assert_eq!(token(&house, "quiet").await, busy[0], "the first one of a tenant");
+    assert!(token(&house, "busy").await > busy[2]);
+}
+
+#[tokio::test]
 async fn time_runs_on_without_deadlines_and_never_backwards() {
     let world = World::new();
     world.house.inner.clock.advance(5000);
@@ -263,7 +331,7 @@ async fn time_runs_on_without_deadlines_and_never_backwards() {
 }
 
 #[tokio::test]
-async fn a_tick_goes_on_until_the_heirs_of_a_crowd_have_been_granted_what_it_left() {
+async fn a_crowd_goes_on_until_the_heirs_have_been_granted_what_it_left() {
     let world = World::new();
     let names = ["a", "b", "c", "d"].map(|name| Name::new(name).unwrap());
     let request = |agent, name| {
@@ -280,7 +348,8 @@ async fn a_tick_goes_on_until_the_heirs_of_a_crowd_have_been_granted_what_it_lef
         let told = world.told();
         told.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
     };
-    let parts: Vec<_> = (0..4).map(|_| (world.house.inner.tick(2), grants())).collect();
-    let expected = [(Ticked::InPart, 0), (Ticked::InPart, 0), (Ticked::InPart, 2), (Ticked::NothingLeft, 2)];
-    assert_eq!(parts, expected);
+    assert_eq!((world.house.inner.tick(2), grants()), (Ticked::Wholly, 0));
+    let parts: Vec<_> = (0..3).map(|_| (world.house.inner.sweep(2), grants())).collect();
+    assert_eq!(parts, [(true, 0), (true, 2), (false, 2)]);
+    assert_eq!(world.house.inner.tick(2), Ticked::NothingLeft);
 }

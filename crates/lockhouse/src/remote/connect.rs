@@ -27,6 +27,9 @@ pub struct Connect {
     timeout: Duration,
     #[cfg(feature = "tls")]
     ca: Option<PathBuf>,
+    /// With its key.
+    #[cfg(feature = "tls")]
+    certificate: Option<(PathBuf, PathBuf)>,
 }
 
 /// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a recovery by default.
@@ -51,6 +54,8 @@ pub fn connect(url: impl Into<String>) -> Connect {
         timeout: TIMEOUT,
         #[cfg(feature = "tls")]
         ca: None,
+        #[cfg(feature = "tls")]
+        certificate: None,
     }
 }
 
@@ -110,11 +115,27 @@ impl Connect {
         self
     }
 
+    /// The certificate that says who connects, where the server knows its clients by certificates, and its private key: two PEM files, or twice the same. In the
+    /// first stand behind the certificate those up to its CA; keys are PKCS #8, PKCS #1 or SEC 1. Both are read anew for each new connection, so that a
+    /// certificate may be renewed in its place. For URLs that begin with `https://` or `wss://`; others do not look at it. A [key](Self::key) goes before it.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = lockhouse::remote::connect("https://locks.example").certificate("client.pem", "client.key").await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.certificate = Some((certificate.into(), key.into()));
+        self
+    }
+
     /// The bucket as HTTP has it, for calls that no type stands for. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`], [`ConnectError::Ca`].
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`], [`ConnectError::Ca`],
+    /// [`ConnectError::Certificate`].
     pub fn http(self) -> Result<Http, ConnectError> {
         let address = self.address()?;
         self.badge.show()?;
@@ -130,7 +151,7 @@ impl Connect {
         }
         #[cfg(feature = "tls")]
         if address.is_tls() {
-            return Ok(address.trusting(Trust::new(self.ca.as_deref())?));
+            return Ok(address.trusting(Trust::new(self.ca.as_deref(), self.certificate.as_ref())?));
         }
         Ok(address)
     }
@@ -195,7 +216,15 @@ pub enum ConnectError {
         /// What is wrong.
         why: String,
     },
-    /// The certificate of the server is not believed, or it speaks no TLS.
+    /// Our certificate or its key cannot be used.
+    #[error("certificate: {} cannot be used: {why}", .file.display())]
+    Certificate {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The certificate of the server is not believed, or ours is refused, or it speaks no TLS.
     #[error("cannot speak TLS with {address}: {message}")]
     Untrusted {
         /// The server.

@@ -32,7 +32,7 @@
 //! # TLS
 //!
 //! With the feature `tls`, URLs may begin with `https://` or `wss://`. A server is believed if the system trusts the CA of its certificate, or, with
-//! `Connect::ca`, if its certificate is from a CA of one's own.
+//! `Connect::ca`, if its certificate is from a CA of one's own. With `Connect::certificate` the client shows one, too.
 //!
 //! # Offline locks and claims
 //!

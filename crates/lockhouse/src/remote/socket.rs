@@ -11,7 +11,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::address::Address;
 use super::connect::ConnectError;
-use super::transport::{Link, dial};
+use super::transport::{Link, dial, is_refusal};
 use crate::wire;
 
 pub(super) type Socket = WebSocketStream<Link>;
@@ -40,6 +40,9 @@ pub(super) async fn open(address: &Address) -> Result<Socket, ConnectError> {
         .max_frame_size(Some(wire::FRAME_BYTES));
     match client_async_with_config(request, stream, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
+        Err(Error::Io(error)) if is_refusal(&error) => {
+            Err(ConnectError::Untrusted { address: address.to_string(), message: error.to_string() })
+        }
         Err(Error::Io(error)) => Err(unreachable(error)),
         Err(Error::Http(response)) => Err(ConnectError::Refused {
             address: address.to_string(),

@@ -86,17 +86,56 @@ pub(super) fn is_of_tls(_: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
+/// Whether the other side refuses our certificate, or wants one: in TLS 1.3 it says so only behind the handshake, and has read nothing then.
+#[cfg(feature = "tls")]
+pub(super) fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rustls::AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, UnknownCA, UnsupportedCertificate,
+    };
+    let mut error = Some(error);
+    while let Some(why) = error {
+        let within = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if within.is_some_and(|within| is_refusal(within)) {
+            return true;
+        }
+        if let Some(rustls::Error::AlertReceived(alert)) = why.downcast_ref() {
+            return matches!(
+                alert,
+                AccessDenied
+                    | BadCertificate
+                    | CertificateExpired
+                    | CertificateRequired
+                    | CertificateRevoked
+                    | CertificateUnknown
+                    | UnknownCA
+                    | UnsupportedCertificate
+            );
+        }
+        error = why.source();
+    }
+    false
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn is_refusal(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
+}
+
 #[cfg(feature = "tls")]
 mod tls {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
     use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
     use hyper_util::client::legacy::connect::HttpConnector;
+    use parking_lot::Mutex;
+    use rustls::client::ResolvesClientCert;
     use rustls::crypto::aws_lc_rs;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, ServerName};
-    use rustls::{ClientConfig, RootCertStore};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::sign::CertifiedKey;
+    use rustls::{ClientConfig, RootCertStore, SignatureScheme};
     use rustls_platform_verifier::BuilderVerifierExt;
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
@@ -111,13 +150,16 @@ mod tls {
 
     pub(super) type Connector = HttpsConnector<HttpConnector>;
 
-    /// Whose certificates are believed.
+    /// Whose certificates are believed, and which is ours.
     #[derive(Clone, Debug)]
     pub(in super::super) struct Trust(Arc<ClientConfig>);
 
     impl Trust {
         /// The CAs in that PEM file and no others, or those that the system trusts.
-        pub(in super::super) fn new(ca: Option<&Path>) -> Result<Self, ConnectError> {
+        pub(in super::super) fn new(
+            ca: Option<&Path>,
+            own: Option<&(PathBuf, PathBuf)>,
+        ) -> Result<Self, ConnectError> {
             let wrong = |why: String| ConnectError::Ca { file: ca.map(Path::to_owned), why };
             let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()
@@ -126,7 +168,13 @@ mod tls {
                 Some(file) => builder.with_root_certificates(roots(file).map_err(wrong)?),
                 None => builder.with_platform_verifier().map_err(|error| wrong(error.to_string()))?,
             };
-            Ok(Self(Arc::new(builder.with_no_client_auth())))
+            let config = match own {
+                None => builder.with_no_client_auth(),
+                Some((certificate, key)) => {
+                    builder.with_client_cert_resolver(Arc::new(Own::read(certificate, key)?))
+                }
+            };
+            Ok(Self(Arc::new(config)))
         }
 
         /// What HTTP calls are made over.
@@ -141,19 +189,73 @@ mod tls {
         }
     }
 
+    /// Our certificate with its key, as their files last had them.
+    #[derive(Debug)]
+    struct Own {
+        certificate: PathBuf,
+        key: PathBuf,
+        last: Mutex<Arc<CertifiedKey>>,
+    }
+
+    impl Own {
+        fn read(certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
+            let last = Mutex::new(Arc::new(certified(certificate, key)?));
+            Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), last })
+        }
+    }
+
+    impl ResolvesClientCert for Own {
+        /// Files that cannot be used are being written.
+        fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+            let read = certified(&self.certificate, &self.key);
+            let mut last = self.last.lock();
+            if let Ok(read) = read {
+                *last = Arc::new(read);
+            }
+            Some(last.clone())
+        }
+
+        fn has_certs(&self) -> bool {
+            true
+        }
+    }
+
+    fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, ConnectError> {
+        let wrong = |file: &Path| {
+            let file = file.to_owned();
+            move |why: String| ConnectError::Certificate { file, why }
+        };
+        let chain = certificates(certificate).map_err(wrong(certificate))?;
+        let private = std::fs::read(key).map_err(|error| wrong(key)(error.to_string()))?;
+        let private =
+            PrivateKeyDer::from_pem_slice(&private).map_err(|error| wrong(key)(error.to_string()))?;
+        CertifiedKey::from_der(chain, private, &aws_lc_rs::default_provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                wrong(key)(format!("it is not the key of the certificate in {}", certificate.display()))
+            }
+            error => wrong(key)(error.to_string()),
+        })
+    }
+
     fn roots(file: &Path) -> Result<RootCertStore, String> {
-        let pem = std::fs::read(file).map_err(|error| error.to_string())?;
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| error.to_string())?;
+        for certificate in certificates(file)? {
             roots.add(certificate).map_err(|error| error.to_string())?;
         }
-        if roots.is_empty() {
+        Ok(roots)
+    }
+
+    /// At least one.
+    fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+        let pem = std::fs::read(file).map_err(|error| error.to_string())?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let certificates = certificates.map_err(|error| error.to_string())?;
+        if certificates.is_empty() {
             return Err(
                 "it holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----".to_owned()
             );
         }
-        Ok(roots)
+        Ok(certificates)
     }
 
     /// The handshake, if the address asks for one.

@@ -82,29 +82,27 @@ async fn a_command_is_never_split_and_no_bucket_starves_another() {
     drop(bucket);
 }
 
-#[tokio::test]
-async fn a_partition_with_many_buckets_has_no_more_of_a_commit_than_another() {
+/// All that waits is about three commits; what is quiet, in one bucket, is less than half of one. How many writes of each commit are of the quiet one,
+/// if the loud one has all these partitions.
+async fn writes_of_a_quiet_one(quiet: &str, loud: impl Fn(u32) -> String) -> Vec<usize> {
     let gate = Gate::new();
     let house = gate.house().await;
     let mut owners = Vec::new();
-    for (partition, buckets) in [("loud", 100), ("quiet", 1)] {
-        for bucket in 0..buckets {
-            let key = BucketKey { bucket: bucket.to_string(), partition: partition.to_owned() };
-            let bucket = house.bucket(key);
-            let owner = bucket.owners().open(partition, Duration::from_secs(3600)).await.unwrap();
-            owners.push((partition, bucket, owner));
-        }
+    let of_loud = (0..100).map(|number| ("loud", number, loud(number)));
+    for (who, bucket, partition) in of_loud.chain([("quiet", 0, quiet.to_owned())]) {
+        let bucket = house.bucket(BucketKey { bucket: bucket.to_string(), partition });
+        let owner = bucket.owners().open(who, Duration::from_secs(3600)).await.unwrap();
+        owners.push((who, bucket, owner));
     }
     gate.sections();
     gate.shut();
     let (_, _, quiet) = &owners[100];
     let mut first = Box::pin(quiet.lock([record(0)]));
     assert!(poll(&mut first).await.is_pending());
-    // All that waits now is about three commits; what is quiet is less than half of one.
     let mut waiting = Vec::new();
-    for (partition, _, owner) in &owners {
-        let kind = RecordKind::new(*partition, LockType::ExclusiveWrite);
-        for command in 0..if *partition == "quiet" { 30_u32 } else { 2 } {
+    for (who, _, owner) in &owners {
+        let kind = RecordKind::new(*who, LockType::ExclusiveWrite);
+        for command in 0..if *who == "quiet" { 30_u32 } else { 2 } {
             let wanted = (0..60).map(|id| kind.for_write(command * 60 + id)).collect::<Vec<_>>();
             let mut lock = Box::pin(owner.lock(wanted));
             assert!(poll(&mut lock).await.is_pending());
@@ -120,6 +118,19 @@ async fn a_partition_with_many_buckets_has_no_more_of_a_commit_than_another() {
     let of_quiet = |writes: &[Write]| names(writes).iter().filter(|name| name.starts_with("quiet/")).count();
     let told: Vec<_> = sections[1..].iter().map(|section| of_quiet(&section.writes)).collect();
     assert!(told.len() >= 3, "{told:?}");
+    told
+}
+
+#[tokio::test]
+async fn a_partition_with_many_buckets_has_no_more_of_a_commit_than_another() {
+    let told = writes_of_a_quiet_one("quiet", |_| "loud".to_owned()).await;
+    assert_eq!(told[0], 1800, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_with_many_partitions_has_no_more_of_a_commit_than_another() {
+    let quiet = "\u{1f}quiet\u{1f}\u{1f}\u{1f}";
+    let told = writes_of_a_quiet_one(quiet, |number| format!("\u{1f}loud\u{1f}\u{1f}\u{1f}{number}")).await;
     assert_eq!(told[0], 1800, "{told:?}");
 }
 

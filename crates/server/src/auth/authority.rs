@@ -4,11 +4,14 @@ use std::collections::HashMap;
 
 use lockhouse::wire::Credential;
 
-use super::identity::{Identity, TENANT_RULE, is_tenant};
+use super::certificates::Certificate;
+use super::identity::Identity;
 use super::keys::{self, ID_RULE, KeyHash, is_id};
-use super::permissions::Grants;
+use super::rights::Rights;
 use super::settings::{KeySettings, Settings};
 use super::tokens::{self, Issuer};
+use crate::access::Initiator;
+use crate::tls::{NotGood, Shown};
 
 /// Judges credentials. Made anew from the settings when they change; the default one lets everybody do everything.
 #[derive(Clone, Debug, Default)]
@@ -16,15 +19,25 @@ pub struct Authority {
     /// By their ids.
     keys: HashMap<String, Key>,
     issuers: Vec<Issuer>,
+    /// The first that fits holds.
+    certificates: Vec<Certificate>,
+    /// Whether nobody is admitted where there is no entry.
+    is_shut: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Key {
     hash: KeyHash,
-    tenant: String,
-    session: Option<String>,
     isolates_origins: bool,
-    grants: Grants,
+    rights: Rights,
+}
+
+/// What is read of that which settings name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    Everything,
+    /// Not the environment; of its variables there are only the names.
+    FilesOnly,
 }
 
 /// Settings that make no sense, told in one line that names the member, the value and the rule.
@@ -40,7 +53,7 @@ pub struct BadSettings {
 /// Why a credential is not taken. Never tells the credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unauthenticated {
-    #[error("there is no API key and no token")]
+    #[error("there is no API key, no token and no certificate")]
     Absent,
     #[error("the API key is not known")]
     Key,
@@ -58,6 +71,16 @@ pub(crate) enum Unauthenticated {
     NotYetValid,
     #[error("the token cannot be used: {0}")]
     Claims(String),
+    #[error("a certificate does not speak for pages, which need an API key or a token")]
+    Page,
+    #[error(
+        "the credential sets origins apart, but the browser does not tell that of the page: send the request by fetch or XMLHttpRequest, as CORS has it"
+    )]
+    UnknownPage,
+    #[error(transparent)]
+    NotGood(#[from] NotGood),
+    #[error("the certificate stands for nobody: no entry of auth.certificates fits it")]
+    Certificate,
 }
 
 impl Authority {
@@ -67,6 +90,19 @@ impl Authority {
     ///
     /// [`BadSettings`].
     pub fn new(settings: &Settings) -> Result<Self, BadSettings> {
+        Self::hearing(settings, Hearing::Everything)
+    }
+
+    /// Whether the settings make sense, whatever the environment says; reads the files that they name.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`].
+    pub fn check(settings: &Settings) -> Result<(), BadSettings> {
+        Self::hearing(settings, Hearing::FilesOnly).map(|_| ())
+    }
+
+    fn hearing(settings: &Settings, hearing: Hearing) -> Result<Self, BadSettings> {
         let mut authority = Self::default();
         for (number, key) in settings.keys.iter().enumerate() {
             let place = format!("auth.keys[{number}]");
@@ -80,49 +116,86 @@ impl Authority {
             if settings.jwt[..number].iter().any(|other| other.id == jwt.id) {
                 return Err(BadSettings { field: format!("{place}.id"), why: twice(&jwt.id) });
             }
-            issuers.push(Issuer::new(jwt, &place)?);
+            issuers.push(Issuer::new(jwt, &place, hearing)?);
         }
         authority.issuers = issuers;
+        for (number, certificate) in settings.certificates.iter().enumerate() {
+            let place = format!("auth.certificates[{number}]");
+            authority.check_id(&certificate.id, &place)?;
+            authority.add_certificate(Certificate::new(certificate, &place)?, &place)?;
+        }
         Ok(authority)
+    }
+
+    fn add_certificate(&mut self, new: Certificate, place: &str) -> Result<(), BadSettings> {
+        if self.certificates.iter().any(|other| other.id == new.id) {
+            return Err(BadSettings { field: format!("{place}.id"), why: twice(&new.id) });
+        }
+        if let Some(other) = self.certificates.iter().find(|other| other.mark == new.mark) {
+            let why = format!("stands in the entry {:?} already, which holds", other.id);
+            return Err(BadSettings { field: format!("{place}.{}", new.mark.member()), why });
+        }
+        self.certificates.push(new);
+        Ok(())
+    }
+
+    /// One that admits nobody.
+    pub(crate) fn shut() -> Self {
+        Self { is_shut: true, ..Self::default() }
     }
 
     /// Whether there is no authentication at all: everybody who can connect may do everything.
     pub fn is_open(&self) -> bool {
-        self.keys.is_empty() && self.issuers.is_empty()
+        !self.is_shut && self.keys.is_empty() && self.issuers.is_empty() && self.certificates.is_empty()
     }
 
-    /// Who presents that, from that web origin.
+    /// Whether a certificate may stand for whoever shows it.
+    pub(crate) fn knows_certificates(&self) -> bool {
+        !self.certificates.is_empty()
+    }
+
+    /// Who presents that. A credential that is presented is judged alone: if it is wrong, no certificate makes up for it.
     pub(crate) fn identify(
         &self,
         credential: Option<&Credential<'_>>,
-        origin: Option<&str>,
+        certificate: &Shown,
+        initiator: &Initiator,
     ) -> Result<Identity, Unauthenticated> {
         if self.is_open() {
             return Ok(Identity::anybody());
         }
-        let text = credential.ok_or(Unauthenticated::Absent)?.as_str();
-        if keys::is_key(text) { self.by_key(text, origin) } else { self.by_token(text, origin) }
+        match credential.map(Credential::as_str) {
+            None => self.by_certificate(certificate),
+            Some(text) if keys::is_key(text) => self.by_key(text, initiator),
+            Some(text) => self.by_token(text, initiator),
+        }
     }
 
-    fn by_key(&self, text: &str, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+    fn by_certificate(&self, shown: &Shown) -> Result<Identity, Unauthenticated> {
+        if !self.knows_certificates() {
+            return Err(Unauthenticated::Absent);
+        }
+        let certificate = shown.as_ref().map_err(Clone::clone)?;
+        certificate.check()?;
+        let mut entries = self.certificates.iter();
+        let entry = entries.find(|entry| certificate.subject.has(&entry.mark));
+        let Certificate { id, rights, .. } = entry.ok_or(Unauthenticated::Certificate)?;
+        Ok(Identity { expires_at: Some(certificate.expires_at), ..rights.identity(id) })
+    }
+
+    fn by_key(&self, text: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let id = keys::id_of(text).ok_or(Unauthenticated::Key)?;
         let key = self.keys.get(id).filter(|key| key.hash.fits(text)).ok_or(Unauthenticated::Key)?;
-        Ok(Identity {
-            name: id.to_owned(),
-            tenant: key.tenant.clone(),
-            session: key.session.clone(),
-            origin: key.isolates_origins.then(|| origin.unwrap_or_default().to_owned()),
-            grants: key.grants.clone(),
-            expires_at: None,
-        })
+        let origin = key.isolates_origins.then(|| isolated(initiator)).transpose()?;
+        Ok(Identity { origin, ..key.rights.identity(id) })
     }
 
-    fn by_token(&self, text: &str, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+    fn by_token(&self, text: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let name = tokens::issuer_of(text).ok_or(Unauthenticated::NotAToken)?;
         let mut refused = Unauthenticated::Issuer;
         // An issuer may stand there twice, while its keys change.
         for issuer in self.issuers.iter().filter(|issuer| issuer.is_named(&name)) {
-            match issuer.judge(text, origin) {
+            match issuer.judge(text, initiator) {
                 Ok(identity) => return Ok(identity),
                 Err(why) => refused = why,
             }
@@ -139,6 +212,15 @@ impl Authority {
     }
 }
 
+/// Whose tables are meant by a credential that sets origins apart: those of the page, or of the programs.
+pub(super) fn isolated(initiator: &Initiator) -> Result<String, Unauthenticated> {
+    match initiator {
+        Initiator::Program => Ok(String::new()),
+        Initiator::Page(origin) => Ok(origin.clone()),
+        Initiator::UnknownPage => Err(Unauthenticated::UnknownPage),
+    }
+}
+
 fn twice(id: &str) -> String {
     format!("is {id:?}, which stands there twice, but must be there once")
 }
@@ -152,23 +234,7 @@ impl Key {
                 "must be sha256: and 64 hexadecimal digits, as lockhouse key new prints it".to_owned(),
             )
         })?;
-        let names = [("tenant", Some(&settings.tenant)), ("session", settings.session.as_ref())];
-        for (member, value) in names {
-            if let Some(value) = value.filter(|value| !is_tenant(value)) {
-                return Err(bad(member, format!("is {value:?}, but must be {TENANT_RULE}")));
-            }
-        }
-        if settings.buckets.is_empty() {
-            return Err(bad("buckets", "is empty, but must name what the key may do where".to_owned()));
-        }
-        let grants = Grants::new(&settings.buckets)
-            .map_err(|(pattern, why)| bad(&format!("buckets.{pattern:?}"), why))?;
-        Ok(Self {
-            hash,
-            tenant: settings.tenant.clone(),
-            session: settings.session.clone(),
-            isolates_origins: settings.isolate_origins,
-            grants,
-        })
+        let rights = Rights::new(&settings.tenant, settings.session.as_deref(), &settings.buckets, place)?;
+        Ok(Self { hash, isolates_origins: settings.isolate_origins, rights })
     }
 }

@@ -7,9 +7,6 @@ use lockhouse::BucketKey;
 use super::permissions::{Grants, Permissions};
 use super::settings::DEFAULT_TENANT;
 
-/// Separates what a tenant has apart. No part of it but the last may contain it.
-const SEPARATOR: char = '\u{1f}';
-
 /// Who somebody is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -51,13 +48,16 @@ impl Identity {
 
     /// The lock table that is meant by the name of a bucket and a partition: never that of anybody of another tenant.
     pub(crate) fn bucket(&self, bucket: String, partition: &str) -> Result<BucketKey, ReservedPartition> {
-        if partition.starts_with(SEPARATOR) {
+        if partition.starts_with(BucketKey::SEPARATOR) {
             return Err(ReservedPartition);
         }
         Ok(BucketKey { bucket, partition: self.partition(partition) })
     }
 
     /// The tenant `default` keeps its partitions as they are, as a server without authentication does.
+    ///
+    /// Tenant and private session come first, as they say who pays ([`BucketKey::tenant`]): both stand in the credential. Origin and partition do not,
+    /// as a program may claim to be any origin.
     fn partition(&self, partition: &str) -> String {
         let is_plain = self.tenant == DEFAULT_TENANT && self.session.is_none() && self.origin.is_none();
         if is_plain {
@@ -68,7 +68,7 @@ impl Identity {
         };
         let (session, origin) = (part("session", &self.session), part("origin", &self.origin));
         let parts = ["", &self.tenant, &session, &origin, partition];
-        parts.join(&SEPARATOR.to_string())
+        parts.join(&BucketKey::SEPARATOR.to_string())
     }
 }
 
@@ -109,6 +109,25 @@ mod tests {
             .flat_map(|who| partitions.map(|partition| who.bucket("b".to_owned(), partition).unwrap()))
             .collect();
         assert_eq!(keys.len(), all.len() * partitions.len());
+    }
+
+    #[test]
+    fn whatever_a_client_says_of_itself_it_is_one_tenant() {
+        let tenant =
+            |who: &Identity, partition| who.bucket("b".to_owned(), partition).unwrap().tenant().to_owned();
+        for (name, session, expected) in [
+            ("acme", None, "acme"),
+            ("default", None, "default"),
+            ("acme", Some("a"), "acme\u{1f}session:a"),
+            ("default", Some("a"), "default\u{1f}session:a"),
+        ] {
+            for origin in [None, Some(""), Some("https://a.example"), Some("https://b.example")] {
+                let who = who(name, session, origin);
+                for partition in ["", "top", "a\u{1f}b", "session:b"] {
+                    assert_eq!(tenant(&who, partition), expected, "{origin:?} {partition:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@ use jsonwebtoken::dangerous;
 use lockhouse::wire::Credential;
 use serde_json::Value;
 
-use super::authority::Authority;
+use super::authority::{Authority, Unauthenticated};
 use super::settings::Permission;
+use crate::access::Initiator;
 
 /// What a token says of itself. It proves nothing: anybody can write such a text.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct Taken {
     pub tenant: String,
     /// The private session that it is for.
     pub session: Option<String>,
-    /// Whether each web origin is a tenant of its own.
+    /// Whether each web origin has tables of its own.
     pub isolates_origins: bool,
     /// What may be done where, by pattern.
     pub buckets: Vec<(String, Vec<Permission>)>,
@@ -53,15 +54,19 @@ impl Authority {
     ///
     /// # Errors
     ///
-    /// [`NotTaken`]. Without any keys and issuers, that nobody needs one.
+    /// [`NotTaken`]. Without authentication, that nobody needs one.
     pub fn inspect(&self, credential: &str) -> Result<Taken, NotTaken> {
         if self.is_open() {
             return Err(NotTaken(
-                "there are no keys and no issuers, so that nobody needs a credential".to_owned(),
+                "there are no keys, issuers and certificates, so that nobody needs a credential".to_owned(),
             ));
         }
         let identity = self
-            .identify(Credential::new(credential).as_ref(), None)
+            .identify(
+                Credential::new(credential).as_ref(),
+                &Err(Unauthenticated::Absent),
+                &Initiator::Program,
+            )
             .map_err(|why| NotTaken(why.to_string()))?;
         let buckets =
             identity.grants.iter().map(|(pattern, permissions)| (pattern, permissions.iter().collect()));

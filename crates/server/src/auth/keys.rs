@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// What every API key begins with, so that it is told from a token, and found in places where it should not be.
-const PREFIX: &str = "lhk_";
+pub(crate) const KEY_PREFIX: &str = "lhk_";
 
 /// What a hash in the settings begins with.
 const HASH: &str = "sha256:";
@@ -37,7 +37,7 @@ impl NewKey {
     /// If the operating system has no random numbers.
     pub fn draw(id: &str) -> Option<Self> {
         is_id(id).then(|| {
-            let text = format!("{PREFIX}{id}_{}", crate::session::random_hex::<32>());
+            let text = format!("{KEY_PREFIX}{id}_{}", crate::session::random_hex::<32>());
             let hash = KeyHash::of(&text).to_text();
             Self { text, hash }
         })
@@ -74,12 +74,12 @@ impl KeyHash {
 
 /// The id in the text of a key; none if the text is no key.
 pub(super) fn id_of(text: &str) -> Option<&str> {
-    text.strip_prefix(PREFIX)?.split_once('_').map(|(id, _)| id)
+    text.strip_prefix(KEY_PREFIX)?.split_once('_').map(|(id, _)| id)
 }
 
 /// Whether the text is that of an API key, and not of a token.
 pub(super) fn is_key(text: &str) -> bool {
-    text.starts_with(PREFIX)
+    text.starts_with(KEY_PREFIX)
 }
 
 /// The rule of ids.

@@ -1,25 +1,31 @@
 //! Who may do what: credentials, and the permissions that they carry.
 //!
 //! ```text
-//!   Settings ─▶ Authority::identify(credential, origin) ─▶ Identity ─┬▶ bucket(name) ─▶ BucketKey   where it leads
-//!                                                                     └▶ permissions(name)            what may be done there
+//!   Settings ─▶ Authority::identify(credential, certificate, initiator) ─▶ Identity ─┬▶ bucket(name) ─▶ BucketKey   where it leads
+//!                                                                                  └▶ permissions(name)            what may be done there
 //! ```
 //!
-//! A credential is an API key or a token. It says which tenant is meant, so that nobody can even name a bucket of another one, and what may be done in
+//! A credential is an API key or a token; who presents none is known by the client certificate of his connection. It says which tenant is meant, so that nobody can even name a bucket of another one, and what may be done in
 //! which of its buckets. What a route or a frame needs stands in one table for each: `http::access` and `session::calls`.
 
 mod authority;
+mod certificates;
 mod identity;
 mod inspect;
 mod keys;
 mod permissions;
+mod rights;
 mod settings;
 mod tokens;
 
 pub(crate) use authority::Unauthenticated;
 pub use authority::{Authority, BadSettings};
+pub(crate) use certificates::Subject;
 pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
+pub(crate) use keys::KEY_PREFIX;
 pub use keys::NewKey;
 pub(crate) use permissions::Permissions;
-pub use settings::{Algorithm, Buckets, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings};
+pub use settings::{
+    Algorithm, Buckets, CertificateSettings, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings,
+};

@@ -16,6 +16,13 @@
 //! issuer = "https://idp.example"
 //! audience = "lockhouse"
 //! tenant = "acme"                     # absent: the token names its tenant
+//!
+//! [[auth.certificates]]               # whom a client certificate of `tls.client_ca` stands for
+//! id = "billing"
+//! uri = "spiffe://acme.example/billing"
+//! tenant = "acme"
+//! [auth.certificates.buckets]
+//! "seats*" = ["claim", "query"]
 //! ```
 //!
 //! Names of members are snake_case, durations are written as on the command line. Nothing here is a secret: of API keys there are
@@ -25,15 +32,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockhouse::BucketKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The tenant of a credential that names none.
-pub const DEFAULT_TENANT: &str = "default";
+pub const DEFAULT_TENANT: &str = BucketKey::DEFAULT_TENANT;
 
 /// What may be done in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of several that fit, all hold.
 pub type Buckets = BTreeMap<String, Vec<Permission>>;
 
-/// Who may do what. Without any key and any issuer the server has no authentication, and can only listen on loopback addresses.
+/// Who may do what. Without any key, issuer and certificate the server has no authentication, and can only listen on loopback addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -43,6 +51,9 @@ pub struct Settings {
     /// `[[auth.jwt]]`: who signs tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jwt: Vec<JwtSettings>,
+    /// `[[auth.certificates]]`: whom client certificates stand for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<CertificateSettings>,
 }
 
 /// An API key.
@@ -56,7 +67,7 @@ pub struct KeySettings {
     /// Whose it is: 1 to 64 of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. Tenants never meet.
     #[serde(default = "default_tenant")]
     pub tenant: String,
-    /// Gives each web origin, and programs that have none, a tenant of its own within the tenant.
+    /// Gives each web origin, and programs that have none, tables of their own within the tenant.
     #[serde(default, skip_serializing_if = "is_false")]
     pub isolate_origins: bool,
     /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
@@ -98,6 +109,35 @@ pub struct JwtSettings {
     /// The only tenant that its tokens speak for; without it the claim `tenant` says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+}
+
+/// Whom a client certificate stands for that was found good in the TLS handshake: by one of its subject alternative names, or by its fingerprint. Exactly
+/// one of `dns`, `uri`, `email` and `sha256` is there; of several entries that fit a certificate the first holds.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateSettings {
+    /// What it is called, in logs, too: as the id of a key, and none that a key has.
+    pub id: String,
+    /// A DNS name, whole and without wildcards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<String>,
+    /// A URI, such as `spiffe://acme.example/billing`, to the letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// An e-mail address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// The SHA-256 of the whole certificate in hexadecimal, with or without colons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Whose it is: as that of a key.
+    #[serde(default = "default_tenant")]
+    pub tenant: String,
+    /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// What it may do where.
+    pub buckets: Buckets,
 }
 
 /// How tokens are signed (RFC 7518, RFC 8037).

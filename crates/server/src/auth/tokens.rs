@@ -1,18 +1,19 @@
 //! JSON Web Tokens (RFC 7519, checked as RFC 8725 advises): the algorithm and the key are those of the settings, whatever a token says of itself.
 
-use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm};
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, DecodingKeyKind, Validation, dangerous, decode, decode_header};
+use lockhouse::wire::shorten;
 use serde::Deserialize;
 
-use super::authority::{BadSettings, Unauthenticated};
+use super::authority::{BadSettings, Hearing, Unauthenticated, isolated};
 use super::identity::{Identity, TENANT_RULE, is_tenant};
 use super::permissions::Grants;
 use super::settings::{Algorithm, Buckets, JwtSettings};
+use crate::access::Initiator;
 
 /// The most that clocks may differ.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
@@ -65,7 +66,7 @@ struct Issued {
 
 impl Issuer {
     /// Reads the key; `place` is the section in the settings.
-    pub(super) fn new(settings: &JwtSettings, place: &str) -> Result<Self, BadSettings> {
+    pub(super) fn new(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
         let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
         let JwtSettings { issuer, audience, leeway, .. } = settings;
         for (member, value) in [("issuer", issuer), ("audience", audience)] {
@@ -89,7 +90,7 @@ impl Issuer {
         Ok(Self {
             id: settings.id.clone(),
             name: issuer.clone(),
-            keys: Keys::read(settings, place)?,
+            keys: Keys::read(settings, place, hearing)?,
             validation,
             tenant: settings.tenant.clone(),
         })
@@ -100,31 +101,35 @@ impl Issuer {
     }
 
     /// Who presents the token.
-    pub(super) fn judge(&self, token: &str, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+    pub(super) fn judge(&self, token: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let header = decode_header(token).map_err(|_| Unauthenticated::NotAToken)?;
         if header.crit.is_some() {
             // RFC 7515, section 4.1.11: there is no extension that we understand.
             return Err(Unauthenticated::Claims("its header has crit, which is not known here".to_owned()));
         }
-        let key = self.key(header.kid.as_deref()).ok_or(Unauthenticated::Signature)?;
-        let token = decode::<Claims>(token, key, &self.validation).map_err(|error| refusal(error.kind()))?;
-        self.identity(token.claims, origin)
-    }
-
-    fn key(&self, kid: Option<&str>) -> Option<&DecodingKey> {
-        match (&self.keys, kid) {
-            (Keys::One(key), _) => Some(key),
-            (Keys::Set(keys), Some(kid)) => {
-                keys.iter().find(|(known, _)| known.as_deref() == Some(kid)).map(|(_, key)| key)
+        let mut refused = Unauthenticated::Signature;
+        for key in self.keys(header.kid.as_deref()) {
+            match decode::<Claims>(token, key, &self.validation).map_err(|error| refusal(error.kind())) {
+                Ok(token) => return self.identity(token.claims, initiator),
+                Err(Unauthenticated::Signature) => {}
+                Err(why) => refused = why,
             }
-            (Keys::Set(keys), None) => match &keys[..] {
-                [(_, only)] => Some(only),
-                _ => None,
-            },
         }
+        Err(refused)
     }
 
-    fn identity(&self, claims: Claims, origin: Option<&str>) -> Result<Identity, Unauthenticated> {
+    /// Those of which one has to fit: several only if they share a `kid`.
+    fn keys(&self, kid: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
+        let (one, set) = match &self.keys {
+            Keys::One(key) => (Some(key), &[][..]),
+            Keys::Set(keys) => (None, &keys[..]),
+        };
+        let is_only = set.len() == 1;
+        let fits = move |known: Option<&str>| if kid.is_some() { known == kid } else { is_only };
+        one.into_iter().chain(set.iter().filter(move |(known, _)| fits(known.as_deref())).map(|(_, key)| key))
+    }
+
+    fn identity(&self, claims: Claims, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let bad = |why: String| Unauthenticated::Claims(why);
         let tenant = match (&self.tenant, claims.tenant) {
             (Some(only), Some(tenant)) if *only != tenant => {
@@ -138,15 +143,16 @@ impl Issuer {
         if claims.session.as_ref().is_some_and(|session| !is_tenant(session)) {
             return Err(bad(format!("the claim session must be {TENANT_RULE}")));
         }
-        let grants = Grants::new(&claims.buckets)
-            .map_err(|(pattern, why)| bad(format!("the claim buckets has {pattern:?}, which {why}")))?;
+        let grants = Grants::new(&claims.buckets).map_err(|(pattern, why)| {
+            bad(format!("the claim buckets has {:?}, which {why}", shorten(&pattern)))
+        })?;
         let leeway = Duration::from_secs(self.validation.leeway);
         let exp = Duration::try_from_secs_f64(claims.exp.max(0.0)).ok().filter(|exp| *exp < END_OF_CALENDAR);
         Ok(Identity {
             name: format!("{}/{}", self.id, claims.sub.unwrap_or_default()),
             tenant,
             session: claims.session,
-            origin: claims.isolate_origins.then(|| origin.unwrap_or_default().to_owned()),
+            origin: claims.isolate_origins.then(|| isolated(initiator)).transpose()?,
             grants,
             expires_at: exp.map(|exp| SystemTime::UNIX_EPOCH + exp + leeway),
         })
@@ -170,7 +176,11 @@ fn refusal(kind: &ErrorKind) -> Unauthenticated {
         ErrorKind::InvalidClaimFormat(claim) => {
             Unauthenticated::Claims(format!("the claim {claim} is unusable"))
         }
-        ErrorKind::Json(error) => Unauthenticated::Claims(format!("its claims cannot be read: {error}")),
+        ErrorKind::Json(error) => {
+            // It repeats what stands there as it stands there.
+            let why = shorten(&error.to_string().replace(char::is_control, " "));
+            Unauthenticated::Claims(format!("its claims cannot be read: {why}"))
+        }
         ErrorKind::InvalidAlgorithm => Unauthenticated::Algorithm,
         ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Utf8(_) => Unauthenticated::NotAToken,
         _ => Unauthenticated::Signature,
@@ -178,7 +188,7 @@ fn refusal(kind: &ErrorKind) -> Unauthenticated {
 }
 
 impl Keys {
-    fn read(settings: &JwtSettings, place: &str) -> Result<Self, BadSettings> {
+    fn read(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
         let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
         let file = |member: &str, path: &std::path::Path| {
             fs::read(path).map_err(|error| bad(member, format!("{} cannot be read: {error}", path.display())))
@@ -188,11 +198,19 @@ impl Keys {
                 let key = key(settings.algorithm, &file("key_file", path)?);
                 key.map(Self::One).map_err(|why| bad("key_file", format!("{} {why}", path.display())))
             }
+            // What stands there may be the key itself by mistake, so that it is told to nobody.
             (None, Some(variable), None) => {
+                if !is_variable(variable) {
+                    let rule = "must be the name of a variable: A-Z, a-z, 0-9 and \"_\", no digit first";
+                    return Err(bad("key_env", rule.to_owned()));
+                }
+                if hearing == Hearing::FilesOnly {
+                    return Ok(Self::Set(Vec::new()));
+                }
                 let text = std::env::var(variable)
-                    .map_err(|_| bad("key_env", format!("the environment has no variable {variable}")))?;
+                    .map_err(|_| bad("key_env", "the environment has no variable of that name".to_owned()))?;
                 let key = key(settings.algorithm, text.as_bytes());
-                key.map(Self::One).map_err(|why| bad("key_env", format!("{variable} {why}")))
+                key.map(Self::One).map_err(|why| bad("key_env", format!("the variable {why}")))
             }
             (None, None, Some(path)) => {
                 let keys = key_set(settings.algorithm, &file("jwks_file", path)?);
@@ -204,6 +222,11 @@ impl Keys {
             }
         }
     }
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 /// The key in the bytes of a file; else what is wrong with it.
@@ -228,14 +251,10 @@ fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
 fn key_set(algorithm: Algorithm, bytes: &[u8]) -> Result<Vec<(Option<String>, DecodingKey)>, String> {
     let set: JwkSet =
         serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
-    let mut known = HashSet::new();
     let mut keys = Vec::new();
     for jwk in set.keys.iter().filter(|jwk| is_for(algorithm, jwk)) {
         let kid = &jwk.common.key_id;
         let named = kid.as_deref().unwrap_or("without kid");
-        if !known.insert(kid) {
-            return Err(format!("has two keys {named:?} for {algorithm:?}"));
-        }
         let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string());
         let key = key
             .and_then(|key| fitting(algorithm, key))
@@ -260,7 +279,11 @@ fn is_for(algorithm: Algorithm, jwk: &Jwk) -> bool {
         Some(KeyAlgorithm::RS256) => algorithm == Algorithm::RS256,
         Some(_) => false,
     };
-    is_kind && is_declared
+    let is_for_signatures =
+        jwk.common.public_key_use.as_ref().is_none_or(|of| *of == PublicKeyUse::Signature);
+    let operations = jwk.common.key_operations.as_ref();
+    let verifies = operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+    is_kind && is_declared && is_for_signatures && verifies
 }
 
 fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String> {
@@ -348,7 +371,7 @@ mod tests {
     }
 
     fn judged(claims: &Value) -> Result<Identity, Unauthenticated> {
-        hmac().judge(&signed(&Header::default(), claims), Some("https://a.example"))
+        hmac().judge(&signed(&Header::default(), claims), &Initiator::Page("https://a.example".to_owned()))
     }
 
     #[test]
@@ -396,7 +419,7 @@ mod tests {
     #[test]
     fn the_issuer_decides_on_the_tenant_where_its_settings_do() {
         let issuer = Issuer { tenant: Some("acme".to_owned()), ..hmac() };
-        let judge = |claims: &Value| issuer.judge(&signed(&Header::default(), claims), None);
+        let judge = |claims: &Value| issuer.judge(&signed(&Header::default(), claims), &Initiator::Program);
         assert_eq!(judge(&but("tenant", Value::Null)).unwrap().tenant, "acme");
         assert!(matches!(judge(&but("tenant", json!("beta"))), Err(Unauthenticated::Claims(_))));
     }
@@ -404,17 +427,20 @@ mod tests {
     #[test]
     fn a_token_says_nothing_of_the_algorithm_and_the_key() {
         let hs512 = signed(&Header::new(jsonwebtoken::Algorithm::HS512), &claims());
-        assert_eq!(hmac().judge(&hs512, None), Err(Unauthenticated::Algorithm));
+        assert_eq!(hmac().judge(&hs512, &Initiator::Program), Err(Unauthenticated::Algorithm));
         // The public key of another algorithm, taken for a secret by whoever signed.
         let rsa = issuer(Algorithm::RS256, Keys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
         let confused = signed(&Header::default(), &claims());
-        assert_eq!(rsa.judge(&confused, None), Err(Unauthenticated::Algorithm));
+        assert_eq!(rsa.judge(&confused, &Initiator::Program), Err(Unauthenticated::Algorithm));
         let payload = confused.split('.').nth(1).unwrap();
         // {"alg":"none"}
         let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
-        assert!(hmac().judge(&unsigned, None).is_err());
+        assert!(hmac().judge(&unsigned, &Initiator::Program).is_err());
         let critical = Header { crit: Some(vec!["b64".to_owned()]), ..Header::default() };
-        assert!(matches!(hmac().judge(&signed(&critical, &claims()), None), Err(Unauthenticated::Claims(_))));
+        assert!(matches!(
+            hmac().judge(&signed(&critical, &claims()), &Initiator::Program),
+            Err(Unauthenticated::Claims(_))
+        ));
     }
 
     #[test]
@@ -426,13 +452,16 @@ mod tests {
         let named = |kid: Option<&str>| {
             signed(&Header { kid: kid.map(str::to_owned), ..Header::default() }, &claims())
         };
-        assert!(set(&[Some("a"), Some("b")]).judge(&named(Some("b")), None).is_ok());
+        assert!(set(&[Some("a"), Some("b")]).judge(&named(Some("b")), &Initiator::Program).is_ok());
         assert_eq!(
-            set(&[Some("a"), Some("b")]).judge(&named(Some("c")), None),
+            set(&[Some("a"), Some("b")]).judge(&named(Some("c")), &Initiator::Program),
             Err(Unauthenticated::Signature)
         );
-        assert_eq!(set(&[Some("a"), Some("b")]).judge(&named(None), None), Err(Unauthenticated::Signature));
-        assert!(set(&[Some("a")]).judge(&named(None), None).is_ok());
+        assert_eq!(
+            set(&[Some("a"), Some("b")]).judge(&named(None), &Initiator::Program),
+            Err(Unauthenticated::Signature)
+        );
+        assert!(set(&[Some("a")]).judge(&named(None), &Initiator::Program).is_ok());
     }
 
     /// RFC 7515, appendix A.2.
@@ -467,12 +496,16 @@ mod tests {
             (Algorithm::EdDSA, ED_SET, ed),
         ] {
             let issuer = issuer(algorithm, Keys::Set(key_set(algorithm, set.as_bytes()).unwrap()));
-            let genuine = issuer.judge(token, None);
+            let genuine = issuer.judge(token, &Initiator::Program);
             assert!(matches!(genuine, Err(Unauthenticated::Claims(_))), "{algorithm:?}: {genuine:?}");
             let (signed, signature) = token.rsplit_once('.').unwrap();
             let first = if signature.starts_with('A') { 'B' } else { 'A' };
             let forged = format!("{signed}.{first}{}", &signature[1..]);
-            assert_eq!(issuer.judge(&forged, None), Err(Unauthenticated::Signature), "{algorithm:?}");
+            assert_eq!(
+                issuer.judge(&forged, &Initiator::Program),
+                Err(Unauthenticated::Signature),
+                "{algorithm:?}"
+            );
         }
     }
 
@@ -487,6 +520,45 @@ mod tests {
         let short = r#"{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}"#;
         assert!(key_set(Algorithm::RS256, short.as_bytes()).unwrap_err().contains("at least 2048"));
         let twice = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AA"},{"kty":"OKP","crv":"Ed25519","kid":"k","x":"AA"}]}"#;
-        assert!(key_set(Algorithm::EdDSA, twice.as_bytes()).unwrap_err().contains("two keys"));
+        assert_eq!(key_set(Algorithm::EdDSA, twice.as_bytes()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_key_for_something_else_than_signatures_verifies_none() {
+        let marked = |marks: &str| {
+            let set = HMAC_SET.replacen(r#"{"kty""#, &format!(r#"{{{marks},"kty""#), 1);
+            key_set(Algorithm::HS256, set.as_bytes()).map(|keys| keys.len())
+        };
+        for good in [r#""use":"sig""#, r#""key_ops":["sign","verify"]"#, r#""alg":"HS256""#] {
+            assert_eq!(marked(good), Ok(1), "{good}");
+        }
+        for other in [r#""use":"enc""#, r#""use":"x""#, r#""key_ops":["encrypt"]"#, r#""key_ops":[]"#] {
+            assert!(marked(other).unwrap_err().contains("no key for HS256"), "{other}");
+        }
+    }
+
+    #[test]
+    fn keys_that_share_a_kid_are_all_tried() {
+        let key = |secret: &[u8]| (Some("k".to_owned()), DecodingKey::from_secret(secret));
+        let token = signed(&Header { kid: Some("k".to_owned()), ..Header::default() }, &claims());
+        let judge = |keys| issuer(Algorithm::HS256, Keys::Set(keys)).judge(&token, &Initiator::Program);
+        let other = b"another secret of 32 bytes or so".as_slice();
+        assert!(judge(vec![key(other), key(SECRET)]).is_ok());
+        assert!(judge(vec![key(SECRET), key(other)]).is_ok());
+        assert_eq!(judge(vec![key(other), key(other)]), Err(Unauthenticated::Signature));
+    }
+
+    #[test]
+    fn a_refusal_repeats_at_most_64_characters_of_a_claim() {
+        let long = "x".repeat(500);
+        for claims in [
+            but("exp", json!(long)),
+            but("buckets", json!({"a": [long]})),
+            but("buckets", json!({format!("a*{long}"): ["query"]})),
+            but("tenant", json!(long)),
+        ] {
+            let refused = judged(&claims).unwrap_err().to_string();
+            assert!(!refused.contains(&long[..64]), "{refused}");
+        }
     }
 }

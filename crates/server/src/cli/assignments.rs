@@ -17,6 +17,7 @@ Examples:
   lockhouse assignments
   lockhouse assignments --prefix seat/ --json
   lockhouse assignments delete seat/12a     # it can be claimed again
+  lockhouse assignments delete seat/12a --reason \"cancelled by phone\"
 
 Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached.")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -58,6 +59,10 @@ struct Delete {
     #[arg(long, value_name = "NUMBER")]
     token: Option<u64>,
 
+    /// Why, for the audit log of the server
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
     #[command(flatten)]
     common: Common,
 }
@@ -93,6 +98,9 @@ impl Delete {
         let mut call = Call::delete(&["assignments"]).with("resource", &self.resource);
         if let Some(token) = self.token {
             call = call.with("fencingToken", token.to_string());
+        }
+        if let Some(reason) = &self.reason {
+            call = call.with("reason", reason);
         }
         Api::new(&self.common.target)?.call(call).await?;
         print(self.common.json, &json!({"resource": self.resource, "deleted": true}), Vec::new)

@@ -61,7 +61,7 @@ fn check(file: PathBuf) -> ExitCode {
     };
     let wrong = [
         Tls::check(&loaded.settings.tls).err().map(|error| error.to_string()),
-        loaded.authority().err().map(|problem| problem.to_string()),
+        loaded.check_auth().err().map(|problem| problem.to_string()),
     ];
     wrong.iter().flatten().for_each(complain);
     if wrong.iter().any(Option::is_some) { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }

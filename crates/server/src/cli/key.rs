@@ -43,7 +43,7 @@ struct New {
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
 
-    /// Give each web origin a tenant of its own
+    /// Give each web origin tables of its own
     #[arg(long)]
     isolate_origins: bool,
 
@@ -104,7 +104,7 @@ impl Key {
             session: new.session,
             buckets,
         };
-        let auth = Settings { keys: vec![settings], jwt: Vec::new() };
+        let auth = Settings { keys: vec![settings], ..Settings::default() };
         Authority::new(&auth).map_err(|error| Failure::new(USAGE, error))?;
         let section = toml::to_string(&Section { auth }).map_err(|error| Failure::new(FAILURE, error))?;
         tell(&section, &key.text).map_err(|error| Failure::new(FAILURE, error))?;

@@ -22,11 +22,13 @@ mod signals;
 mod target;
 mod token;
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::Resettable;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Something went wrong.
 const FAILURE: u8 = 1;
@@ -74,7 +76,8 @@ enum Command {
 
 /// Carries out the command line.
 pub(crate) fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
+    let matches = deaf_to_empty(Cli::command()).get_matches();
+    let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
@@ -94,6 +97,14 @@ pub(crate) fn main() -> ExitCode {
         Command::Restore(restore) => finish(std::future::ready(restore.run())),
         Command::Completions(completions) => completions.run(),
     }
+}
+
+/// A variable that is empty says nothing.
+fn deaf_to_empty(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(deaf_to_empty)
 }
 
 /// Why a command did not do its work.

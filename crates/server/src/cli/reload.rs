@@ -54,8 +54,7 @@ impl Reload {
         let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
         let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
         let limits = fit_open_files(loaded.settings.limits);
-        self.server.reload_auth(authority).map_err(|error| vec![error.to_string()])?;
-        self.server.reload_limits(limits).map_err(|error| vec![error.to_string()])?;
+        self.server.reload(authority, limits).map_err(|error| vec![error.to_string()])?;
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {
             let place = loaded.place(key);
@@ -66,6 +65,7 @@ impl Reload {
             (None, None) => {}
             _ => tracing::warn!("TLS is switched on or off at the next start only"),
         }
+        self.server.judge_anew();
         Ok(())
     }
 
@@ -76,7 +76,10 @@ impl Reload {
         let is_at_rest = std::mem::replace(before, now.clone()) == now;
         if is_at_rest && now != tls.files() {
             match tls.read_again() {
-                Ok(()) => tracing::info!("the files of the certificate have changed: it is reloaded"),
+                Ok(()) => {
+                    self.server.judge_anew();
+                    tracing::info!("the files of the certificate have changed: it is reloaded");
+                }
                 Err(error) => tracing::error!(
                     "the files of the certificate have changed, but {error}; the one of before is shown on"
                 ),

@@ -191,8 +191,13 @@ impl Run {
             .env("LOCKHOUSE_BUCKET", connection.bucket())
             .env("LOCKHOUSE_FENCING_TOKEN", lock.fencing_token().to_string())
             .env("LOCKHOUSE_NAME_JSON", wire::name_to_json(lock.name()));
-        if let Some(ca) = &self.target.ca {
-            command.env("LOCKHOUSE_CA", ca);
+        let Target { ca, cert, cert_key, .. } = &self.target;
+        for (variable, file) in
+            [("LOCKHOUSE_CA", ca), ("LOCKHOUSE_CERT", cert), ("LOCKHOUSE_CERT_KEY", cert_key)]
+        {
+            if let Some(file) = file {
+                command.env(variable, file);
+            }
         }
         match lock.name().as_str().filter(|name| !name.contains('\0')) {
             Some(name) => command.env("LOCKHOUSE_NAME", name),

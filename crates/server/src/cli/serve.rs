@@ -11,7 +11,10 @@ use lockhouse_server::{
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::prelude::*;
 
 use super::reload::Reload;
 use super::settings::{Options, load};
@@ -20,7 +23,7 @@ use super::{FAILURE, USAGE, complain};
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///
 /// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
-/// was started anew. Without keys or issuers in its settings, only programs on this machine can connect.
+/// was started anew. Without keys, issuers or certificates in its settings, only programs on this machine can connect.
 /// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
 /// SIGHUP reads the settings again, and takes what can be taken without a new start: keys, certificates and limits.
 #[derive(Debug, Args)]
@@ -41,7 +44,7 @@ what is in force; docs/config.md lists all.
 Exit codes: 0 it was ended by a signal; 1 the system refuses (the port is in use, the store cannot be opened); 2 the settings make
 no sense, or a file with a certificate or a key cannot be used.
 
-Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session.")]
+Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session. What others than lockhouse tell is shown from level info on.")]
 pub(super) struct Serve {
     #[command(flatten)]
     options: Options,
@@ -57,6 +60,8 @@ impl Serve {
             // Where stderr is gone, a log line about that would panic, and nothing would be drained.
             .log_internal_errors(false)
             .with_writer(io::stderr)
+            .finish()
+            .with(filter_fn(tells_no_secret))
             .init();
         let sources = self.options.sources();
         let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
@@ -78,6 +83,12 @@ impl Serve {
             }
         }
     }
+}
+
+/// What is below us tells in detail what it sends and receives, whatever it is, such as the frames of a WebSocket; we do not.
+fn tells_no_secret(line: &Metadata<'_>) -> bool {
+    let is_ours = line.target().starts_with("lockhouse") || line.target() == "audit";
+    is_ours || *line.level() <= Level::INFO
 }
 
 async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {

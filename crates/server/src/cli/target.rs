@@ -8,7 +8,8 @@ use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 use super::{FAILURE, Failure, UNREACHABLE, USAGE};
 
 /// What to do about it.
-const DENIED: &str = "name another key with --key or LOCKHOUSE_KEY";
+const DENIED: &str =
+    "name another key with --key or LOCKHOUSE_KEY, or another certificate with --cert or LOCKHOUSE_CERT";
 
 /// What every command needs that talks to a server.
 #[derive(Debug, Args)]
@@ -20,6 +21,14 @@ pub(super) struct Target {
     /// A PEM file with the CA that signed the server's certificate, in place of those that the system trusts; for https:// only
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CA")]
     pub(super) ca: Option<PathBuf>,
+
+    /// A PEM file with the certificate that says who asks, for servers that know their clients by certificates; for https:// only
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CERT")]
+    pub(super) cert: Option<PathBuf>,
+
+    /// A PEM file with the private key of the certificate, unless that is in the same file
+    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
+    pub(super) cert_key: Option<PathBuf>,
 
     /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
     #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
@@ -36,6 +45,9 @@ impl Target {
         let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
         if let Some(ca) = self.ca.as_ref().filter(|ca| !ca.as_os_str().is_empty()) {
             connect = connect.ca(ca);
+        }
+        if let Some(cert) = &self.cert {
+            connect = connect.certificate(cert, self.cert_key.as_ref().unwrap_or(cert));
         }
         // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
         let connect = match self.key.as_ref().filter(|key| !key.is_empty()) {
@@ -54,7 +66,8 @@ impl Target {
             | ConnectError::Scope { .. }
             | ConnectError::Label { .. }
             | ConnectError::Key
-            | ConnectError::Ca { .. } => Failure::new(USAGE, error),
+            | ConnectError::Ca { .. }
+            | ConnectError::Certificate { .. } => Failure::new(USAGE, error),
             ConnectError::Untrusted { .. } => untrusted(error.to_string()),
             ConnectError::Denied { .. } => Failure::new(FAILURE, format_args!("{error} ({DENIED})")),
             ConnectError::Unreachable { .. } => {
@@ -67,9 +80,11 @@ impl Target {
     }
 }
 
-/// A server with which TLS failed, and what to do if it was for its certificate.
+/// A server with which TLS failed, and what to do if it was for a certificate.
 pub(super) fn untrusted(mut why: String) -> Failure {
-    if why.contains("certificate") {
+    if why.contains("fatal alert") {
+        why.push_str(" (name a certificate that the server takes with --cert or LOCKHOUSE_CERT)");
+    } else if why.contains("certificate") {
         why.push_str(" (name the CA of its certificate with --ca or LOCKHOUSE_CA)");
     }
     Failure::new(UNREACHABLE, why)

@@ -1,13 +1,15 @@
 //! Who calls, and whether he may: one table says what each route needs.
 //!
-//! The credential is read from `Lockhouse-Key`, and where that is absent from `Authorization: Bearer`, which belongs to the owner's secret else.
+//! The credential is read from `Lockhouse-Key`, and where that is absent from `Authorization: Bearer`, which belongs to the owner's secret else. Where
+//! a client certificate stands for the caller, `Authorization` belongs to the secret of each route that needs one.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, Method, header};
 use lockhouse::BucketKey;
 use lockhouse::wire::{CREDENTIAL_BYTES, Credential};
 use serde::Deserialize;
@@ -16,10 +18,12 @@ use super::parameters::{bad_path, bearer};
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::BUCKET;
-use crate::access::Origin;
-use crate::audit::{self, Deed};
+use crate::access::Initiator;
+use crate::audit::Deed;
 use crate::auth::{Identity, Permission, Permissions, Unauthenticated};
+use crate::limits::Seat;
 use crate::server::Server;
+use crate::tls::{ClientCertificate, Shown};
 
 /// The header that says who calls.
 pub(super) const KEY: HeaderName = HeaderName::from_static("lockhouse-key");
@@ -35,8 +39,21 @@ pub(super) enum Needs {
     Everywhere(Permission),
 }
 
-const fn route(method: Method, path: &'static str, needs: Needs) -> (Method, &'static str, Needs) {
-    (method, path, needs)
+/// One route.
+struct Route {
+    method: Method,
+    path: &'static str,
+    needs: Needs,
+    /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
+    takes_secret: bool,
+}
+
+const fn route(method: Method, path: &'static str, needs: Needs) -> Route {
+    Route { method, path, needs, takes_secret: false }
+}
+
+const fn secret(method: Method, path: &'static str, needs: Needs) -> Route {
+    Route { method, path, needs, takes_secret: true }
 }
 
 use Needs::{Everywhere, InBucket, Nothing};
@@ -44,18 +61,18 @@ use Permission::{Claim, Offline, Operate, Query};
 
 /// What each route needs. A route that does not stand here answers nobody.
 #[rustfmt::skip]
-const ROUTES: [(Method, &str, Needs); 19] = [
+static ROUTES: [Route; 19] = [
     route(Method::GET, "/openapi.json", Nothing),
     route(Method::GET, "/problems/{code}", Nothing),
-    route(Method::POST, "/v1/backup", Everywhere(Operate)),
+    secret(Method::POST, "/v1/backup", Everywhere(Operate)),
     route(Method::POST, "/v1/buckets/{bucket}/owners", InBucket(Offline)),
-    route(Method::GET, "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline)),
-    route(Method::DELETE, "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline)),
-    route(Method::POST, "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline)),
+    secret(Method::GET, "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline)),
+    secret(Method::DELETE, "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline)),
+    secret(Method::POST, "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline)),
     route(Method::GET, "/v1/buckets/{bucket}/locks", InBucket(Query)),
-    route(Method::POST, "/v1/buckets/{bucket}/locks", InBucket(Offline)),
-    route(Method::POST, "/v1/buckets/{bucket}/locks/release", InBucket(Offline)),
-    route(Method::POST, "/v1/buckets/{bucket}/locks/undo", InBucket(Offline)),
+    secret(Method::POST, "/v1/buckets/{bucket}/locks", InBucket(Offline)),
+    secret(Method::POST, "/v1/buckets/{bucket}/locks/release", InBucket(Offline)),
+    secret(Method::POST, "/v1/buckets/{bucket}/locks/undo", InBucket(Offline)),
     route(Method::GET, "/v1/buckets/{bucket}/claims", InBucket(Query)),
     route(Method::POST, "/v1/buckets/{bucket}/claims", InBucket(Claim)),
     route(Method::POST, "/v1/buckets/{bucket}/claims/renew", InBucket(Claim)),
@@ -68,9 +85,13 @@ const ROUTES: [(Method, &str, Needs); 19] = [
 
 /// What the route needs, by the path as the router has it.
 pub(super) fn needs(method: &Method, path: &str) -> Option<Needs> {
+    find(method, path).map(|route| route.needs)
+}
+
+fn find(method: &Method, path: &str) -> Option<&'static Route> {
     // The router answers HEAD as GET.
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    ROUTES.iter().find(|(known, at, _)| known == method && *at == path).map(|(_, _, needs)| *needs)
+    ROUTES.iter().find(|route| route.method == method && route.path == path)
 }
 
 /// Who calls. Without one no handler gets at a bucket.
@@ -90,20 +111,21 @@ struct PathMembers {
 pub(super) async fn admit(server: &Arc<Server>, request: Request) -> Read<Request> {
     let (mut parts, body) = request.into_parts();
     let path = parts.extensions.get::<MatchedPath>().cloned();
-    if let Some(needs) = path.and_then(|path| needs(&parts.method, path.as_str())) {
-        let caller = caller(server, &mut parts, needs).await?;
+    if let Some(route) = path.and_then(|path| find(&parts.method, path.as_str())) {
+        let caller = caller(server, &mut parts, route).await?;
         parts.extensions.insert(caller);
     }
     Ok(Request::from_parts(parts, body))
 }
 
-async fn caller(server: &Arc<Server>, parts: &mut Parts, needs: Needs) -> Read<Caller> {
+async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<Caller> {
+    let needs = route.needs;
     if needs == Nothing {
         return Ok(Caller { identity: Arc::new(Identity::anybody()), bucket: None });
     }
     let bucket = parts.extract::<Path<PathMembers>>().await;
     let named = bucket.as_ref().map_or("", |members| &members.bucket);
-    let identity = identify(server, parts, named)?;
+    let identity = identify(server, parts, route, named)?;
     let (allowed, permission) = match needs {
         Everywhere(permission) => (identity.grants.everywhere(), permission),
         InBucket(permission) => (identity.permissions(named), permission),
@@ -113,7 +135,7 @@ async fn caller(server: &Arc<Server>, parts: &mut Parts, needs: Needs) -> Read<C
         let place =
             if let InBucket(_) = needs { format!("the bucket {named:?}") } else { "all buckets".to_owned() };
         let problem = Problem::forbidden(permission, &place);
-        deny(Some(&identity), parts, named, &problem.detail);
+        deny(server, Some(&identity), parts, named, &problem.detail);
         return Err(problem);
     }
     let bucket = match (needs, bucket) {
@@ -133,29 +155,35 @@ fn of_path(identity: &Identity, members: PathMembers) -> Read<BucketKey> {
     identity.bucket(members.bucket, "").map_err(|error| Problem::new(Code::Invalid, error.to_string()))
 }
 
-fn identify(server: &Server, parts: &mut Parts, bucket: &str) -> Read<Identity> {
+fn identify(server: &Server, parts: &mut Parts, route: &Route, bucket: &str) -> Read<Identity> {
     let authority = server.authority();
     if authority.is_open() {
         return Ok(Identity::anybody());
     }
     let denied = |parts: &Parts, why: &Unauthenticated| {
-        deny(None, parts, bucket, why);
+        deny(server, None, parts, bucket, why);
         Problem::unauthenticated(why)
     };
-    let credential = credential(&mut parts.headers).map_err(|why| denied(parts, &why))?;
-    let origin = origin(&parts.headers);
-    authority.identify(credential.as_ref(), origin.as_deref()).map_err(|why| denied(parts, &why))
+    let initiator = server.initiator(&parts.headers);
+    let certificate = certificate(&initiator, &parts.extensions);
+    let is_secret = route.takes_secret && certificate.is_ok() && authority.knows_certificates();
+    let credential = credential(&mut parts.headers, is_secret).map_err(|why| denied(parts, &why))?;
+    let identity = authority.identify(credential.as_ref(), &certificate, &initiator);
+    identity.map_err(|why| denied(parts, &why))
 }
 
-/// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an owner.
-fn credential(headers: &mut HeaderMap) -> Result<Option<Credential<'static>>, Unauthenticated> {
+/// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an owner; unless it is known to be one.
+fn credential(
+    headers: &mut HeaderMap,
+    is_secret: bool,
+) -> Result<Option<Credential<'static>>, Unauthenticated> {
     let mut values = headers.get_all(KEY).iter();
     if let Some(value) = values.next() {
         let text = value.to_str().ok().filter(|_| values.next().is_none());
         let credential = text.and_then(|text| Credential::new(text.to_owned()));
         return credential.map(Some).ok_or(Unauthenticated::NotAToken);
     }
-    if !headers.contains_key(header::AUTHORIZATION) {
+    if is_secret || !headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
     let text = bearer(headers, |text| text.len() <= CREDENTIAL_BYTES);
@@ -163,15 +191,19 @@ fn credential(headers: &mut HeaderMap) -> Result<Option<Credential<'static>>, Un
     text.and_then(Credential::new).map(Some).ok_or(Unauthenticated::NotAToken)
 }
 
-/// The web origin of the caller, in the way in which browsers write it.
-pub(crate) fn origin(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(header::ORIGIN)?.to_str().ok()?;
-    text.parse().ok().map(|origin: Origin| origin.to_string())
+/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for whatever page asks, so that it does not speak for
+/// pages.
+pub(crate) fn certificate(initiator: &Initiator, extensions: &Extensions) -> Shown {
+    let certificate = extensions.get::<Arc<ClientCertificate>>().ok_or(Unauthenticated::Absent)?;
+    if *initiator == Initiator::Program { Ok(certificate.clone()) } else { Err(Unauthenticated::Page) }
 }
 
-fn deny(who: Option<&Identity>, parts: &Parts, bucket: &str, why: &dyn std::fmt::Display) {
-    let what = format!("{} {}", parts.method, parts.uri.path());
-    audit::note(&Deed { who, what: &what, bucket, name: None, denied: Some(why) });
+/// What is noted is the route, not the path, which can be as long as one likes.
+fn deny(server: &Server, who: Option<&Identity>, parts: &Parts, bucket: &str, why: &dyn Display) {
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let what = format!("{} {route}", parts.method);
+    let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
+    server.audit.deny(from, &Deed { who, what: &what, bucket, name: None }, why);
 }
 
 impl FromRequestParts<Arc<Server>> for Caller {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -28,6 +29,9 @@ impl FromMembers for NewBackup {
     }
 }
 
+/// When a backup that failed may be tried again, about.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// A backup that was written.
 #[derive(Debug, Serialize)]
 pub(super) struct Backup {
@@ -40,26 +44,27 @@ pub(super) async fn backup(
     Bearer(secret): Bearer,
     JsonBody(NewBackup(file)): JsonBody<NewBackup>,
 ) -> Read<Json<Backup>> {
-    let known = server.operator.as_ref().is_some_and(|known| known.is(&secret));
+    let known = server.operator.as_ref().is_some_and(|known| known.is(&secret.text));
     let Some(store) = server.house.store().filter(|_| known) else {
+        secret.asker.deny(&server, &file.display(), &"not the secret of the operator");
         let rule = "\"Bearer \" and the secret in the file beside the database that ends in .operator";
         return Err(Problem::field(Code::Unauthorized, "Authorization", rule));
     };
     match store.backup(file.clone()).await {
         Ok(()) => {
-            audit::note(&Deed {
+            let deed = Deed {
                 who: Some(&caller.identity),
                 what: "backup",
                 bucket: "*",
                 name: Some(&file.display()),
-                denied: None,
-            });
+            };
+            audit::note(&deed, None, Some("by the secret of the operator"));
             Ok(Json(Backup { file: file.display().to_string() }))
         }
         Err(error @ (BackupError::Exists(_) | BackupError::Unsupported(..))) => {
             Err(Problem::new(Code::Invalid, error.to_string()))
         }
-        Err(error) => Err(Problem::new(Code::Unavailable, error.to_string())),
+        Err(error) => Err(Problem::new(Code::Unavailable, error.to_string()).retry_after(AGAIN)),
     }
 }
 

@@ -1,19 +1,22 @@
 //! The body of a request: a JSON object of bounded size.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::middleware::Next;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::TryStreamExt;
+use futures_util::{TryStreamExt, poll};
 use tokio::time::timeout;
 
+use super::is_api;
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Read, body};
-use crate::config::HTTP_BODY_BYTES;
-use crate::limits::Refused;
+use crate::config::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
+use crate::limits::{Network, Refused, Seat, Share};
 use crate::server::Server;
 
 /// What the body says.
@@ -33,53 +36,99 @@ impl<T: FromMembers> FromRequest<Arc<Server>> for JsonBody<T> {
                 "application/json",
             ));
         }
-        body(&collect(request.into_body()).await?).map(Self)
+        body(&collect(request.into_body(), HTTP_BODY_BYTES).await?).map(Self)
     }
 }
 
-/// The layer around everything that reads all of a request first: were an answer given before, the connection would have to be closed
-/// under a client that is about to use it again.
+/// Reads all of a request before it is answered: were an answer given before, the connection would have to be closed under a client that
+/// is about to use it again. Whose it is shows only afterwards, so that what is kept in memory meanwhile is bounded.
 ///
 /// Counts what is refused, too.
-pub(crate) async fn whole(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    let response = read_whole(&server, request, next).await;
+pub(crate) async fn whole<F>(
+    server: &Server,
+    request: Request,
+    answer: impl FnOnce(Request) -> F + Send,
+) -> Response
+where
+    F: Future<Output = Response> + Send,
+{
+    let response = match read_whole(server, request).await {
+        Ok((request, place)) => {
+            let response = answer(request).await;
+            drop(place);
+            response
+        }
+        Err(problem) => {
+            let mut response = problem.into_response();
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+    };
     if let Some(refused) = response.extensions().get::<Refused>() {
         server.bounds.refuse(*refused);
     }
     response
 }
 
-async fn read_whole(server: &Server, request: Request, next: Next) -> Response {
+/// The request with all of its body, and the place that it has in memory if it needs one.
+async fn read_whole(server: &Server, request: Request) -> Read<(Request, Option<Share<Option<Network>>>)> {
     if request.body().is_end_stream() {
-        return next.run(request).await;
+        return Ok((request, None));
     }
     let (parts, body) = request.into_parts();
+    let most = most_of(&parts.method, &parts.uri);
+    let told = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    if told.is_some_and(|bytes| bytes > most) {
+        return Err(too_large(most));
+    }
     let patience = server.bounds.settings().body_timeout;
     let late = || {
         let rule = format!("there within {}", humantime::format_duration(patience));
         Problem::field(Code::RequestTimeout, "body", rule)
     };
-    let read = timeout(patience, collect(body)).await.unwrap_or_else(|_| Err(late()));
-    match read {
-        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
-        Err(problem) => {
-            let mut response = problem.into_response();
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
+    let mut reading = pin!(collect(body, most));
+    // Nearly always it has come with the head; then no timer is needed, and it is no longer than what a connection may have in memory anyway.
+    let (read, place) = match poll!(reading.as_mut()) {
+        Poll::Ready(read) => (read, None),
+        Poll::Pending => {
+            let place = if told.unwrap_or(most) > SMALL_BODY_BYTES {
+                let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
+                Some(server.bounds.await_body(from).ok_or_else(too_many)?)
+            } else {
+                None
+            };
+            (timeout(patience, reading).await.unwrap_or_else(|_| Err(late())), place)
         }
-    }
+    };
+    Ok((Request::from_parts(parts, Body::from(read?)), place))
+}
+
+/// How long the body of such a request may be.
+fn most_of(method: &Method, uri: &Uri) -> usize {
+    let may_have_one = is_api(uri) && matches!(*method, Method::POST | Method::DELETE);
+    if may_have_one { HTTP_BODY_BYTES } else { STRAY_BODY_BYTES }
+}
+
+fn too_large(most: usize) -> Box<Problem> {
+    Problem::field(Code::TooLarge, "body", format!("at most {most} bytes"))
+}
+
+fn too_many() -> Box<Problem> {
+    let why = format!(
+        "too many bodies of more than {SMALL_BODY_BYTES} bytes, or of unknown length, are waited for at once"
+    );
+    Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1))
 }
 
 /// All of a body, unless it is too long.
-pub(super) async fn collect(body: Body) -> Read<Bytes> {
+pub(super) async fn collect(body: Body, most: usize) -> Read<Bytes> {
     let mut chunks = body.into_data_stream();
     let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
     // Nearly always there is only one, which then need not be copied.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(chunk) = chunks.try_next().await.map_err(broken)? {
-        if first.len().max(whole.len()) + chunk.len() > HTTP_BODY_BYTES {
-            let rule = format!("at most {HTTP_BODY_BYTES} bytes");
-            return Err(Problem::field(Code::TooLarge, "body", rule));
+        if first.len().max(whole.len()) + chunk.len() > most {
+            return Err(too_large(most));
         }
         if first.is_empty() {
             first = chunk;
@@ -117,11 +166,11 @@ mod tests {
     #[tokio::test]
     async fn a_body_over_the_bound_is_refused_however_it_comes() {
         let whole = Body::from(vec![b' '; HTTP_BODY_BYTES + 1]);
-        assert_eq!(collect(whole).await.unwrap_err().code, Code::TooLarge);
+        assert_eq!(collect(whole, HTTP_BODY_BYTES).await.unwrap_err().code, Code::TooLarge);
         let chunk = || Ok::<_, std::io::Error>(vec![b' '; HTTP_BODY_BYTES / 2]);
         let three = Body::from_stream(futures_util::stream::iter([chunk(), chunk(), chunk()]));
-        assert_eq!(collect(three).await.unwrap_err().code, Code::TooLarge);
+        assert_eq!(collect(three, HTTP_BODY_BYTES).await.unwrap_err().code, Code::TooLarge);
         let two = Body::from_stream(futures_util::stream::iter([chunk(), chunk()]));
-        assert_eq!(collect(two).await.unwrap().len(), HTTP_BODY_BYTES);
+        assert_eq!(collect(two, HTTP_BODY_BYTES).await.unwrap().len(), HTTP_BODY_BYTES);
     }
 }

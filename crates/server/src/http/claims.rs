@@ -1,10 +1,11 @@
 //! `claims` and `assignments`: reserve now, prepare, make it final only if it is still mine.
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use lockhouse::NameBuf;
 use serde::Serialize;
 use serde_json::json;
@@ -17,18 +18,19 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::BASE;
 use super::access::Caller;
 use super::body::JsonBody;
+use super::desk;
 use super::entries::parameter;
-use super::parameters::{InBucket, Parameters};
+use super::idempotency::GivenKey;
+use super::parameters::{Asker, InBucket, Parameters};
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
-use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET, TOKEN};
+use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, REASON, RESOURCE, SECRET, TOKEN};
 use super::views::{At, JsonName};
-use super::{desk, idempotency};
 use crate::audit::{self, Deed, Named};
 use crate::server::Server;
 
 /// A claim to be.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct NewClaim {
     pub(super) resource: NameBuf,
     pub(super) claimant: String,
@@ -36,6 +38,12 @@ pub(super) struct NewClaim {
     pub(super) metadata: Option<String>,
     /// By which the claim is found again.
     pub(super) key: Option<String>,
+}
+
+impl fmt::Debug for NewClaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewClaim").field("resource", &self.resource).finish_non_exhaustive()
+    }
 }
 
 /// A claim that its claimant speaks of.
@@ -104,7 +112,7 @@ impl PartialSchema for ClaimKey {
 impl ToSchema for ClaimKey {}
 
 /// A claim, as told to its claimant.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Claimed {
     /// What is claimed.
@@ -118,6 +126,12 @@ pub(super) struct Claimed {
     /// Higher than that of every earlier grant in the bucket.
     #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
     pub(super) fencing_token: u64,
+}
+
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claimed").field("resource", &self.resource).finish_non_exhaustive()
+    }
 }
 
 /// A claim that lasts longer.
@@ -199,7 +213,11 @@ struct DeleteParameters;
 
 impl IntoParams for DeleteParameters {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![of_resource(), parameter("fencingToken", TOKEN.schema(), "Only the assignment with this token.")]
+        vec![
+            of_resource(),
+            parameter("fencingToken", TOKEN.schema(), "Only the assignment with this token."),
+            parameter("reason", REASON.schema(), "Why, for the audit log."),
+        ]
     }
 }
 
@@ -219,10 +237,10 @@ impl IntoParams for DeleteParameters {
 pub(super) async fn claim(
     State(server): State<Arc<Server>>,
     InBucket(bucket): InBucket,
-    headers: HeaderMap,
+    GivenKey(key): GivenKey,
     JsonBody(new): JsonBody<NewClaim>,
 ) -> Read<(StatusCode, Json<Claimed>)> {
-    let claimed = desk::claim(&server, bucket, &new, idempotency::key(&headers)?).await?;
+    let claimed = desk::claim(&server, bucket, &new, key.as_deref()).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 
@@ -260,10 +278,11 @@ pub(super) async fn show(
 )]
 pub(super) async fn renew(
     State(server): State<Arc<Server>>,
+    asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Renewed>> {
-    desk::renew(&server, bucket, &key).await.map(Json)
+    desk::renew(&server, bucket, &key, &asker).await.map(Json)
 }
 
 /// Release a claim
@@ -280,10 +299,11 @@ pub(super) async fn renew(
 )]
 pub(super) async fn release(
     State(server): State<Arc<Server>>,
+    asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<ReleasedClaim>> {
-    desk::release(&server, bucket, &key).await?;
+    desk::release(&server, bucket, &key, &asker).await?;
     Ok(Json(ReleasedClaim { resource: JsonName(key.resource), released: true }))
 }
 
@@ -301,10 +321,11 @@ pub(super) async fn release(
 )]
 pub(super) async fn finalize(
     State(server): State<Arc<Server>>,
+    asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Assignment>> {
-    desk::finalize(&server, bucket, &key).await.map(Json)
+    desk::finalize(&server, bucket, &key, &asker).await.map(Json)
 }
 
 /// Show an assignment
@@ -343,16 +364,17 @@ pub(super) async fn unassign(
 ) -> Read<Json<Unassigned>> {
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
+    let reason = parameters.text("reason", &REASON)?;
     let place = bucket.bucket.clone();
     let unassigned = desk::unassign(&server, bucket, resource.as_name(), token).await?;
     if unassigned {
-        audit::note(&Deed {
+        let deed = Deed {
             who: Some(&caller.identity),
             what: "unassign",
             bucket: &place,
             name: Some(&Named(resource.as_name())),
-            denied: None,
-        });
+        };
+        audit::note(&deed, None, reason);
     }
     Ok(Json(Unassigned { unassigned }))
 }

@@ -1,8 +1,6 @@
 //! Where the API meets the lock tables: what it asks of a bucket, and how it tells what it hears.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::time::Duration;
 
 use lockhouse::core::{Acquired, OwnerId};
@@ -17,19 +15,21 @@ use super::entries::{Entry, EntryKind, EntryState};
 use super::locks::{
     GrantedLock, HeldLock, How, Intent, Lockable, Locked, NewLocks, Record, Regretted, Release, Wanted,
 };
+use super::looks::{entries, look, size, tell};
 use super::owners::{Beat, NewOwner, OpenedOwner, OwnerState};
-use super::parameters::unauthorized;
+use super::parameters::{Asker, Shown, unauthorized};
 use super::problem::{Code, Problem};
 use super::read::Read;
-use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord};
-use crate::limits::{LimitSettings, Refused, apart, price_of_look, tenant_of};
+use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord, Told};
+use crate::audit::Named;
+use crate::limits::{LimitSettings, Refused, apart};
 use crate::recent::STAY;
 use crate::server::{Phase, Server};
 
 /// Who speaks for an owner.
 pub(super) struct OwnerKey {
     pub(super) owner: u64,
-    pub(super) secret: String,
+    pub(super) secret: Shown,
 }
 
 /// For how long a server that stops is away, about.
@@ -38,13 +38,15 @@ const RESTART: Duration = Duration::from_secs(1);
 /// For how long a bound that was reached is asked after in vain, about.
 const QUOTA: Duration = Duration::from_secs(1);
 
-/// Every call comes here once.
-fn bucket(server: &Server, key: BucketKey) -> Read<Bucket> {
+/// Every call comes here once, with how many locks it names: it costs as much as so many calls with one.
+pub(super) fn bucket(server: &Server, key: BucketKey, locks: usize) -> Read<Bucket> {
     let LimitSettings { tenant_rate, buckets_per_tenant, .. } = server.bounds.settings();
-    server.bounds.paces.try_charge(tenant_of(&key), 1, tenant_rate).map_err(|wait| {
-        let why = format!("the tenant makes more than {tenant_rate} calls and frames in a second");
-        Problem::new(Code::RateLimited, why).retry_after(wait)
-    })?;
+    let price = locks.max(1).try_into().unwrap_or(u32::MAX);
+    server
+        .bounds
+        .paces
+        .try_charge_call(key.tenant(), price, tenant_rate)
+        .map_err(|wait| Problem::too_fast(tenant_rate, wait))?;
     let room = server.recent.bucket(&server.house, key, buckets_per_tenant as usize);
     let bucket = room.ok_or_else(|| {
         server.bounds.refuse(Refused::BucketsPerTenant);
@@ -59,7 +61,7 @@ fn bucket(server: &Server, key: BucketKey) -> Read<Bucket> {
 }
 
 pub(super) async fn open_owner(server: &Server, key: BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
-    let mut opening = bucket(server, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+    let mut opening = bucket(server, key, 1)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
     if let Some(max_ms) = new.max_ms {
         opening = opening.max_life(Duration::from_millis(max_ms));
     }
@@ -78,14 +80,22 @@ pub(super) async fn open_owner(server: &Server, key: BucketKey, new: &NewOwner) 
     })
 }
 
-async fn resume(bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
-    // What is no secret at all is the secret of no owner.
-    let secret: Secret = key.secret.parse().map_err(|_| unauthorized())?;
-    bucket.owners().resume(OwnerId::new(key.owner), &secret).await.map_err(of_owner)
+async fn resume(server: &Server, bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
+    let resumed = match key.secret.text.parse::<Secret>() {
+        Ok(secret) => bucket.owners().resume(OwnerId::new(key.owner), &secret).await,
+        // What is no secret at all is the secret of no owner.
+        Err(_) => Err(OwnerError::WrongSecret),
+    };
+    resumed.map_err(|error| {
+        if error == OwnerError::WrongSecret {
+            key.secret.asker.deny(server, &key.owner, &"not the secret of the owner");
+        }
+        of_owner(error)
+    })
 }
 
 pub(super) async fn heartbeat(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Beat> {
-    let owner = resume(&bucket(server, key)?, owner).await?;
+    let owner = resume(server, &bucket(server, key, 1)?, owner).await?;
     if !owner.touch().await.map_err(of_store)? {
         return Err(unknown_owner());
     }
@@ -96,38 +106,40 @@ async fn expiry(owner: &Owner) -> Read<At> {
     owner.expires_at().await.map_err(of_store)?.map(At).ok_or_else(unknown_owner)
 }
 
-pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<OwnerState> {
-    let bucket = bucket(server, key)?;
-    let owner = resume(&bucket, owner).await?;
+pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Told> {
+    let bucket = bucket(server, key, 1)?;
+    let owner = resume(server, &bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
     let id = owner.id().to_string();
-    let mut of_owner: HashMap<_, _> = entries(server, &bucket)
-        .await?
-        .into_iter()
-        .filter(|entry| entry.owner.as_ref() == Some(&id))
-        .map(|entry| (entry.name.0.clone(), entry))
-        .collect();
+    let snapshot = look(server, &bucket).await?;
     // In its own order: oldest first.
     let locks = owner.locks().await.map_err(of_store)?.into_iter();
-    Ok(OwnerState {
-        locks: locks.filter_map(|lock| of_owner.remove(&lock.name).and_then(HeldLock::of)).collect(),
-        owner: id,
-        label: info.label,
-        metadata: info.metadata,
-        since: At(info.since),
-        ttl_ms: info.ttl.as_millis() as u64,
-        expires_at: At(info.expires_at),
-        ends_at: info.ends_at.map(At),
-    })
+    Ok(apart(size(&snapshot), || {
+        let mut of_owner: HashMap<_, _> = entries(snapshot)
+            .filter(|entry| entry.owner.as_ref() == Some(&id))
+            .map(|entry| (entry.name.0.clone(), entry))
+            .collect();
+        let state = OwnerState {
+            locks: locks.filter_map(|lock| of_owner.remove(&lock.name).and_then(HeldLock::of)).collect(),
+            owner: id,
+            label: info.label,
+            metadata: info.metadata,
+            since: At(info.since),
+            ttl_ms: info.ttl.as_millis() as u64,
+            expires_at: At(info.expires_at),
+            ends_at: info.ends_at.map(At),
+        };
+        tell(server, &bucket, &state)
+    }))
 }
 
 pub(super) async fn end_owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<()> {
-    let owner = resume(&bucket(server, key)?, owner).await?;
+    let owner = resume(server, &bucket(server, key, 1)?, owner).await?;
     if owner.end().await.map_err(of_store)? { Ok(()) } else { Err(unknown_owner()) }
 }
 
 pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
-    let owner = resume(&bucket(server, key)?, owner).await?;
+    let owner = resume(server, &bucket(server, key, new.locks.len())?, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
@@ -189,7 +201,12 @@ pub(super) async fn unlock(
     owner: &OwnerKey,
     release: &Release,
 ) -> Read<usize> {
-    let owner = resume(&bucket(server, key)?, owner).await?;
+    // What else goes with all of an owner's locks was paid for when it was locked.
+    let named = match release {
+        Release::These(unwanted) => unwanted.len(),
+        Release::AllBut(spared) => spared.len(),
+    };
+    let owner = resume(server, &bucket(server, key, named)?, owner).await?;
     let released = match release {
         Release::These(unwanted) => {
             let names: Vec<_> =
@@ -212,7 +229,7 @@ pub(super) async fn undo(
     owner: &OwnerKey,
     regretted: &[Regretted],
 ) -> Read<usize> {
-    let owner = resume(&bucket(server, key)?, owner).await?;
+    let owner = resume(server, &bucket(server, key, regretted.len())?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
         // The mode has no say in what is taken back.
@@ -228,7 +245,7 @@ pub(super) async fn claim(
     new: &NewClaim,
     idempotency_key: Option<&str>,
 ) -> Read<Claimed> {
-    let claims = bucket(server, key)?.claims();
+    let claims = bucket(server, key, 1)?.claims();
     let mut claiming =
         claims.claim(new.resource.as_name(), &*new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = &new.metadata {
@@ -248,31 +265,58 @@ pub(super) async fn claim(
 }
 
 /// What is no token at all is the token of no claim; which of the two errors that is depends on whether there is one.
-async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Read<Secret> {
+async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, ClaimError> {
     if let Ok(token) = key.token.parse() {
         return Ok(token);
     }
-    let current = claims.get(key.resource.as_name()).await.map_err(of_claim)?;
-    Err(of_claim(if current.is_some() { ClaimError::ClaimLost } else { ClaimError::ClaimExpired }))
+    let current = claims.get(key.resource.as_name()).await?;
+    Err(if current.is_some() { ClaimError::ClaimLost } else { ClaimError::ClaimExpired })
 }
 
-pub(super) async fn renew(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Renewed> {
-    let claims = bucket(server, bucket_key)?.claims();
-    let token = token(&claims, key).await?;
-    let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(of_claim)?;
+/// Where no claim stands there is nothing to be had by a token, and whoever comes late with his own does no wrong. Where another's
+/// stands, a former token cannot be told from one that was made up.
+fn refuse_token(server: &Server, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
+    if error == ClaimError::ClaimLost {
+        asker.deny(server, &Named(key.resource.as_name()), &"not the token of the claim that stands");
+    }
+    of_claim(error)
+}
+
+pub(super) async fn renew(
+    server: &Server,
+    bucket_key: BucketKey,
+    key: &ClaimKey,
+    asker: &Asker,
+) -> Read<Renewed> {
+    let refused = |error| refuse_token(server, asker, key, error);
+    let claims = bucket(server, bucket_key, 1)?.claims();
+    let token = token(&claims, key).await.map_err(refused)?;
+    let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(refused)?;
     Ok(Renewed { resource: JsonName(key.resource.clone()), expires_at: At(expires_at) })
 }
 
-pub(super) async fn release(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<()> {
-    let claims = bucket(server, bucket_key)?.claims();
-    let token = token(&claims, key).await?;
-    claims.release(key.resource.as_name(), &token).await.map_err(of_claim)
+pub(super) async fn release(
+    server: &Server,
+    bucket_key: BucketKey,
+    key: &ClaimKey,
+    asker: &Asker,
+) -> Read<()> {
+    let refused = |error| refuse_token(server, asker, key, error);
+    let claims = bucket(server, bucket_key, 1)?.claims();
+    let token = token(&claims, key).await.map_err(refused)?;
+    claims.release(key.resource.as_name(), &token).await.map_err(refused)
 }
 
-pub(super) async fn finalize(server: &Server, bucket_key: BucketKey, key: &ClaimKey) -> Read<Assignment> {
-    let claims = bucket(server, bucket_key)?.claims();
-    let token = token(&claims, key).await?;
-    claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(of_claim)
+pub(super) async fn finalize(
+    server: &Server,
+    bucket_key: BucketKey,
+    key: &ClaimKey,
+    asker: &Asker,
+) -> Read<Assignment> {
+    let refused = |error| refuse_token(server, asker, key, error);
+    let claims = bucket(server, bucket_key, 1)?.claims();
+    let token = token(&claims, key).await.map_err(refused)?;
+    claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(refused)
 }
 
 pub(super) async fn current_claim(
@@ -280,7 +324,7 @@ pub(super) async fn current_claim(
     key: BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<ClaimState>> {
-    let claim = bucket(server, key)?.claims().get(resource).await.map_err(of_claim)?;
+    let claim = bucket(server, key, 1)?.claims().get(resource).await.map_err(of_claim)?;
     Ok(claim.map(|claim| ClaimState {
         resource: JsonName(claim.resource),
         claimant: claim.claimant,
@@ -296,7 +340,7 @@ pub(super) async fn assignment(
     key: BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<Assignment>> {
-    let assignment = bucket(server, key)?.claims().assignment(resource).await.map_err(of_claim)?;
+    let assignment = bucket(server, key, 1)?.claims().assignment(resource).await.map_err(of_claim)?;
     Ok(assignment.map(Assignment::from))
 }
 
@@ -307,26 +351,7 @@ pub(super) async fn unassign(
     token: Option<u64>,
 ) -> Read<bool> {
     let token = token.map(FencingToken::new);
-    bucket(server, key)?.claims().unassign(resource, token).await.map_err(of_claim)
-}
-
-/// All that is held, pending and assigned.
-pub(super) async fn all_entries(server: &Server, key: BucketKey) -> Read<Vec<Entry>> {
-    let bucket = bucket(server, key)?;
-    let mut all = entries(server, &bucket).await?;
-    let assignments = bucket.claims().assignments().await.map_err(of_claim)?;
-    all.extend(assignments.into_iter().map(Entry::from));
-    Ok(all)
-}
-
-async fn entries(server: &Server, bucket: &Bucket) -> Read<Vec<Entry>> {
-    let count = bucket.len();
-    let settings = server.bounds.settings();
-    server.bounds.paces.charge(tenant_of(bucket.key()), price_of_look(count), settings.tenant_rate);
-    let mut snapshot = pin!(bucket.snapshot());
-    let snapshot =
-        poll_fn(|context| apart(count, || snapshot.as_mut().poll(context))).await.map_err(of_store)?;
-    Ok(apart(count, || snapshot.held.into_iter().chain(snapshot.pending).map(Entry::from).collect()))
+    bucket(server, key, 1)?.claims().unassign(resource, token).await.map_err(of_claim)
 }
 
 impl From<LockInfo> for Entry {
@@ -471,7 +496,7 @@ fn of_quota(quota: &Quota) -> Box<Problem> {
     Problem::bound(Code::QuotaExceeded, quota).retry_after(QUOTA)
 }
 
-fn of_store(error: StoreError) -> Box<Problem> {
+pub(super) fn of_store(error: StoreError) -> Box<Problem> {
     match error {
         StoreError::Unavailable { why, retry_after } => {
             Problem::new(Code::Unavailable, why).retry_after(retry_after)

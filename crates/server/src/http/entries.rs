@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
@@ -13,11 +12,11 @@ use utoipa::openapi::schema::ObjectBuilder;
 use utoipa::{IntoParams, ToSchema};
 
 use super::BASE;
-use super::desk;
+use super::looks;
 use super::parameters::{InBucket, Parameters};
 use super::read::Read;
 use super::rules::{CURSOR, Choice, OWNER, PAGE, PREFIX};
-use super::views::{At, JsonName, ModeWord};
+use super::views::{At, JsonName, ModeWord, Told};
 use crate::server::Server;
 
 /// What an entry is.
@@ -98,10 +97,10 @@ pub(super) struct Page<T> {
 /// Which entries, and how many.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
-    pub(super) prefix: Option<String>,
-    pub(super) kind: Option<EntryKind>,
-    pub(super) owner: Option<String>,
-    pub(super) state: Option<EntryState>,
+    prefix: Option<String>,
+    kind: Option<EntryKind>,
+    owner: Option<String>,
+    state: Option<EntryState>,
 }
 
 /// Where a page begins, and how long it is.
@@ -130,9 +129,25 @@ impl Filter {
         })
     }
 
+    /// The WTF-8 that the names begin with.
+    pub(super) fn prefix(&self) -> &[u8] {
+        self.prefix.as_deref().unwrap_or_default().as_bytes()
+    }
+
+    /// Whether any lock, request or claim may be among them.
+    pub(super) fn admits_entries(&self) -> bool {
+        self.kind != Some(EntryKind::Assignment) && self.state != Some(EntryState::Assigned)
+    }
+
+    /// Whether any assignment may be among them.
+    pub(super) fn admits_assignments(&self) -> bool {
+        self.kind.is_none_or(|kind| kind == EntryKind::Assignment)
+            && self.state.is_none_or(|state| state == EntryState::Assigned)
+            && self.owner.is_none()
+    }
+
     pub(super) fn admits(&self, entry: &Entry) -> bool {
-        let prefix = self.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
-        entry.name.0.as_name().as_wtf8().starts_with(prefix)
+        entry.name.0.as_name().as_wtf8().starts_with(self.prefix())
             && self.kind.is_none_or(|kind| kind == entry.kind)
             && self.state.is_none_or(|state| state == entry.state)
             && (self.owner.is_none() || self.owner == entry.owner)
@@ -144,6 +159,11 @@ impl Cut {
         let limit = parameters.number("limit", &PAGE)?.unwrap_or(PAGE.example);
         let after = parameters.text("cursor", &CURSOR)?.map(Position::parse);
         Ok(Self { limit: limit as usize, after })
+    }
+
+    /// No name on the page is before this.
+    pub(super) fn start(&self) -> &[u8] {
+        self.after.as_ref().map_or(&[], |after| &after.name)
     }
 
     /// The page of these entries that begins there.
@@ -237,12 +257,10 @@ pub(super) async fn query(
     State(server): State<Arc<Server>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Json<Page<Entry>>> {
+) -> Read<Told> {
     let parameters = Parameters::parse(&uri)?;
     let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
-    let entries = desk::all_entries(&server, bucket).await?;
-    let chosen = entries.into_iter().filter(|entry| filter.admits(entry));
-    Ok(Json(cut.page(chosen.map(|entry| (Position::of(&entry), entry)))))
+    looks::query(&server, bucket, &filter, &cut).await
 }
 
 #[cfg(test)]

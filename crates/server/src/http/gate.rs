@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use super::body::whole;
 use super::problem::{Code, Problem};
 use super::{access, idempotency};
 use crate::access::check_origin;
@@ -31,7 +32,7 @@ impl Gate {
 
 /// The layer.
 pub(super) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let mut response = gate.admit(request, next).await;
+    let mut response = whole(&gate.server, request, |request| gate.admit(request, next)).await;
     // What is answered is not to be taken for anything else than it says it is.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
@@ -41,6 +42,7 @@ impl Gate {
     async fn admit(&self, request: Request, next: Next) -> Response {
         let headers = request.headers();
         if let Err(denied) = self.server.check_place(headers) {
+            denied.note(&self.server.audit, &request);
             return Problem::new(Code::Forbidden, denied.to_string()).into_response();
         }
         // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.

@@ -5,12 +5,14 @@
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,8 +26,7 @@ use super::body::collect;
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
-use crate::config::{IDEMPOTENCY_AGE, IDEMPOTENCY_KEYS, IDEMPOTENCY_KEYS_PER_BUCKET};
-use crate::limits::tenant_of;
+use crate::config::{HTTP_BODY_BYTES, IDEMPOTENCY_AGE, IDEMPOTENCY_KEYS, IDEMPOTENCY_KEYS_PER_BUCKET};
 use crate::server::Server;
 
 /// The header of a request.
@@ -48,6 +49,17 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
     }
 }
 
+/// The value of the header, for a handler.
+pub(super) struct GivenKey(pub(super) Option<String>);
+
+impl FromRequestParts<Arc<Server>> for GivenKey {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+        key(&parts.headers).map(|key| Self(key.map(str::to_owned)))
+    }
+}
+
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
 pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -56,7 +68,7 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         return next.run(Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
-    let body = match collect(body).await {
+    let body = match collect(body, HTTP_BODY_BYTES).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
@@ -65,7 +77,16 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
     let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    match server.answers.begin(&bucket, id, content) {
+    // The body has to be hashed whatever comes of it; the call itself pays where it is carried out, and here where it is not.
+    let (paces, rate) = (&server.bounds.paces, server.bounds.settings().tenant_rate);
+    if let Err(wait) = paces.try_charge_call(bucket.tenant(), price_of_body(body.len()), rate) {
+        return Problem::too_fast(rate, wait).into_response();
+    }
+    let begin = server.answers.begin(&bucket, id, content);
+    if !matches!(begin, Begin::First(_)) {
+        paces.charge_call(bucket.tenant(), 1, rate);
+    }
+    match begin {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
@@ -78,6 +99,11 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Begin::Again(answer) => answer.response(),
         Begin::Refused(problem) => problem.into_response(),
     }
+}
+
+/// What it costs to tell a body from others, in frames: those of the WebSocket count by the KiB, too.
+fn price_of_body(bytes: usize) -> u32 {
+    (bytes >> 10).try_into().unwrap_or(u32::MAX)
 }
 
 fn bytes_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h [u8] {
@@ -105,8 +131,18 @@ struct Shelves {
     /// In all shelves together.
     count: usize,
     /// In those of each tenant that has any.
-    of_tenant: HashMap<String, usize>,
+    of_tenant: HashMap<String, Holding>,
+    /// The tenants by how many they have.
+    tenants: BTreeSet<(usize, String)>,
     swept: Option<Instant>,
+}
+
+/// The answers of one tenant.
+#[derive(Debug, Default)]
+struct Holding {
+    count: usize,
+    /// Its buckets by how many they have.
+    buckets: BTreeSet<(usize, BucketKey)>,
 }
 
 /// The answers of one bucket.
@@ -126,11 +162,17 @@ struct Slot {
 }
 
 /// An answer that can be given again.
-#[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
+}
+
+/// Without the body, in which the secret of an owner or a claim may be.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
 }
 
 enum Begin {
@@ -167,7 +209,7 @@ impl Answers {
         let shelf = shelves.by_bucket.entry(bucket.clone()).or_default();
         shelf.slots.insert(id, Slot { content, since: now, answer: None });
         shelf.order.push_back(id);
-        shelves.has_one_more(tenant_of(bucket));
+        shelves.has_one_more(bucket);
         Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
     }
 }
@@ -183,11 +225,11 @@ impl Shelves {
         for (bucket, shelf) in &mut self.by_bucket {
             while shelf.oldest().is_some_and(|slot| now.duration_since(slot.since) > IDEMPOTENCY_AGE) {
                 shelf.forget(0);
-                forgotten.push(tenant_of(bucket).to_owned());
+                forgotten.push((bucket.clone(), shelf.slots.len()));
             }
         }
         self.by_bucket.retain(|_, shelf| !shelf.slots.is_empty());
-        forgotten.iter().for_each(|tenant| self.has_one_less(tenant));
+        forgotten.iter().for_each(|(bucket, left)| self.has_one_less(bucket, *left));
     }
 
     /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is full; if all are, of the tenant that has
@@ -210,9 +252,8 @@ impl Shelves {
 
     /// The bucket that has most, of the tenant that has most.
     fn fullest(&self) -> Option<BucketKey> {
-        let (hog, _) = self.of_tenant.iter().max_by_key(|(_, count)| **count)?;
-        let buckets = self.by_bucket.iter().filter(|(bucket, _)| tenant_of(bucket) == hog);
-        buckets.max_by_key(|(_, shelf)| shelf.slots.len()).map(|(bucket, _)| bucket.clone())
+        let (_, hog) = self.tenants.last()?;
+        self.of_tenant[hog].buckets.last().map(|(_, bucket)| bucket.clone())
     }
 
     /// Forgets the oldest answer of the bucket; false if there is none.
@@ -222,25 +263,37 @@ impl Shelves {
             return false;
         };
         shelf.forget(place);
-        self.has_one_less(tenant_of(bucket));
+        let left = shelf.slots.len();
+        self.has_one_less(bucket, left);
         true
     }
 
-    fn has_one_more(&mut self, tenant: &str) {
+    /// The bucket has got one.
+    fn has_one_more(&mut self, bucket: &BucketKey) {
+        let now = self.by_bucket.get(bucket).map_or(0, |shelf| shelf.slots.len());
         self.count += 1;
-        match self.of_tenant.get_mut(tenant) {
-            Some(count) => *count += 1,
-            None => _ = self.of_tenant.insert(tenant.to_owned(), 1),
-        }
+        self.move_up(bucket, now - 1, now);
     }
 
-    fn has_one_less(&mut self, tenant: &str) {
+    /// The bucket has lost one, and has so many left.
+    fn has_one_less(&mut self, bucket: &BucketKey, left: usize) {
         self.count -= 1;
-        if let Some(count) = self.of_tenant.get_mut(tenant) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_tenant.remove(tenant);
-            }
+        self.move_up(bucket, left + 1, left);
+    }
+
+    /// Puts bucket and tenant where they belong, as the count of the bucket has changed by one.
+    fn move_up(&mut self, bucket: &BucketKey, before: usize, now: usize) {
+        let tenant = bucket.tenant();
+        let mut holding = self.of_tenant.remove(tenant).unwrap_or_default();
+        self.tenants.remove(&(holding.count, tenant.to_owned()));
+        holding.buckets.remove(&(before, bucket.clone()));
+        holding.count = holding.count + now - before;
+        if now > 0 {
+            holding.buckets.insert((now, bucket.clone()));
+        }
+        if holding.count > 0 {
+            self.tenants.insert((holding.count, tenant.to_owned()));
+            self.of_tenant.insert(tenant.to_owned(), holding);
         }
     }
 }
@@ -302,7 +355,8 @@ impl Drop for Pending {
         // It came lately, if it has not been forgotten.
         if let Some(place) = shelf.order.iter().rposition(|id| *id == self.id) {
             shelf.forget(place);
-            shelves.has_one_less(tenant_of(&self.bucket));
+            let left = shelf.slots.len();
+            shelves.has_one_less(&self.bucket, left);
         }
     }
 }
@@ -389,7 +443,9 @@ mod tests {
 
     /// A bucket of that tenant.
     fn of_tenant(tenant: &str, bucket: usize) -> BucketKey {
-        BucketKey { bucket: bucket.to_string(), partition: tenant.to_owned() }
+        // Each bucket in a partition of its own, as whoever may choose both does.
+        let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{bucket}");
+        BucketKey { bucket: bucket.to_string(), partition }
     }
 
     async fn answer_in(answers: &Arc<Answers>, bucket: &BucketKey, number: usize) -> bool {
@@ -423,6 +479,65 @@ mod tests {
         }
         let shelves = answers.0.lock();
         assert_eq!((shelves.count, shelves.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
-        assert_eq!(shelves.of_tenant.values().sum::<usize>(), IDEMPOTENCY_KEYS);
+        assert_eq!(shelves.of_tenant.values().map(|holding| holding.count).sum::<usize>(), IDEMPOTENCY_KEYS);
+        shelves.check();
+    }
+
+    impl Shelves {
+        /// Whether the order is that of what there is.
+        fn check(&self) {
+            let mut of_tenant: HashMap<&str, usize> = HashMap::new();
+            for (bucket, shelf) in self.by_bucket.iter().filter(|(_, shelf)| !shelf.slots.is_empty()) {
+                *of_tenant.entry(bucket.tenant()).or_default() += shelf.slots.len();
+                assert!(
+                    self.of_tenant[bucket.tenant()].buckets.contains(&(shelf.slots.len(), bucket.clone()))
+                );
+            }
+            let counts: Vec<_> =
+                self.of_tenant.iter().map(|(tenant, holding)| (&**tenant, holding.count)).collect();
+            assert_eq!(counts.into_iter().collect::<HashMap<_, _>>(), of_tenant);
+            let ranked: HashMap<_, _> =
+                self.tenants.iter().map(|(count, tenant)| (&**tenant, *count)).collect();
+            assert_eq!((ranked.len(), ranked), (self.tenants.len(), of_tenant));
+            let buckets: usize = self.of_tenant.values().map(|holding| holding.buckets.len()).sum();
+            assert_eq!(buckets, self.by_bucket.values().filter(|shelf| !shelf.slots.is_empty()).count());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whose_answers_go_first_is_known_whatever_came_and_went() {
+        let answers = Arc::new(Answers::default());
+        for number in 0..300 {
+            let bucket = of_tenant(["a", "b", "c"][number % 3], number % 7);
+            match answers.begin(&bucket, id(number), id(0)) {
+                Begin::First(pending) if number % 5 > 0 => {
+                    pending.keep((StatusCode::OK, "told").into_response()).await;
+                }
+                // Others are dropped.
+                _ => {}
+            }
+            if number % 11 == 0 {
+                answers.0.lock().forget_oldest(&bucket);
+            }
+            if number % 50 == 49 {
+                tokio::time::advance(IDEMPOTENCY_AGE / 3).await;
+            }
+            answers.0.lock().check();
+        }
+    }
+
+    /// Each of a hundred thousand buckets has one answer: who looked at all of them for each call would look at four billion.
+    #[tokio::test]
+    async fn a_call_costs_little_however_many_buckets_have_answers() {
+        let answers = Arc::new(Answers::default());
+        for bucket in 0..IDEMPOTENCY_KEYS {
+            assert!(answer_in(&answers, &of_tenant("loud", bucket), 0).await);
+        }
+        let begun = std::time::Instant::now();
+        for number in 0..40_000 {
+            assert!(answer_in(&answers, &of_tenant("quiet", 0), number).await);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        answers.0.lock().check();
     }
 }

@@ -17,12 +17,13 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::BASE;
 use super::body::JsonBody;
 use super::desk::{self, OwnerKey};
-use super::entries::{Cut, Page, Position, cut_parameters, parameter};
+use super::entries::{Cut, cut_parameters, parameter};
+use super::looks;
 use super::parameters::{Bearer, InBucket, Parameters, owner_number};
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
 use super::rules::{self, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN};
-use super::views::{At, JsonName, ModeWord};
+use super::views::{At, JsonName, ModeWord, Told};
 use crate::server::Server;
 
 /// What a record is locked for.
@@ -494,20 +495,16 @@ pub(super) async fn list(
     State(server): State<Arc<Server>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Json<HeldLocks>> {
+) -> Read<Told> {
     let parameters = Parameters::parse(&uri)?;
     let owner = parameters.owner("owner")?.map(|owner| owner.to_string());
     let kind = parameters.text("kind", &KIND)?;
     let prefix = parameters.text("prefix", &PREFIX)?.unwrap_or_default();
     let cut = Cut::read(&parameters)?;
-    let locks = desk::all_entries(&server, bucket).await?.into_iter().filter_map(|entry| {
-        let at = Position::of(&entry);
-        let lock = HeldLock::of(entry)?;
-        let is_wanted = owner.as_ref().is_none_or(|owner| *owner == lock.owner)
+    let is_wanted = |lock: &HeldLock| {
+        owner.as_ref().is_none_or(|owner| *owner == lock.owner)
             && kind.is_none_or(|kind| kind == lock.kind)
-            && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes());
-        is_wanted.then_some((at, lock))
-    });
-    let Page { entries: locks, next } = cut.page(locks);
-    Ok(Json(HeldLocks { locks, next }))
+            && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes())
+    };
+    looks::locks(&server, bucket, &cut, is_wanted).await
 }

@@ -17,6 +17,7 @@ mod entries;
 mod gate;
 mod idempotency;
 mod locks;
+mod looks;
 mod owners;
 mod parameters;
 mod problem;
@@ -35,7 +36,7 @@ use axum::routing::{get, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use self::access::origin;
+pub(crate) use self::access::certificate;
 pub(crate) use self::body::whole;
 use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
@@ -100,4 +101,45 @@ pub(crate) fn forbidden(denied: &Denied) -> Response {
 async fn method_not_allowed(method: Method) -> Response {
     Problem::new(Code::MethodNotAllowed, format!("{method} is none of the methods that this path knows"))
         .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fmt::Debug;
+    use std::time::SystemTime;
+
+    use lockhouse::NameBuf;
+
+    use super::claims::{Claimed, NewClaim};
+    use super::owners::OpenedOwner;
+    use super::views::{At, JsonName};
+
+    #[test]
+    fn no_secret_of_an_answer_or_a_body_is_shown() {
+        const SECRET: &str = "q7mC";
+        let (at, resource) = (At(SystemTime::UNIX_EPOCH), NameBuf::new("seat").unwrap());
+        let owner = OpenedOwner {
+            owner: "17".to_owned(),
+            owner_secret: SECRET.to_owned(),
+            label: "Ada".to_owned(),
+            ttl_ms: 1,
+            expires_at: at,
+            ends_at: None,
+        };
+        let claimed = Claimed {
+            resource: JsonName(resource.clone()),
+            claimant: "Ada".to_owned(),
+            token: SECRET.to_owned(),
+            expires_at: at,
+            fencing_token: 1,
+        };
+        let key = Some(SECRET.to_owned());
+        let new = NewClaim { resource, claimant: "Ada".to_owned(), ttl_ms: 1, metadata: None, key };
+        let shown: [&dyn Debug; 3] = [&owner, &claimed, &new];
+        for shown in shown.map(|shown| format!("{shown:?}")) {
+            assert!(!shown.contains(SECRET), "{shown}");
+        }
+    }
 }

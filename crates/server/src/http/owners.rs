@@ -1,5 +1,6 @@
 //! `owners`: sessions and business transactions, which hold offline locks.
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
@@ -20,7 +21,7 @@ use super::locks::HeldLock;
 use super::parameters::{Bearer, InBucket, OfOwner};
 use super::read::{FromMembers, Members, Read};
 use super::rules::{self, LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
-use super::views::At;
+use super::views::{At, Told};
 use crate::audit::{self, Deed};
 use crate::server::Server;
 
@@ -60,7 +61,7 @@ impl PartialSchema for NewOwner {
 impl ToSchema for NewOwner {}
 
 /// An owner, as told to whoever began it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OpenedOwner {
     /// Its id, which is no secret.
@@ -77,6 +78,12 @@ pub(super) struct OpenedOwner {
     /// When it ends at the latest.
     #[schema(value_type = Option<At>)]
     pub(super) ends_at: Option<At>,
+}
+
+impl fmt::Debug for OpenedOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedOwner").field("owner", &self.owner).finish_non_exhaustive()
+    }
 }
 
 /// A sign of life was taken note of.
@@ -168,8 +175,8 @@ pub(super) async fn show(
     State(server): State<Arc<Server>>,
     Bearer(secret): Bearer,
     of: OfOwner,
-) -> Read<Json<OwnerState>> {
-    desk::owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
+) -> Read<Told> {
+    desk::owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await
 }
 
 /// End an owner
@@ -191,12 +198,8 @@ pub(super) async fn end(
 ) -> Read<StatusCode> {
     let bucket = of.bucket.bucket.clone();
     desk::end_owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
-    audit::note(&Deed {
-        who: Some(&caller.identity),
-        what: "end owner",
-        bucket: &bucket,
-        name: Some(&of.owner),
-        denied: None,
-    });
+    let deed =
+        Deed { who: Some(&caller.identity), what: "end owner", bucket: &bucket, name: Some(&of.owner) };
+    audit::note(&deed, None, Some("by its secret"));
     Ok(StatusCode::NO_CONTENT)
 }

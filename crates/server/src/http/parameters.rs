@@ -1,12 +1,13 @@
 //! Reading the parts of a request that are no body: the bucket in the path, the query string, the secret.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRequestParts, MatchedPath, Path};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use lockhouse::{BucketKey, Name, NameBuf, wire};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -16,6 +17,8 @@ use super::idempotency;
 use super::problem::{Code, Problem};
 use super::read::Read;
 use super::rules::{Choice, Number, OWNER, RESOURCE, SECRET, Text};
+use crate::audit::Deed;
+use crate::limits::{Network, Seat};
 use crate::server::Server;
 
 /// The bucket of the path.
@@ -67,14 +70,54 @@ pub(super) fn owner_number(field: &str, text: &str) -> Read<u64> {
     number.ok_or_else(|| Problem::rule(Code::Invalid, field, &format!("{text:?}"), OWNER.words()))
 }
 
+/// Who shows a secret or a token, and for what: what is noted if it is wrong.
+pub(super) struct Asker {
+    caller: Caller,
+    from: Option<Network>,
+    method: Method,
+    route: Option<MatchedPath>,
+}
+
+impl Asker {
+    /// Notes that what he shows is wrong.
+    pub(super) fn deny(&self, server: &Server, name: &dyn Display, why: &dyn Display) {
+        let route = self.route.as_ref().map_or("", MatchedPath::as_str);
+        let deed = Deed {
+            who: Some(&self.caller.identity),
+            what: &format!("{} {route}", self.method),
+            bucket: self.caller.bucket.as_ref().map_or("*", |key| &key.bucket),
+            name: Some(name),
+        };
+        server.audit.deny(self.from, &deed, why);
+    }
+}
+
+impl FromRequestParts<Arc<Server>> for Asker {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
+        let route = parts.extensions.get::<MatchedPath>().cloned();
+        Ok(Self { caller, from, method: parts.method.clone(), route })
+    }
+}
+
+/// A secret that is not compared yet, and who shows it.
+pub(super) struct Shown {
+    pub(super) text: String,
+    pub(super) asker: Asker,
+}
+
 /// The secret of an owner, as `Authorization: Bearer …`.
-pub(super) struct Bearer(pub(super) String);
+pub(super) struct Bearer(pub(super) Shown);
 
 impl FromRequestParts<Arc<Server>> for Bearer {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
-        bearer(&parts.headers, |secret| SECRET.admits(secret)).map(Self).ok_or_else(unauthorized)
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let text = bearer(&parts.headers, |secret| SECRET.admits(secret)).ok_or_else(unauthorized)?;
+        Ok(Self(Shown { text, asker: Asker::from_request_parts(parts, state).await? }))
     }
 }
 

@@ -194,6 +194,12 @@ impl Problem {
         problem
     }
 
+    /// The tenant does more than `tenant_rate`.
+    pub(super) fn too_fast(rate: u32, wait: Duration) -> Box<Self> {
+        let why = format!("the tenant makes more than {rate} calls and frames in a second");
+        Self::new(Code::RateLimited, why).retry_after(wait)
+    }
+
     /// The credential is taken, but has not the permission there.
     pub(super) fn forbidden(permission: Permission, place: &str) -> Box<Self> {
         let word = permission.word();
@@ -241,7 +247,9 @@ impl Problem {
 impl IntoResponse for Box<Problem> {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        tracing::debug!(%status, detail = %self.detail, "a request is answered with a problem");
+        // What the caller sent is not repeated: it may be a secret in the wrong place.
+        let detail = status.is_server_error().then_some(&*self.detail);
+        tracing::debug!(%status, title = self.title, field = self.field, detail, "a request is answered with a problem");
         let body = serde_json::to_vec(&self).expect("a problem has nothing that JSON cannot hold");
         let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
         let headers = response.headers_mut();
@@ -292,7 +300,7 @@ const KINDS: &[Kind] = &[
         "The body is no JSON object, or the request cannot be read for another reason. Sending it again will not help."),
     kind(Code::Unauthenticated, "unauthenticated", StatusCode::UNAUTHORIZED, "No credential that is taken",
         "The server wants to know who calls: send an API key or a token as `Lockhouse-Key`, or as `Authorization: Bearer` where no owner's secret is \
-         needed. A token that has expired must be replaced by a newer one; with the same credential, sending the request again will not help."),
+         needed, or come with a client certificate that the server's settings name. A token that has expired must be replaced by a newer one; with the same credential, sending the request again will not help."),
     kind(Code::Unauthorized, "unauthorized", StatusCode::UNAUTHORIZED, "Not the owner's secret",
         "What an owner does needs its secret, as `Authorization: Bearer SECRET`. It was told once, when the owner began."),
     kind(Code::Forbidden, "forbidden", StatusCode::FORBIDDEN, "Not allowed",

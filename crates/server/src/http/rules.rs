@@ -102,6 +102,7 @@ pub(super) const CLAIM_KEY: Text = text(0, 256, Unit::Byte, "order 4711");
 pub(super) const SECRET: Text = text(1, 256, Unit::Byte, "q7mC…");
 pub(super) const IDEMPOTENCY_KEY: Text =
     Text { form: Some(VISIBLE), ..text(1, 255, Unit::Byte, "9f1c6c5e-6c0b-4b0e-8f3c-0e6f0f3c6a55") };
+pub(super) const REASON: Text = text(0, 256, Unit::Byte, "the customer has cancelled");
 pub(super) const FILE: Text =
     Text { form: Some(ABSOLUTE), ..text(1, 4096, Unit::Byte, "/var/backups/lockhouse.db") };
 pub(super) const CURSOR: Text = Text { form: Some(HEX), ..text(0, 32_768, Unit::Byte, "0000") };

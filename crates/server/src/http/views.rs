@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 use lockhouse::{Mode, NameBuf, wire};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -28,6 +30,27 @@ impl PartialSchema for At {
 }
 
 impl ToSchema for At {}
+
+/// An answer that is JSON already, so that what it tells could be counted.
+#[derive(Debug)]
+pub(super) struct Told(Vec<u8>);
+
+impl Told {
+    pub(super) fn new(what: &impl Serialize) -> Self {
+        Self(serde_json::to_vec(what).expect("what is answered can be written"))
+    }
+
+    /// How many bytes.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl IntoResponse for Told {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
+    }
+}
 
 /// A resource name as a JSON string; lone surrogates as escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]

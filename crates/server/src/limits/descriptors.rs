@@ -3,6 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::LimitSettings;
+use super::settings::LEAST_CONNECTIONS;
 
 /// Open files that are no connections: the store, the listener, those of the runtime, connections that are being refused.
 const RESERVED: u64 = 192;
@@ -37,6 +38,8 @@ fn raise() -> Option<u64> {
 fn fit(limits: LimitSettings, open_files: Option<u64>) -> LimitSettings {
     let Some(room) = open_files.map(|files| files.saturating_sub(RESERVED).max(1)) else { return limits };
     let Ok(connections) = u32::try_from(room) else { return limits };
+    // Beneath that no settings are taken; what the system refuses then is tried again.
+    let connections = connections.max(LEAST_CONNECTIONS);
     if connections >= limits.connections {
         return limits;
     }
@@ -58,6 +61,13 @@ mod tests {
         assert_eq!(fit(limits, Some(1024)).connections, 832);
         assert_eq!(fit(limits, Some(4096)), limits);
         assert_eq!(fit(limits, None), limits);
-        assert_eq!(fit(limits, Some(1)).connections, 1);
+        assert_eq!(fit(limits, Some(1)).connections, LEAST_CONNECTIONS);
+    }
+
+    #[test]
+    fn few_open_files_leave_settings_that_are_taken() {
+        for open_files in [0, 1, RESERVED, RESERVED + 1, RESERVED + 15, RESERVED + 16] {
+            assert_eq!(fit(LimitSettings::DEFAULT, Some(open_files)).check(), Ok(()), "{open_files}");
+        }
     }
 }

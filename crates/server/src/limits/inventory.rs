@@ -161,6 +161,37 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
         ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
         ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
         (
+            "STRAY_BODY_BYTES",
+            bytes(STRAY_BODY_BYTES),
+            "the body of a GET, or of a request outside of the API",
+            "status 413 `too_large`",
+        ),
+        (
+            "SMALL_BODY_BYTES",
+            bytes(SMALL_BODY_BYTES),
+            "a body that may come behind its head without one of the `LATE_BODIES`",
+            "see `LATE_BODIES`",
+        ),
+        (
+            "LATE_BODIES",
+            LATE_BODIES.to_string(),
+            "larger bodies, or of unknown length, that come behind their head, at once",
+            "status 503 `overloaded`, and closed",
+        ),
+        (
+            "AUDIT_LINES",
+            AUDIT_LINES.to_string(),
+            "lines of the audit log about one who is denied the same again and again, in `AUDIT_WHILE`",
+            "counted, and told in one line",
+        ),
+        (
+            "AUDIT_WHILE",
+            humantime::format_duration(AUDIT_WHILE).to_string(),
+            "the time after which he is told of again",
+            "",
+        ),
+        ("AUDIT_SERIES", AUDIT_SERIES.to_string(), "those who are told apart in it", "counted together"),
+        (
             "IDEMPOTENCY_AGE",
             humantime::format_duration(IDEMPOTENCY_AGE).to_string(),
             "the time for which an answer with an `Idempotency-Key` is remembered",

@@ -15,11 +15,13 @@ mod settings;
 mod shares;
 mod watched;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use lockhouse::BucketKey;
 use parking_lot::RwLock;
+
+use crate::config::LATE_BODIES;
 
 pub use self::descriptors::fit_open_files;
 pub(crate) use self::pace::{Pace, Paces};
@@ -37,6 +39,7 @@ pub(crate) struct Bounds {
     pub(crate) paces: Paces,
     networks: Shares<Network>,
     tenants: Shares<String>,
+    bodies: Shares<Option<Network>>,
 }
 
 /// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as whoever has one has all of it.
@@ -51,6 +54,8 @@ pub(crate) enum Network {
 pub(crate) struct Seat {
     #[expect(dead_code, reason = "kept for its end")]
     network: Arc<Share<Network>>,
+    /// Where it comes from.
+    pub(crate) from: Network,
 }
 
 /// A place among the WebSockets of a tenant.
@@ -58,11 +63,6 @@ pub(crate) struct Seat {
 pub(crate) struct TenantSeat {
     #[expect(dead_code, reason = "kept for its end")]
     tenant: Share<String>,
-}
-
-/// Whose bucket that is: tenants share nothing but the process.
-pub(crate) fn tenant_of(key: &BucketKey) -> &str {
-    &key.partition
 }
 
 impl From<IpAddr> for Network {
@@ -77,6 +77,15 @@ impl From<IpAddr> for Network {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(address) => address.fmt(f),
+            Self::V6([a, b, c, d]) => write!(f, "{}/64", Ipv6Addr::new(*a, *b, *c, *d, 0, 0, 0, 0)),
+        }
+    }
+}
+
 impl Bounds {
     pub(crate) fn new(settings: LimitSettings) -> Self {
         Self {
@@ -85,6 +94,7 @@ impl Bounds {
             paces: Paces::default(),
             networks: Shares::default(),
             tenants: Shares::default(),
+            bodies: Shares::default(),
         }
     }
 
@@ -108,14 +118,15 @@ impl Bounds {
     /// A place for a connection from there.
     pub(crate) fn admit(&self, from: IpAddr) -> Result<Seat, Refused> {
         let LimitSettings { connections, connections_per_address, .. } = self.settings();
+        let from = from.into();
         let share = self
             .networks
-            .take(from.into(), connections as usize, connections_per_address as usize)
+            .take(from, connections as usize, connections_per_address as usize)
             .map_err(|full| match full {
-            Full::All => self.refuse(Refused::Connections),
-            Full::Each => self.refuse(Refused::ConnectionsPerAddress),
-        })?;
-        Ok(Seat { network: Arc::new(share) })
+                Full::All => self.refuse(Refused::Connections),
+                Full::Each => self.refuse(Refused::ConnectionsPerAddress),
+            })?;
+        Ok(Seat { network: Arc::new(share), from })
     }
 
     /// A place for a WebSocket of that tenant.
@@ -129,6 +140,11 @@ impl Bounds {
                 Full::Each => self.refuse(Refused::ConnectionsPerTenant),
             })?;
         Ok(TenantSeat { tenant: share })
+    }
+
+    /// A place for a large body that is waited for; none if there are too many, in all or from there.
+    pub(crate) fn await_body(&self, from: Option<Network>) -> Option<Share<Option<Network>>> {
+        self.bodies.take(from, LATE_BODIES, LATE_BODIES).ok()
     }
 
     /// How many connections there are.
@@ -172,6 +188,8 @@ mod tests {
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
         assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
         assert_ne!(network("10.0.0.2"), network("10.0.0.1"));
+        assert_eq!(network("2001:db8::1").to_string(), "2001:db8::/64");
+        assert_eq!(network("::ffff:10.0.0.1").to_string(), "10.0.0.1");
     }
 
     #[test]

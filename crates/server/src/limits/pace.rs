@@ -47,9 +47,36 @@ impl Pace {
 #[derive(Debug, Default)]
 pub(crate) struct Paces(Mutex<Known>);
 
+/// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has none. So half of the rate is kept for calls.
+#[derive(Clone, Copy, Debug)]
+struct Tenant {
+    all: Pace,
+    calls: Pace,
+}
+
+impl Tenant {
+    fn new(now: Instant) -> Self {
+        Self { all: Pace::new(now), calls: Pace::new(now) }
+    }
+
+    fn charge_call(&mut self, now: Instant, count: u32, rate: u32) {
+        self.all.charge(now, count, rate);
+        self.calls.charge(now, count, rate.div_ceil(2));
+    }
+
+    fn try_charge_call(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
+        let wait = self.all.wait(now).min(self.calls.wait(now));
+        if wait > Duration::ZERO {
+            return Err(wait);
+        }
+        self.charge_call(now, count, rate);
+        Ok(())
+    }
+}
+
 #[derive(Debug, Default)]
 struct Known {
-    of: HashMap<String, Pace>,
+    of: HashMap<String, Tenant>,
     /// The idle ones are forgotten once there are so many.
     sweep_at: usize,
 }
@@ -58,41 +85,41 @@ struct Known {
 const LEAST_SWEPT: usize = 1024;
 
 impl Paces {
-    /// Charges the tenant for so many; how long it should wait before the next.
+    /// Charges the tenant for so many of a session; how long that should wait before the next.
     pub(crate) fn charge(&self, tenant: &str, count: u32, rate: u32) -> Duration {
-        let now = Instant::now();
-        let mut known = self.0.lock();
-        if let Some(pace) = known.of.get_mut(tenant) {
-            return pace.charge(now, count, rate);
-        }
-        let mut pace = Pace::new(now);
-        let wait = pace.charge(now, count, rate);
-        known.sweep(now);
-        known.of.insert(tenant.to_owned(), pace);
-        wait
+        self.with(tenant, |tenant, now| tenant.all.charge(now, count, rate))
+    }
+
+    /// Charges the tenant for what a call that was admitted has cost beyond that.
+    pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
+        self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));
     }
 
     /// How many the tenant may do at once before it is to wait.
     pub(crate) fn room(&self, tenant: &str, rate: u32) -> u32 {
-        let now = Instant::now();
-        self.0.lock().of.get(tenant).copied().unwrap_or_else(|| Pace::new(now)).room(now, rate)
+        self.with(tenant, |tenant, now| tenant.all.room(now, rate))
     }
 
-    /// Charges the tenant for so many unless it has to wait; then it is told how long, and charged nothing.
-    pub(crate) fn try_charge(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
-        let wait = self.0.lock().of.get(tenant).map_or(Duration::ZERO, |pace| pace.wait(Instant::now()));
-        if wait > Duration::ZERO {
-            return Err(wait);
+    /// Charges the tenant for a call that counts as so many, unless it has to wait; then it is told how long, and charged nothing.
+    pub(crate) fn try_charge_call(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
+        self.with(tenant, |tenant, now| tenant.try_charge_call(now, count, rate))
+    }
+
+    fn with<T>(&self, name: &str, then: impl FnOnce(&mut Tenant, Instant) -> T) -> T {
+        let now = Instant::now();
+        let mut known = self.0.lock();
+        if let Some(tenant) = known.of.get_mut(name) {
+            return then(tenant, now);
         }
-        self.charge(tenant, count, rate);
-        Ok(())
+        known.sweep(now);
+        then(known.of.entry(name.to_owned()).or_insert_with(|| Tenant::new(now)), now)
     }
 }
 
 impl Known {
     fn sweep(&mut self, now: Instant) {
         if self.of.len() >= self.sweep_at.max(LEAST_SWEPT) {
-            self.of.retain(|_, pace| !pace.is_idle(now));
+            self.of.retain(|_, tenant| !tenant.all.is_idle(now) || !tenant.calls.is_idle(now));
             self.sweep_at = 2 * self.of.len();
         }
     }
@@ -122,11 +149,45 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tenants_do_not_slow_each_other_down() {
         let paces = Paces::default();
-        while paces.try_charge("a", 1, 10).is_ok() {}
-        assert!(paces.try_charge("a", 1, 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
-        assert_eq!(paces.try_charge("b", 1, 10), Ok(()));
+        while paces.try_charge_call("a", 1, 10).is_ok() {}
+        assert!(paces.try_charge_call("a", 1, 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
+        assert_eq!(paces.try_charge_call("b", 1, 10), Ok(()));
         tokio::time::advance(Duration::from_millis(101)).await;
-        assert_eq!(paces.try_charge("a", 1, 10), Ok(()));
+        assert_eq!(paces.try_charge_call("a", 1, 10), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_have_half_of_the_rate_beside_sessions_that_take_all() {
+        const RATE: u32 = 1000;
+        let paces = std::sync::Arc::new(Paces::default());
+        let start = Instant::now();
+        let is_over = move || start.elapsed() > Duration::from_secs(60);
+        let sessions = (0..24).map(|_| {
+            let paces = paces.clone();
+            tokio::spawn(async move {
+                let mut done = 0;
+                while !is_over() {
+                    done += 128;
+                    tokio::time::sleep(paces.charge("a", 128, RATE)).await;
+                }
+                done
+            })
+        });
+        let sessions: Vec<_> = sessions.collect();
+        let mut calls = 0;
+        while !is_over() {
+            match paces.try_charge_call("a", 1, RATE) {
+                Ok(()) => calls += 1,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
+            tokio::task::yield_now().await;
+        }
+        let mut frames = 0;
+        for session in sessions {
+            frames += session.await.unwrap();
+        }
+        assert!((29_500..=31_000).contains(&calls), "{calls} calls in a minute beside {frames} frames");
+        assert!((27_000..=38_000).contains(&frames), "{frames} frames in a minute beside {calls} calls");
     }
 
     #[tokio::test(start_paused = true)]

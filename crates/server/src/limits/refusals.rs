@@ -63,6 +63,8 @@ kinds! {
     WriteTimeout = "write_timeout";
     /// A session that ended as its client acknowledged too little of what it was told.
     SlowReader = "slow_reader";
+    /// A line of the audit log that was left out, as the same was denied the same again and again.
+    AuditLine = "audit_lines";
 }
 
 impl fmt::Display for Refused {

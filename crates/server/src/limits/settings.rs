@@ -11,6 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::config::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
 
+/// With fewer a server is of no use.
+pub(super) const LEAST_CONNECTIONS: u32 = 16;
+
 /// One setting, for whoever lists or checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitSetting {
@@ -122,11 +125,11 @@ macro_rules! of_kind {
 
 settings! {
     /// Connections at once, of all kinds.
-    connections: Count = 16_384, 16, 1_000_000, true, "status 503 `overloaded`, and closed";
+    connections: Count = 16_384, LEAST_CONNECTIONS, 1_000_000, true, "status 503 `overloaded`, and closed";
     /// Connections at once from one address; of IPv6, from one network of 64 bits.
     connections_per_address: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`, and closed";
     /// WebSockets at once of one tenant.
-    connections_per_tenant: Count = 12_288, 1, 1_000_000, true, "status 503 `overloaded`";
+    connections_per_tenant: Count = 12_288, 1, 1_000_000, true, "close 1013";
     /// Sessions at once, with and without a connection.
     sessions: Count = 100_000, 1, 1_000_000, true, "close 1013";
     /// Sessions at once of one tenant.
@@ -150,9 +153,9 @@ settings! {
     /// Claims and assignments of a bucket together.
     assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false, "status 429 `quota_exceeded`";
     /// Frames of one session in a second.
-    session_rate: Count = 50_000, 1, 10_000_000, true, "read more slowly";
+    session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";
     /// Frames and calls of one tenant in a second.
-    tenant_rate: Count = 200_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
+    tenant_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
     /// How long the head of a request may take, and how long a connection may be idle between two of them.
     header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
     /// How long the body of a request may take.

@@ -99,6 +99,28 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        // TLS says good-bye, which the peer has to take as well.
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.judge(context, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, BufWriter, duplex};
+
+    use super::*;
+    use crate::limits::LimitSettings;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_no_farewell_is_given_up() {
+        let bounds = Arc::new(Bounds::new(LimitSettings::default()));
+        let (near, _far) = duplex(1);
+        // What is left to say is written by the shutdown, as TLS does it.
+        let mut stream = Watched::new(BufWriter::new(near), bounds.clone());
+        stream.write_all(b"good-bye").await.expect("there is room for it");
+        let given_up = tokio::time::timeout(2 * bounds.settings().write_timeout, stream.shutdown()).await;
+        let error = given_up.expect("it waits for ever").expect_err("nobody took it");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

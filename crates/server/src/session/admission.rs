@@ -1,5 +1,5 @@
 //! In whose name a session runs, and what it may do: judged at its beginning, with each resume, and anew whenever the server's settings change or the
-//! credential ends.
+//! credential or the certificate ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,12 @@ use lockhouse::wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::audit::{self, Deed};
+use crate::access::Initiator;
+use crate::audit::{self, Audit, Deed};
 use crate::auth::{Authority, Identity, Permission, Permissions, Unauthenticated};
+use crate::limits::Network;
 use crate::server::Server;
+use crate::tls::Shown;
 
 /// The clock of the machine may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -25,6 +28,7 @@ pub(crate) struct Admission {
     pub(crate) scope: BucketKey,
     permissions: Permissions,
     presented: Presented,
+    audit: Arc<Audit>,
     authority: watch::Receiver<Arc<Authority>>,
 }
 
@@ -32,8 +36,12 @@ pub(crate) struct Admission {
 #[derive(Debug)]
 pub(crate) struct Presented {
     pub(crate) credential: Option<Credential<'static>>,
-    /// The web origin.
-    pub(crate) origin: Option<String>,
+    /// What stands for it if there is no credential.
+    pub(crate) certificate: Shown,
+    /// Where the connection came from, if that is known.
+    pub(crate) from: Option<Network>,
+    /// What opened the connection.
+    pub(crate) initiator: Initiator,
     pub(crate) bucket: String,
     pub(crate) partition: String,
 }
@@ -52,13 +60,15 @@ impl Admission {
         let mut authority = server.authorities();
         let current = authority.borrow_and_update().clone();
         let judged = judge(&current, &presented);
-        let (identity, scope, permissions) = judged.map_err(|denial| presented.deny(None, denial))?;
-        let admission = Self { identity, scope, permissions, presented, authority };
+        let (identity, scope, permissions) =
+            judged.map_err(|denial| presented.deny(&server.audit, None, denial))?;
+        let audit = server.audit.clone();
+        let admission = Self { identity, scope, permissions, presented, audit, authority };
         if permissions.is_empty() {
             let message =
                 format!("the credential has no permission in the bucket {:?}", admission.presented.bucket);
             let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
-            return Err(admission.presented.deny(Some(&admission.identity), denial));
+            return Err(admission.presented.deny(&server.audit, Some(&admission.identity), denial));
         }
         Ok(admission)
     }
@@ -79,17 +89,10 @@ impl Admission {
     ///
     /// Cancel safe.
     pub(super) async fn due(&mut self) {
-        let end = self.identity.expires_at;
-        let ended = async {
-            let Some(end) = end else { return std::future::pending().await };
-            while let Ok(left) = end.duration_since(SystemTime::now()) {
-                sleep(left.clamp(Duration::from_millis(1), LONGEST_SLEEP)).await;
-            }
-        };
         tokio::select! {
             // The server outlives its sessions.
             Ok(()) = self.authority.changed() => {}
-            () = ended => {}
+            () = until(self.identity.expires_at) => {}
         }
     }
 
@@ -116,38 +119,49 @@ impl Admission {
             }
             Err(denial) => denial,
         };
-        Err(self.presented.deny(Some(&self.identity), denial))
+        Err(self.presented.deny(&self.audit, Some(&self.identity), denial))
     }
 
-    /// Notes that the session may not do that, or that it did.
-    pub(super) fn note(
-        &self,
-        what: &str,
-        name: Option<&dyn fmt::Display>,
-        denied: Option<&dyn fmt::Display>,
-    ) {
-        let bucket = &self.presented.bucket;
-        audit::note(&Deed { who: Some(&self.identity), what, bucket, name, denied });
+    /// Notes that the session may not do that.
+    pub(super) fn note_denied(&self, what: &str, name: Option<&dyn fmt::Display>, why: &dyn fmt::Display) {
+        self.audit.deny(self.presented.from, &self.deed(what, name), why);
+    }
+
+    /// Notes a steal, by which so many lost the name.
+    pub(super) fn note_steal(&self, name: &str, lost: u64, why: &str) {
+        audit::note(&self.deed("steal", Some(&name)), Some(lost), Some(why));
+    }
+
+    fn deed<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> Deed<'a> {
+        Deed { who: Some(&self.identity), what, bucket: &self.presented.bucket, name }
+    }
+}
+
+/// Waits until then; for ever, if it is never.
+pub(crate) async fn until(end: Option<SystemTime>) {
+    let Some(end) = end else { return std::future::pending().await };
+    while let Ok(left) = end.duration_since(SystemTime::now()) {
+        sleep(left.clamp(Duration::from_millis(1), LONGEST_SLEEP)).await;
     }
 }
 
 impl Presented {
-    fn deny(&self, who: Option<&Identity>, denial: Denial) -> Denial {
-        let denied: Option<&dyn fmt::Display> = Some(&denial.problem);
-        audit::note(&Deed { who, what: "connect", bucket: &self.bucket, name: None, denied });
+    fn deny(&self, audit: &Audit, who: Option<&Identity>, denial: Denial) -> Denial {
+        let deed = Deed { who, what: "connect", bucket: &self.bucket, name: None };
+        audit.deny(self.from, &deed, &denial.problem);
         denial
     }
 }
 
 fn judge(authority: &Authority, presented: &Presented) -> Result<(Identity, BucketKey, Permissions), Denial> {
-    let Presented { credential, origin, bucket, partition } = presented;
+    let Presented { credential, certificate, from: _, initiator, bucket, partition } = presented;
     let refused = |why: Unauthenticated| {
         let mut problem =
             Problem::with_field("credential", "an API key, or a token of an issuer that the server knows");
         problem.message = format!("{}: {why}", problem.message).into();
         Denial { code: FatalCode::Unauthenticated, problem }
     };
-    let identity = authority.identify(credential.as_ref(), origin.as_deref()).map_err(refused)?;
+    let identity = authority.identify(credential.as_ref(), certificate, initiator).map_err(refused)?;
     // What counts is the end to the millisecond.
     if identity.expires_at.is_some_and(|end| end <= SystemTime::now()) {
         return Err(refused(Unauthenticated::Expired));

@@ -9,10 +9,10 @@ use lockhouse::wire::{
     Look, Problem, Reclaim, ServerFrame,
 };
 
-use super::Session;
 use super::connection::{Connection, Incoming};
 use super::notices::Asked;
-use crate::audit::Named;
+use super::{Session, Steal};
+use crate::audit::{Named, short};
 use crate::auth::Permission;
 use crate::config::{OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
 use crate::limits::{Refused, apart, price_of_look};
@@ -66,6 +66,7 @@ impl Session {
         match incoming {
             Incoming::Text(text) => self.frame(&text),
             Incoming::Binary => Verdict::Unsupported,
+            Incoming::Control => Verdict::GoOn,
             Incoming::TooLarge => {
                 let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
                 Verdict::Fatal(FatalCode::TooLarge, problem)
@@ -199,13 +200,15 @@ impl Session {
     fn steal(&mut self, id: u64, asked: Asked, request: NewRequest<'_>) -> Verdict {
         let name = Named(request.name);
         let tag = self.next_tag(asked);
-        if self.admission.allows(Permission::Operate) {
-            self.port.submit(tag, Command::Request(request));
-        } else if !self.port.submit_sparing(tag, request) {
+        let spares = !self.admission.allows(Permission::Operate);
+        let Some(robbed) = self.port.steal(tag, request, spares) else {
             self.asked.pop_back();
             return self.deny(id, Permission::Operate, Some(&name));
+        };
+        // Of a name that nobody has nothing is taken.
+        if robbed.holders > 0 || robbed.is_recovering {
+            self.steals.insert(id, Steal { name: short(name.to_string()), robbed });
         }
-        self.admission.note("steal", Some(&name), None);
         self.take_notices()
     }
 
@@ -217,7 +220,7 @@ impl Session {
     fn deny(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Verdict {
         let rule = format!("a credential with the permission \"{}\"", needs.word());
         let problem = Problem::with_field("permission", rule);
-        self.admission.note(needs.word(), name, Some(&problem));
+        self.admission.note_denied(needs.word(), name, &problem);
         self.error(Some(id), ErrorCode::Forbidden, problem)
     }
 
@@ -242,7 +245,10 @@ impl Session {
             max_hold_ms: reclaim.max_hold_ms,
         };
         let tag = self.next_tag(Asked::Reclaim { id, agent: number });
-        self.port.reclaim(tag, new, reclaim.ticket.as_str());
+        if !self.port.reclaim(tag, new, reclaim.ticket.as_str()) {
+            let name = Named(reclaim.name.as_name());
+            self.admission.note_denied("reclaim", Some(&name), &"no ticket of that lock");
+        }
         self.take_notices()
     }
 

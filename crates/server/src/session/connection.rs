@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::outbound::Outbox;
 use crate::config::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
-use crate::limits::{Seat, TenantSeat};
+use crate::limits::{Network, Seat, TenantSeat};
 
 /// An open WebSocket.
 #[derive(Debug)]
@@ -36,7 +36,6 @@ pub(crate) struct Connection {
     /// For how long that may be.
     write_timeout: Duration,
     /// If the server accepts connections itself.
-    #[expect(dead_code, reason = "kept for its end")]
     seat: Option<Seat>,
     /// Once it is known whose it is.
     tenant_seat: Option<TenantSeat>,
@@ -59,6 +58,8 @@ pub(crate) enum Incoming {
     Text(Utf8Bytes),
     /// A message of the wrong kind.
     Binary,
+    /// A ping or pong of the WebSocket itself, which the library answers, and which proves nothing but costs as a frame does.
+    Control,
     /// A message over [`FRAME_BYTES`].
     TooLarge,
     /// What is no WebSocket message at all.
@@ -111,6 +112,11 @@ impl Connection {
             seat,
             tenant_seat: None,
         }
+    }
+
+    /// Where it comes from, if that is known.
+    pub(crate) fn from(&self) -> Option<Network> {
+        self.seat.as_ref().map(|seat| seat.from)
     }
 
     /// It is known whose connection it is.
@@ -265,20 +271,17 @@ impl Connection {
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
-        loop {
-            let message = match ready!(self.socket.poll_next_unpin(context)) {
-                Some(Ok(message)) => message,
-                Some(Err(error)) => return Poll::Ready(Incoming::from(error)),
-                None => return Poll::Ready(Incoming::Lost),
-            };
-            return Poll::Ready(match message {
-                Message::Text(text) => Incoming::Text(text),
-                Message::Binary(_) => Incoming::Binary,
-                Message::Close(frame) => Incoming::Closed(frame.map(|frame| frame.code.into())),
-                // Pings of the WebSocket itself are answered by the library, and prove nothing.
-                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
-            });
-        }
+        let message = match ready!(self.socket.poll_next_unpin(context)) {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => return Poll::Ready(Incoming::from(error)),
+            None => return Poll::Ready(Incoming::Lost),
+        };
+        Poll::Ready(match message {
+            Message::Text(text) => Incoming::Text(text),
+            Message::Binary(_) => Incoming::Binary,
+            Message::Close(frame) => Incoming::Closed(frame.map(|frame| frame.code.into())),
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Incoming::Control,
+        })
     }
 }
 
@@ -295,6 +298,7 @@ impl Incoming {
     fn is_end(&self) -> bool {
         match self {
             Self::Text(text) => matches!(frame(text), Some(ClientFrame::Bye)),
+            Self::Control => false,
             _ => true,
         }
     }

@@ -20,16 +20,16 @@ mod registry;
 mod table;
 mod watches;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
-use lockhouse::{Notice, Port};
+use lockhouse::{Notice, Port, Robbed};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
-pub(crate) use self::admission::{Admission, Denial, Presented};
+pub(crate) use self::admission::{Admission, Denial, Presented, until};
 use self::calls::Verdict;
 pub(crate) use self::connection::{Connection, Farewell, Incoming, Reading};
 use self::notices::Asked;
@@ -67,6 +67,8 @@ pub(crate) struct Session {
     /// What was asked of the bucket and is not answered, with its tag, in order.
     asked: VecDeque<(u64, Asked)>,
     last_tag: u64,
+    /// The steals that are not answered yet, by the id of their request.
+    steals: HashMap<u64, Steal>,
     notices: VecDeque<Notice>,
     /// Set once the session has to end, and why.
     over: Option<FatalCode>,
@@ -80,6 +82,12 @@ pub(crate) struct Session {
     highest_agent: u64,
     pings: u64,
     answered: u64,
+}
+
+/// A steal that takes something from others, to be noted unless it is refused.
+struct Steal {
+    name: String,
+    robbed: Robbed,
 }
 
 /// How a connection ends, seen from its session.
@@ -166,6 +174,7 @@ impl Session {
             limits,
             asked: VecDeque::new(),
             last_tag: 0,
+            steals: HashMap::new(),
             notices: VecDeque::new(),
             over: None,
             is_over: false,
@@ -390,7 +399,15 @@ impl Session {
             Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
-                tracing::debug!(session = self.registration.id, code = code.word(), %problem, "connection ends");
+                // What the client sent is not repeated: it may be a secret in the wrong place.
+                let (field, rule) = (problem.field.as_deref(), problem.rule.as_deref());
+                tracing::debug!(
+                    session = self.registration.id,
+                    code = code.word(),
+                    field,
+                    rule,
+                    "connection ends"
+                );
                 match code {
                     FatalCode::SlowReader => _ = self.server.bounds.refuse(Refused::SlowReader),
                     FatalCode::TooLarge => _ = self.server.bounds.refuse(Refused::FrameBytes),
@@ -435,6 +452,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::access::Initiator;
 
     fn scope() -> BucketKey {
         BucketKey::from("b")
@@ -442,7 +460,15 @@ mod tests {
 
     async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
         let (bucket, partition) = ("b".to_owned(), String::new());
-        let presented = Presented { credential: None, origin: None, bucket, partition };
+        let certificate = Err(crate::auth::Unauthenticated::Absent);
+        let presented = Presented {
+            credential: None,
+            certificate,
+            from: None,
+            initiator: Initiator::Program,
+            bucket,
+            partition,
+        };
         let admission = Admission::new(server, presented).unwrap();
         Session::begin(server.clone(), admission, phase).await.unwrap()
     }

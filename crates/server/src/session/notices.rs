@@ -10,8 +10,8 @@ use lockhouse::wire::{
     EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
 };
 
-use super::Session;
 use super::calls::Verdict;
+use super::{Session, Steal};
 use crate::config::ANSWER_BYTES;
 
 /// No refusal has more, its holders apart.
@@ -87,6 +87,9 @@ impl Session {
     }
 
     fn answer(&mut self, asked: Asked, outcome: Outcome) {
+        if let Asked::Request { id, acquire: Acquire::Steal, .. } = asked {
+            self.note_steal(id, &outcome);
+        }
         match (asked, outcome) {
             (Asked::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
             (Asked::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
@@ -111,6 +114,20 @@ impl Session {
             (Asked::Watches, Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
+    }
+
+    /// A steal is never queued but for the store to keep it: others have lost the name by then, whether the thief stays to hear of it or not.
+    fn note_steal(&mut self, id: u64, outcome: &Outcome) {
+        let Some(Steal { name, robbed }) = self.steals.remove(&id) else { return };
+        if !matches!(outcome, Outcome::Granted(_) | Outcome::Queued(_)) {
+            return;
+        }
+        let why = if robbed.is_recovering {
+            "asked for by the client, while those of before the restart could come back"
+        } else {
+            "asked for by the client"
+        };
+        self.admission.note_steal(&name, robbed.holders as u64, why);
     }
 
     fn granted(&mut self, id: u64, grant: Grant) {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Session;
 use super::connection::Reading;
-use crate::limits::{Pace, tenant_of};
+use crate::limits::Pace;
 
 /// For how long before its turn a session is read for what is urgent.
 const LEASH: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ impl Session {
     }
 
     fn tenant(&self) -> &str {
-        tenant_of(self.port.bucket().key())
+        self.port.bucket().key().tenant()
     }
 
     /// Whether others come first.

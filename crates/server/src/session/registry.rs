@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::admission::Admission;
 use super::connection::Connection;
-use crate::limits::{Full, LimitSettings, Refused, Share, Shares, tenant_of};
+use crate::limits::{Full, LimitSettings, Refused, Share, Shares};
 
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -68,11 +68,10 @@ impl Registry {
     /// Enters a new session; why not, if there are too many.
     pub(super) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
-        let share =
-            self.tenants.take(tenant_of(&scope).to_owned(), all, each).map_err(|full| match full {
-                Full::All => Refused::Sessions,
-                Full::Each => Refused::SessionsPerTenant,
-            })?;
+        let share = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
+            Full::All => Refused::Sessions,
+            Full::Each => Refused::SessionsPerTenant,
+        })?;
         let (id, secret) = (random_hex::<16>(), random_hex::<32>());
         let (sender, attach) = mpsc::channel(1);
         let entry = Entry { secret: secret.clone(), scope, attach: sender };
@@ -87,7 +86,14 @@ impl Registry {
         resume: &Resume<'_>,
         connection: Connection,
     ) -> Option<(Admission, Connection)> {
-        let Some(session) = self.find(&admission.scope, resume) else { return Some((admission, connection)) };
+        let session = match self.find(&admission.scope, resume) {
+            Found::Session(session) => session,
+            Found::Nothing => return Some((admission, connection)),
+            Found::Denied => {
+                admission.note_denied("resume", None, &"not the secret of the session");
+                return Some((admission, connection));
+            }
+        };
         let (back, given_back) = oneshot::channel();
         let attach = Attach { connection, admission, received: resume.received, back };
         match session.send(attach).await {
@@ -101,12 +107,21 @@ impl Registry {
         self.entries.lock().len()
     }
 
-    fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Option<mpsc::Sender<Attach>> {
+    fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Found {
         let sessions = self.entries.lock();
-        let entry = sessions.get(&*resume.session)?;
+        let Some(entry) = sessions.get(&*resume.session) else { return Found::Nothing };
         let known: bool = entry.secret.as_bytes().ct_eq(resume.secret.as_bytes()).into();
-        (known && entry.scope == *scope).then(|| entry.attach.clone())
+        if known && entry.scope == *scope { Found::Session(entry.attach.clone()) } else { Found::Denied }
     }
+}
+
+/// What a resume finds.
+enum Found {
+    Session(mpsc::Sender<Attach>),
+    /// It has ended.
+    Nothing,
+    /// It is another's, as far as is known.
+    Denied,
 }
 
 impl Registration {

@@ -10,7 +10,9 @@ use super::tree::{Entry, Node, Place, Value};
 
 /// The tree, and what is wrong with the text. A text that is wrong has a tree, too: of what could be read.
 pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<Problem>) {
-    let reader = Reader { file: file.into(), line_ends: line_ends(text) };
+    // Behind the last newline there is no line.
+    let lines = text.strip_suffix('\n').unwrap_or(text);
+    let reader = Reader { file: file.into(), line_ends: line_ends(lines) };
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut problems: Vec<Problem> = errors.iter().map(|error| reader.problem(error)).collect();
     let node = reader.table(table.get_ref(), reader.place(0), &mut problems);

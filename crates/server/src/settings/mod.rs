@@ -91,7 +91,7 @@ fn server_keys() -> Vec<Key> {
 
 /// `[auth]`, whose lists are taken whole.
 fn auth_keys() -> Vec<Key> {
-    vec![Key::new("auth.keys", "[]").reloads(), Key::new("auth.jwt", "[]").reloads()]
+    ["auth.keys", "auth.jwt", "auth.certificates"].map(|path| Key::new(path, "[]").reloads()).to_vec()
 }
 
 /// `[limits]`
@@ -113,8 +113,8 @@ fn limit_text(value: LimitValue) -> String {
     }
 }
 
-/// Keys whose values nobody is shown, wherever they stand: who mistakes a key for its hash shall not find it in a log.
-const SECRETS: &[&str] = &["hash"];
+/// Keys whose values nobody is shown, wherever they stand: who mistakes a key for its hash, or for the name of its variable, shall not find it in a log.
+const SECRETS: &[&str] = &["hash", "key_env"];
 
 fn is_secret(name: &str) -> bool {
     SECRETS.contains(&name)
@@ -164,7 +164,17 @@ impl Settings {
         if self.lock_types.contains_key("") {
             wrong("lock_types", "a kind has a name");
         }
+        // A file that says something twice is no TOML, but options and variables can.
+        if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {
+            wrong("lock_types", "a kind has one type, and stands there once");
+        }
         self.tls.check(&mut wrong);
+        if !self.auth.certificates.is_empty() && self.tls.client_ca.is_none() {
+            wrong(
+                "auth.certificates",
+                "needs tls.client_ca, the file with the CAs whose client certificates are taken",
+            );
+        }
         for (setting, value) in LimitSettings::ALL.iter().zip(self.limits.values()) {
             let LimitSetting { key, least, most, .. } = setting;
             if !(*least..=*most).contains(&value) {
@@ -182,9 +192,20 @@ impl Loaded {
     ///
     /// What is wrong with the first that is.
     pub fn authority(&self) -> Result<Authority, Problem> {
-        Authority::new(&self.settings.auth).map_err(|error| {
-            let node = self.tree.get(&error.field).unwrap_or(&self.tree);
-            Problem::of_value(&error.field, node, error.why)
-        })
+        Authority::new(&self.settings.auth).map_err(|error| self.of_auth(error))
+    }
+
+    /// Whether the section `[auth]` makes sense with the files that it names, whatever the environment says.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first that does not.
+    pub fn check_auth(&self) -> Result<(), Problem> {
+        Authority::check(&self.settings.auth).map_err(|error| self.of_auth(error))
+    }
+
+    fn of_auth(&self, error: auth::BadSettings) -> Problem {
+        let node = self.tree.nearest(&error.field);
+        Problem::of_value(&error.field, node, error.why)
     }
 }

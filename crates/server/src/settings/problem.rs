@@ -1,9 +1,11 @@
 //! What is wrong with the settings.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use super::tree::{Node, Place};
+use super::tree::{Node, Place, bare_or_quoted};
 use super::{is_secret, keys};
+use crate::auth::KEY_PREFIX;
 
 /// The most characters of a value that a problem repeats.
 const SHOWN_CHARS: usize = 120;
@@ -32,7 +34,8 @@ impl Problem {
     pub(crate) fn of_value(key: &str, node: &Node, rule: impl Into<String>) -> Self {
         let name = key.rsplit('.').next().unwrap_or(key);
         let name = name.split('[').next().unwrap_or(name);
-        let value = if is_secret(name) { None } else { Some(shortened(&node.shown(&is_secret))) };
+        let value =
+            if is_secret(name) { None } else { Some(shortened(&node.shown(&|name, _| is_secret(name)))) };
         Self { place: node.place.clone(), key: Some(key.to_owned()), value, rule: rule.into() }
     }
 
@@ -63,9 +66,10 @@ impl Problem {
     }
 }
 
-/// The path of a key in a table.
+/// The path of a key in a table, which stays one line whatever the key is.
 pub(crate) fn join(parent: &str, key: &str) -> String {
-    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+    let key = bare_or_quoted(key);
+    if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
 /// What was probably meant: a key of that name in another table, or one that is written alike in this one.
@@ -94,10 +98,24 @@ fn shortened(text: &str) -> String {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, key, value, rule } = self;
-        match (key, value) {
-            (Some(key), Some(value)) => write!(f, "{place}: {key} = {value}: {rule}"),
-            (Some(key), None) => write!(f, "{place}: {key}: {rule}"),
-            (None, _) => write!(f, "{place}: {rule}"),
-        }
+        let told = match (key, value) {
+            (Some(key), Some(value)) => format!("{key} = {value}: {rule}"),
+            (Some(key), None) => format!("{key}: {rule}"),
+            (None, _) => rule.clone(),
+        };
+        write!(f, "{place}: {}", without_keys(&told))
     }
+}
+
+/// An API key may have been put anywhere by mistake, and problems end up in logs.
+fn without_keys(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(KEY_PREFIX);
+    let first = parts.next().unwrap_or_default();
+    let mut told = Cow::Borrowed(first);
+    for part in parts {
+        let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        told += "lhk_…";
+        told += part.trim_start_matches(is_of_key);
+    }
+    told
 }

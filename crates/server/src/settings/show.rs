@@ -29,7 +29,13 @@ impl Loaded {
             _ = writeln!(text, "# {name} is not set");
             return;
         };
-        let value = if is_secret(name) { "\"(secret)\"".to_owned() } else { node.shown(&is_secret) };
+        // A kind or a bucket may have the name of what is secret.
+        let is_secret = |name: &str, value: &Value| {
+            matches!(&*key.path, "auth.keys" | "auth.jwt")
+                && is_secret(name)
+                && matches!(value, Value::Text(_))
+        };
+        let value = node.shown(&is_secret);
         // What has a place for each of its parts is told part by part.
         let places = match &node.value {
             Value::List(nodes) if !nodes.is_empty() => nodes.iter().map(|node| &node.place).collect(),

@@ -78,6 +78,12 @@ impl Node {
         })
     }
 
+    /// What is at a path, or at the longest part of it that leads somewhere.
+    pub(crate) fn nearest(&self, path: &str) -> &Self {
+        let ends = path.match_indices(['.', '[']).map(|(end, _)| &path[..end]);
+        std::iter::once(path).chain(ends.rev()).find_map(|part| self.get(part)).unwrap_or(self)
+    }
+
     /// Puts a value at a path, in place of what is there. A table that should be on the way but is something else is left as it is:
     /// it is wrong, and is told as that.
     pub(crate) fn set(&mut self, path: &str, node: Self) {
@@ -95,19 +101,24 @@ impl Node {
         }
     }
 
+    /// How many entries a table has; of anything else 0.
+    pub(crate) fn len(&self) -> usize {
+        if let Value::Table(entries) = &self.value { entries.len() } else { 0 }
+    }
+
     /// Whether it says the same, wherever it stands.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
-        self.shown(&|_| false) == other.shown(&|_| false)
+        self.shown(&|_, _| false) == other.shown(&|_, _| false)
     }
 
     /// As TOML has it in one line, with what is secret left out.
-    pub(crate) fn shown(&self, is_secret: &dyn Fn(&str) -> bool) -> String {
+    pub(crate) fn shown(&self, is_secret: &dyn Fn(&str, &Value) -> bool) -> String {
         let mut text = String::new();
         self.write(&mut text, is_secret);
         text
     }
 
-    fn write(&self, text: &mut String, is_secret: &dyn Fn(&str) -> bool) {
+    fn write(&self, text: &mut String, is_secret: &dyn Fn(&str, &Value) -> bool) {
         // Writing to a string never fails.
         _ = match &self.value {
             Value::Text(value) => write!(text, "{}", quoted(value)),
@@ -128,7 +139,7 @@ impl Node {
                     text.push_str(if index == 0 { " " } else { ", " });
                     text.push_str(&bare_or_quoted(key));
                     text.push_str(" = ");
-                    if is_secret(key) {
+                    if is_secret(key, &node.value) {
                         text.push_str("\"(secret)\"");
                     } else {
                         node.write(text, is_secret);

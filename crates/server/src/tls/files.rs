@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -94,36 +95,23 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 pub(super) fn server_config(
     cert: &Path,
     key: &Path,
-    settings: &TlsSettings,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig, TlsError> {
     let chain = certificates("tls.cert", cert)?;
     check_validity(cert, &chain[0])?;
     let private = private_key(key)?;
-    let provider = provider();
     let unusable = |why: rustls::Error| TlsError::Unusable {
         key: "tls.cert",
         file: cert.to_owned(),
         why: why.to_string(),
     };
-    let builder = ServerConfig::builder_with_provider(provider.clone())
+    let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
-    let builder = match &settings.client_ca {
+    let knows_clients = verifier.is_some();
+    let builder = match verifier {
         None => builder.with_no_client_auth(),
-        Some(file) => {
-            let roots = Arc::new(roots(file)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = match settings.client_auth {
-                ClientAuth::Required => verifier,
-                ClientAuth::Optional => verifier.allow_unauthenticated(),
-            };
-            let wrong = |why: VerifierBuilderError| TlsError::Unusable {
-                key: "tls.client_ca",
-                file: file.clone(),
-                why: why.to_string(),
-            };
-            builder.with_client_cert_verifier(verifier.build().map_err(wrong)?)
-        }
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
     let mut config = builder.with_single_cert(chain, private).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
@@ -132,7 +120,30 @@ pub(super) fn server_config(
         error => TlsError::Unusable { key: "tls.key", file: key.to_owned(), why: error.to_string() },
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
+    if knows_clients {
+        // A session that is resumed shows the certificate of before, without anybody looking at it.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(config)
+}
+
+/// What judges the certificates of clients, if the settings name the CAs of some.
+pub(super) fn client_verifier(
+    settings: &TlsSettings,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let Some(file) = &settings.client_ca else { return Ok(None) };
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(file)?), provider());
+    let verifier = match settings.client_auth {
+        ClientAuth::Required => verifier,
+        ClientAuth::Optional => verifier.allow_unauthenticated(),
+    };
+    let wrong = |why: VerifierBuilderError| TlsError::Unusable {
+        key: "tls.client_ca",
+        file: file.clone(),
+        why: why.to_string(),
+    };
+    verifier.build().map(Some).map_err(wrong)
 }
 
 /// At least one.
@@ -199,7 +210,7 @@ fn check_validity(file: &Path, certificate: &CertificateDer<'_>) -> Result<(), T
     Ok(())
 }
 
-fn instant(seconds: i64) -> SystemTime {
+pub(super) fn instant(seconds: i64) -> SystemTime {
     // The earliest that a certificate may name is in 1950, and what is before 1970 is long ago.
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }

@@ -2,6 +2,7 @@
 //!
 //! Every handshake begins with what was loaded last, so that a new certificate is shown to new connections and touches no old one.
 
+mod client;
 mod files;
 mod self_signed;
 mod settings;
@@ -20,6 +21,7 @@ use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,6 +29,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+pub(crate) use self::client::{ClientCertificate, NotGood, Shown};
 pub use self::files::TlsError;
 pub(crate) use self::settings::keys;
 pub use self::settings::{ClientAuth, TlsSettings};
@@ -37,8 +40,8 @@ use crate::config::FAREWELL_TIMEOUT;
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\
                      connection: close\r\n\r\nthis server speaks TLS: use https://";
 
-/// No more is read of what is not TLS.
-const PLAIN_BYTES: u64 = 64 << 10;
+/// No more is read of a connection that ends.
+const UNWANTED_BYTES: u64 = 64 << 10;
 
 /// A certificate with its key and what belongs to them, all of which can be loaded anew.
 #[derive(Clone)]
@@ -49,6 +52,8 @@ pub struct Tls {
 #[derive(Clone)]
 struct Loaded {
     config: Arc<ServerConfig>,
+    /// What judges the certificates of clients, if they are asked for any.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// What they were loaded for.
     settings: TlsSettings,
     files: Files,
@@ -113,13 +118,19 @@ impl Tls {
         self.current.read().hsts.clone()
     }
 
-    /// The handshake, which has to end in time.
+    /// What handshakes are made by, and what judges the certificates of clients in them.
+    fn judge(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
+        let current = self.current.read();
+        (current.config.clone(), current.verifier.clone())
+    }
+
+    /// The handshake, which has to end in time; with the certificate that the client showed.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
         limit: Duration,
-    ) -> io::Result<TlsStream<TcpStream>> {
-        let acceptor = TlsAcceptor::from(self.current.read().config.clone());
+    ) -> io::Result<(TlsStream<TcpStream>, Option<ClientCertificate>)> {
+        let config = self.current.read().config.clone();
         let handshake = async {
             let mut first = [0];
             // No TLS record begins with a letter, every HTTP request does.
@@ -127,17 +138,32 @@ impl Tls {
                 refuse_plain(stream).await?;
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks no TLS"));
             }
-            acceptor.accept(stream).await
+            match TlsAcceptor::from(config.clone()).accept(stream).into_fallible().await {
+                Ok(stream) => {
+                    let certificate = ClientCertificate::of(self, &config, &stream);
+                    Ok((stream, certificate))
+                }
+                // The client has been told why, and may be sending its first request.
+                Err((error, stream)) => {
+                    _ = see_off(stream).await;
+                    Err(error)
+                }
+            }
         };
         timeout(limit, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-/// Says what is spoken here, and reads what the client still sends: a close over unread bytes could take the words away.
+/// Says what is spoken here.
 async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(PLAIN.as_bytes()).await?;
+    see_off(stream).await
+}
+
+/// Ends a connection, but reads what the client still sends: a close over unread bytes could take the last words away.
+async fn see_off(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
-    let mut rest = stream.take(PLAIN_BYTES);
+    let mut rest = stream.take(UNWANTED_BYTES);
     // Whoever sends on is not waited for.
     _ = timeout(FAREWELL_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
     Ok(())
@@ -147,17 +173,18 @@ impl Loaded {
     fn of(settings: &TlsSettings) -> Result<Option<Self>, TlsError> {
         let (cert, key) = match (&settings.cert, &settings.key, &settings.self_signed) {
             (Some(cert), Some(key), _) => (cert.clone(), key.clone()),
-            (_, _, Some(folder)) => self_signed::in_folder(folder, settings)?,
+            (_, _, Some(folder)) => self_signed::in_folder(folder)?,
             _ => return Ok(None),
         };
         // Before they are read, so that what is written meanwhile is a change.
         let files = Files::of([&cert, &key].into_iter().chain(&settings.client_ca));
-        let config = Arc::new(files::server_config(&cert, &key, settings)?);
+        let verifier = files::client_verifier(settings)?;
+        let config = Arc::new(files::server_config(&cert, &key, verifier.clone())?);
         // Who merely tries it out shall not be kept from plain HTTP for half a year.
         let is_for_long = settings.self_signed.is_none() && settings.hsts >= Duration::from_secs(1);
         let hsts = is_for_long.then(|| format!("max-age={}", settings.hsts.as_secs()));
         let hsts = hsts.and_then(|hsts| HeaderValue::try_from(hsts).ok());
-        Ok(Some(Self { config, settings: settings.clone(), files, hsts }))
+        Ok(Some(Self { config, verifier, settings: settings.clone(), files, hsts }))
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 use super::files::{TlsError, server_config};
-use super::settings::TlsSettings;
 
 /// Its name in the folder.
 const CERT: &str = "lockhouse-self-signed.pem";
@@ -22,9 +21,9 @@ const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The certificate and its key in that folder: those that are there, as clients may trust them already, or new ones.
-pub(super) fn in_folder(folder: &Path, settings: &TlsSettings) -> Result<(PathBuf, PathBuf), TlsError> {
+pub(super) fn in_folder(folder: &Path) -> Result<(PathBuf, PathBuf), TlsError> {
     let (cert, key) = (folder.join(CERT), folder.join(KEY));
-    if server_config(&cert, &key, settings).is_err() {
+    if server_config(&cert, &key, None).is_err() {
         let failed = |why: String| TlsError::SelfSigned { folder: folder.to_owned(), why };
         let (cert_pem, key_pem) = make().map_err(|error| failed(error.to_string()))?;
         // The key first, so that there is never a certificate without one.

@@ -33,7 +33,7 @@ pub enum ClientAuth {
     /// Whoever has none is turned away in the handshake.
     #[default]
     Required,
-    /// Whoever has one is known by it.
+    /// Whoever has none is let in as well, to present a key or a token.
     Optional,
 }
 

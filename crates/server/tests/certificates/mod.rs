@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    SanType,
 };
+use traces::Kind;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -58,9 +60,32 @@ impl Ca {
         self.sign_for(name, names, now - DAY, now + DAY)
     }
 
+    /// One of a client that is known by this URI.
+    pub(crate) fn sign_uri(&self, name: &str, uri: &str) -> Files {
+        let end = SystemTime::now() + DAY;
+        self.sign_uri_until(name, uri, end)
+    }
+
+    /// The same, up to that second.
+    pub(crate) fn sign_uri_until(&self, name: &str, uri: &str, end: SystemTime) -> Files {
+        self.sign_with(name, vec![SanType::URI(uri.try_into().unwrap())], SystemTime::now() - DAY, end)
+    }
+
+    /// One of a client that is known by this e-mail address.
+    pub(crate) fn sign_email(&self, name: &str, address: &str) -> Files {
+        let now = SystemTime::now();
+        self.sign_with(name, vec![SanType::Rfc822Name(address.try_into().unwrap())], now - DAY, now + DAY)
+    }
+
     fn sign_for(&self, name: &str, names: &[&str], begin: SystemTime, end: SystemTime) -> Files {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
+        let names = CertificateParams::new(names).unwrap().subject_alt_names;
+        self.sign_with(name, names, begin, end)
+    }
+
+    fn sign_with(&self, name: &str, names: Vec<SanType>, begin: SystemTime, end: SystemTime) -> Files {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names;
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -69,6 +94,7 @@ impl Ca {
         let key = KeyPair::generate().unwrap();
         let cert = params.signed_by(&key, &self.issuer).unwrap();
         let files = Files { cert: format!("{name}.pem"), key: format!("{name}.key") };
+        traces::secret(Kind::PrivateKey, &key.serialize_pem());
         fs::write(self.folder.join(&files.key), key.serialize_pem()).unwrap();
         fs::write(self.folder.join(&files.cert), cert.pem()).unwrap();
         files

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::running::{lockhouse, run};
+use crate::running::{Running, lockhouse, run};
 
 const WRONG: &str = r#"listen = "nowhere"
 lease = "10"
@@ -154,4 +154,64 @@ hsts = "0s" # f.toml:6
         text.lines().map(|line| line.rsplit_once(" # ").map_or(line, |(value, _)| value).to_owned()).collect()
     };
     assert_eq!((code, values(&again)), (Some(0), values(&shown)));
+}
+
+#[test]
+fn the_name_of_a_variable_is_all_that_is_checked_of_it_and_is_shown_nowhere() {
+    const MISTAKEN: [&str; 2] = ["0123456789abcdef0123456789abcdef", "abcdef0123456789abcdef0123456789"];
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = |key_env: &str| {
+        let text = format!(
+            "[[auth.jwt]]\nid = \"idp\"\nalgorithm = \"HS256\"\nissuer = \"idp\"\naudience = \"a\"\nkey_env = \"{key_env}\"\n"
+        );
+        fs::write(folder.path().join("f.toml"), text).unwrap();
+    };
+    let run = |arguments: &[&str]| run(&mut lockhouse(folder.path(), arguments));
+    issuer("NO_SUCH_VARIABLE_9");
+    assert_eq!(run(&["config", "check", "f.toml"]), (Some(0), String::new(), String::new()));
+    let (code, _, stderr) = run(&["serve", "--config", "f.toml"]);
+    let expected = "lockhouse: f.toml:6: auth.jwt[0].key_env: the environment has no variable of that name\n";
+    assert_eq!((code, &*stderr), (Some(2), expected));
+    for no_name in ["", "9A", "A-B", "A B", "\u{e4}", MISTAKEN[0]] {
+        issuer(no_name);
+        let (code, stdout, stderr) = run(&["config", "check", "f.toml"]);
+        assert_eq!((code, &*stdout), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains("auth.jwt[0].key_env: must be the name of a variable"), "{stderr}");
+    }
+    // Who put the key there does not find it in what is told, be it a name or not.
+    for key in MISTAKEN {
+        issuer(key);
+        for arguments in [
+            &["config", "check", "f.toml"][..],
+            &["config", "show", "--config", "f.toml"],
+            &["serve", "--config", "f.toml"],
+        ] {
+            let (_, stdout, stderr) = run(arguments);
+            assert!(!stdout.contains(&key[..16]) && !stderr.contains(&key[..16]), "{stdout}{stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_is_empty_says_nothing_to_any_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(folder.path(), &[]);
+    let url = format!("http://{}", server.address);
+    for (arguments, variables) in [
+        (&["config", "show"][..], &["LOCKHOUSE_CONFIG"][..]),
+        (
+            &["ls", "--url", &url],
+            &["LOCKHOUSE_CA", "LOCKHOUSE_CERT", "LOCKHOUSE_CERT_KEY", "LOCKHOUSE_KEY", "LOCKHOUSE_BUCKET"],
+        ),
+    ] {
+        let mut command = lockhouse(folder.path(), arguments);
+        for variable in variables {
+            command.env(variable, "");
+        }
+        let (code, _, stderr) = run(&mut command);
+        assert_eq!((code, &*stderr), (Some(0), ""), "{arguments:?}");
+    }
+    // What is said on the command line is not passed over.
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "show", "--config", ""]));
+    assert!(code == Some(2) && stderr.contains("--config"), "{stderr}");
 }

@@ -87,7 +87,11 @@ fn the_list_of_keys_is_what_the_file_takes() {
 #[test]
 fn every_member_of_a_list_is_documented() {
     let docs = docs();
-    for (list, other) in [("auth.keys", "Members of `[[auth.jwt]]`"), ("auth.jwt", "```toml")] {
+    for (list, other) in [
+        ("auth.keys", "Members of `[[auth.jwt]]`"),
+        ("auth.jwt", "Members of `[[auth.certificates]]`"),
+        ("auth.certificates", "```toml"),
+    ] {
         let (_, section) = docs.split_once(&format!("Members of `[[{list}]]`:")).unwrap();
         let (section, _) = section.split_once(other).unwrap();
         let documented: BTreeSet<&str> = rows(section).iter().map(|row| row[0].trim_matches('`')).collect();

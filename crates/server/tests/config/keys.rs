@@ -7,14 +7,19 @@ use std::time::{Duration, SystemTime};
 
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::{Value, json};
+use traces::Kind;
 
 use crate::running::{Running, lockhouse, run, run_in_vain};
 
 /// Draws a key, appends its section to the settings, and gives the key.
-fn new_key(folder: &Path, arguments: &[&str]) -> String {
-    let (code, section, told) = run(&mut lockhouse(folder, &[&["key", "new"], arguments].concat()));
-    assert_eq!(code, Some(0), "{told}");
+pub(crate) fn new_key(folder: &Path, arguments: &[&str]) -> String {
+    // It tells the key on stderr, as it is meant to: that is no log.
+    let output = lockhouse(folder, &[&["key", "new"], arguments].concat()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (section, told) = (text(output.stdout), text(output.stderr));
+    assert!(output.status.success(), "{told}");
     let key = told.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned();
+    traces::secret(Kind::ApiKey, &key);
     assert!(!section.contains(&key), "the key itself stands in the settings");
     let file = folder.join("f.toml");
     let before = fs::read_to_string(&file).unwrap_or_default();
@@ -62,7 +67,7 @@ fn a_key_opens_what_it_is_for_and_nothing_else() {
     let claim = |bucket, key| claim(folder.path(), &server, bucket, key);
     assert_eq!(claim("jobs-7", Some(&key)), (Some(0), String::new()));
     for (bucket, key, part) in [
-        ("jobs", None, "there is no API key and no token"),
+        ("jobs", None, "there is no API key, no token and no certificate"),
         ("jobs", Some(&*key.replace("lhk_ci", "lhk_other")), "the API key is not known"),
         ("seats", Some(&key), "permission"),
         ("jobs", Some(&other), "permission"),
@@ -120,17 +125,22 @@ fn a_key_that_is_taken_out_ends_its_sessions_at_the_reload() {
     let (code, _, stderr) = run(&mut ours(&["run", "report", "--", "true"], &goes));
     assert_eq!(code, Some(1), "{stderr}");
 
-    // Nobody is let in by a mistake.
+    // The last one can be taken out, too, and nobody is let in by that.
     fs::write(folder.path().join("f.toml"), "").unwrap();
     server.hang_up();
-    server.log("nothing is reloaded");
-    assert_eq!(run(&mut ours(&["ls"], &goes)).0, Some(1));
+    server.log("nobody is admitted");
+    server.log("reloaded");
+    for key in [&goes, &stays] {
+        assert_eq!(run(&mut ours(&["ls"], key)).0, Some(1));
+    }
+    assert_eq!(run(ours(&["ls"], &stays).env_remove("LOCKHOUSE_KEY")).0, Some(1));
 }
 
 #[test]
 fn a_token_of_an_issuer_is_taken_and_looked_into() {
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
     let folder = tempfile::tempdir().unwrap();
+    traces::secret(Kind::SigningKey, SECRET);
     fs::write(folder.path().join("secret"), SECRET).unwrap();
     let settings = "[[auth.jwt]]\nid = \"idp\"\nalgorithm = \"HS256\"\nissuer = \"idp\"\naudience = \"lockhouse\"\nkey_file = \"secret\"\n";
     fs::write(folder.path().join("f.toml"), settings).unwrap();
@@ -139,7 +149,10 @@ fn a_token_of_an_issuer_is_taken_and_looked_into() {
     let token = |end: Duration| {
         let claims = json!({"iss": "idp", "aud": "lockhouse", "sub": "ada", "tenant": "acme", "exp": end.as_secs(),
             "buckets": {"jobs": ["claim"]}});
-        encode(&Header::default(), &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap()
+        let token =
+            encode(&Header::default(), &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
+        traces::secret(Kind::Token, &token);
+        token
     };
     let (good, expired) = (token(now + Duration::from_secs(600)), token(now - Duration::from_secs(600)));
     assert_eq!(claim(folder.path(), &server, "jobs", Some(&good)).0, Some(0));

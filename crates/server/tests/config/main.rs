@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod audit;
 #[path = "../certificates/mod.rs"]
 mod certificates;
 mod check;
 mod complete;
+mod identities;
 mod keys;
 mod precedence;
 mod reload;

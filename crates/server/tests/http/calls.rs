@@ -89,6 +89,7 @@ impl Api {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
+        traces::answer(&text);
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Answer { status, headers, body }
     }

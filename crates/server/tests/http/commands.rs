@@ -28,7 +28,10 @@ impl Shell {
             .env_remove("LOCKHOUSE_OWNER")
             .env_remove("LOCKHOUSE_OWNER_SECRET")
             .env_remove("LOCKHOUSE_CLAIM_TOKEN");
-        command.envs(self.variables.iter().map(|(key, value)| (key, value))).output().unwrap()
+        let output = command.envs(self.variables.iter().map(|(key, value)| (key, value))).output().unwrap();
+        traces::answer(&String::from_utf8_lossy(&output.stdout));
+        traces::leave(&output.stderr);
+        output
     }
 
     /// The exit code, stdout and stderr.

@@ -16,6 +16,7 @@ fn refusal(folder: &Folder, file: &Path) -> String {
     command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(format!("sqlite:{}", file.display()));
     command.stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("LOCKHOUSE_LISTEN");
     let Output { status, stdout, stderr } = command.output().unwrap();
+    traces::leave(&stderr);
     let told = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{told}");
     assert_eq!(String::from_utf8(stdout).unwrap(), "", "{told}");

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use traces::Kind;
+
 /// `lockhouse serve`; killed when dropped.
 pub(crate) struct ServerProcess {
     child: Child,
@@ -24,6 +26,16 @@ enum Keeps {
     InFile(Folder),
     /// The state, in a file of the test's own.
     InFileOf(PathBuf),
+}
+
+impl Keeps {
+    fn file(&self) -> PathBuf {
+        match self {
+            Self::InFile(folder) => folder.file(),
+            Self::InFileOf(file) => file.clone(),
+            Self::Nothing | Self::NothingKnown => panic!("it has no file"),
+        }
+    }
 }
 
 /// A folder for one test, which goes with it.
@@ -69,21 +81,23 @@ impl ServerProcess {
             Keeps::Nothing => command.args(["--store", "memory:", "--fresh"]),
             Keeps::NothingKnown => command.args(["--store", "memory:"]),
         };
-        let mut child = command.env("RUST_LOG", "warn").stdout(Stdio::piped()).spawn().unwrap();
+        command.env("RUST_LOG", "warn").stdout(Stdio::piped());
+        traces::leave_log(&mut command);
+        let mut child = command.spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let port = first.trim().strip_prefix("listening http://127.0.0.1:").unwrap().to_owned();
+        if let Keeps::InFile(_) | Keeps::InFileOf(_) = keeps {
+            let operator = lockhouse_server::operator_file(&keeps.file());
+            traces::secret(Kind::OperatorSecret, &std::fs::read_to_string(operator).unwrap());
+        }
         Self { child, lease, port, keeps, options: options.to_vec() }
     }
 
     /// The database file.
     #[allow(dead_code, reason = "not every test that has a server looks into its file")]
     pub(crate) fn file(&self) -> PathBuf {
-        match &self.keeps {
-            Keeps::InFile(folder) => folder.file(),
-            Keeps::InFileOf(file) => file.clone(),
-            Keeps::Nothing | Keeps::NothingKnown => panic!("it has no file"),
-        }
+        self.keeps.file()
     }
 
     #[allow(dead_code, reason = "not every test that has a server needs its URL")]

@@ -11,6 +11,7 @@ mod hostile;
 #[path = "../process/mod.rs"]
 mod process;
 mod proxy;
+mod rates;
 mod reclaim;
 mod restart;
 mod scripted;

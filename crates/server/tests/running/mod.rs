@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -39,6 +39,7 @@ pub(crate) fn lockhouse(folder: &Path, arguments: &[&str]) -> Command {
 /// Exit code, stdout, stderr.
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
+    traces::leave(&stderr);
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
@@ -62,12 +63,21 @@ impl Running {
     }
 
     pub(crate) fn of(mut command: Command) -> Self {
+        if traces::folder().is_some()
+            && command.get_envs().all(|(name, value)| name != "RUST_LOG" || value.is_none())
+        {
+            command.env("RUST_LOG", traces::MOST_TALKATIVE);
+        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, logs) = channel();
+        let mut trace = traces::log();
         std::thread::spawn(move || {
             let mut line = String::new();
             while stderr.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+                if let Some(trace) = &mut trace {
+                    trace.write_all(line.as_bytes()).unwrap();
+                }
                 // Whether somebody still listens or not, the pipe has to be emptied.
                 _ = sender.send(std::mem::take(&mut line));
             }

@@ -3,29 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use lockhouse_server::auth::{Algorithm, Authority, JwtSettings, KeySettings, NewKey, Permission, Settings};
+use lockhouse_server::auth::{Algorithm, Authority, JwtSettings, KeySettings, Permission, Settings};
 use lockhouse_server::{AuthenticationStays, BindError, Config, bind};
 use serde_json::{Value, json};
+use traces::Kind;
 
+use crate::support::keys::{key, settings};
 use crate::support::{Client, PATIENCE, TestServer, config};
-
-/// An API key with these permissions in all buckets, and its settings.
-fn key(id: &str, tenant: &str, permissions: &[Permission]) -> (String, KeySettings) {
-    let key = NewKey::draw(id).unwrap();
-    let settings = KeySettings {
-        id: id.to_owned(),
-        hash: key.hash,
-        tenant: tenant.to_owned(),
-        isolate_origins: false,
-        session: None,
-        buckets: BTreeMap::from([("*".to_owned(), permissions.to_vec())]),
-    };
-    (key.text, settings)
-}
-
-fn settings(keys: Vec<KeySettings>) -> Settings {
-    Settings { keys, jwt: Vec::new() }
-}
 
 async fn server(settings: &Settings) -> TestServer {
     let authority = Authority::new(settings).unwrap();
@@ -162,13 +146,15 @@ fn token(seconds: u64) -> String {
         "buckets": {"default": ["request"]},
     });
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
-    jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+    let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
+    traces::secret(Kind::Token, &token);
+    token
 }
 
 #[tokio::test]
 async fn a_session_ends_with_its_token_unless_it_was_resumed_with_a_newer_one() {
     let folder = tempfile::tempdir().unwrap();
-    let server = server(&Settings { keys: Vec::new(), jwt: vec![issuer(&folder)] }).await;
+    let server = server(&Settings { jwt: vec![issuer(&folder)], ..Settings::default() }).await;
     let short = token(3);
     let mut ends = client(&server, &short).await;
     let left = ends.welcome["credentialMs"].as_u64().unwrap();
@@ -231,13 +217,33 @@ async fn a_steal_spares_claims_and_offline_locks_of_those_who_may_not_operate() 
 }
 
 #[tokio::test]
-async fn authentication_neither_begins_nor_ends_with_a_reload() {
+async fn authentication_does_not_begin_with_a_reload() {
     let (_, ada) = key("ada", "acme", &Permission::ALL);
     let keys = Authority::new(&settings(vec![ada])).unwrap();
-    let closed = TestServer::with(Config { authority: keys.clone(), ..config(10_000) }).await;
-    assert_eq!(closed.server.reload_auth(Authority::default()), Err(AuthenticationStays));
     let open = TestServer::start().await;
     assert_eq!(open.server.reload_auth(keys), Err(AuthenticationStays));
+}
+
+#[tokio::test]
+async fn where_the_last_key_is_gone_nobody_is_admitted_until_there_is_one_again() {
+    let (text, ada) = key("ada", "acme", &Permission::ALL);
+    let keys = Authority::new(&settings(vec![ada])).unwrap();
+    let server = TestServer::with(Config { authority: keys.clone(), ..config(10_000) }).await;
+    let mut client = client(&server, &text).await;
+    assert_eq!(server.server.reload_auth(Authority::default()), Ok(()));
+    assert_eq!(client.next().await["code"], "unauthenticated");
+    assert_eq!(client.closed().await, 4401);
+    for credential in [Some(&*text), None] {
+        let (_, fatal) = greeted(&server, "", credential).await;
+        assert_eq!(fatal["code"], "unauthenticated", "{fatal}");
+    }
+    // Again and again.
+    assert_eq!(server.server.reload_auth(Authority::default()), Ok(()));
+    let (_, fatal) = greeted(&server, "", None).await;
+    assert_eq!(fatal["code"], "unauthenticated", "{fatal}");
+    assert_eq!(server.server.reload_auth(keys), Ok(()));
+    let (_, welcome) = greeted(&server, "", Some(&text)).await;
+    assert_eq!(welcome["type"], "welcome");
 }
 
 #[tokio::test]
@@ -276,7 +282,7 @@ async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
     let told = |change: fn(&mut JwtSettings)| {
         let mut jwt = issuer(&folder);
         change(&mut jwt);
-        Authority::new(&Settings { keys: Vec::new(), jwt: vec![jwt] }).unwrap_err().to_string()
+        Authority::new(&Settings { jwt: vec![jwt], ..Settings::default() }).unwrap_err().to_string()
     };
     assert!(
         told(|jwt| jwt.key_file = Some("/nowhere".into()))

@@ -11,6 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::support::keys::TwoTenants;
 use crate::support::{Client, PATIENCE, TestServer, config};
 
 async fn server(limits: LimitSettings) -> TestServer {
@@ -40,18 +41,23 @@ fn problem(answer: &str) -> (u16, Value, Option<u64>) {
 }
 
 fn claim(bucket: &str, resource: &str) -> String {
+    claim_with("", bucket, resource)
+}
+
+/// With more headers, each with the end of its line.
+fn claim_with(headers: &str, bucket: &str, resource: &str) -> String {
     let body = json!({"resource": resource, "claimant": "A"}).to_string();
     format!(
-        "POST /v1/buckets/{bucket}/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+        "POST /v1/buckets/{bucket}/claims HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
 }
 
 /// How a session that is refused right away is closed.
-async fn refused_session(server: &TestServer, query: &str) -> (u16, String) {
+async fn refused_session(server: &TestServer, query: &str, credential: Option<&str>) -> (u16, String) {
     let mut client = Client::open(server.address, query).await;
-    client.send(json!({"type": "hello"})).await;
+    client.send(json!({"type": "hello", "credential": credential})).await;
     let close = client.next_or_close().await.unwrap_err().unwrap();
     (close.code.into(), close.reason.to_string())
 }
@@ -95,42 +101,65 @@ async fn connections_from_one_address_leave_room_for_another() {
 async fn websockets_and_sessions_of_one_tenant_leave_room_for_another() {
     let limits =
         LimitSettings { connections_per_tenant: 2, sessions_per_tenant: 3, ..LimitSettings::default() };
-    let server = server(limits).await;
-    let first = Client::hello(server.address, "?partition=a").await;
-    let second = Client::hello(server.address, "?partition=a").await;
-    let (code, reason) = refused_session(&server, "?partition=a").await;
-    assert_eq!((code, &*reason), (1013, "connections_per_tenant"));
+    let tenants = TwoTenants::with(limits, 60_000).await;
+    let server = &tenants.server;
+    // Whatever partitions it names, it is one tenant.
+    let (first, second) = (tenants.loud("?partition=a").await, tenants.loud("?partition=b").await);
+    let refused = refused_session(server, "?partition=c", Some(&tenants.loud)).await;
+    assert_eq!(refused, (1013, "connections_per_tenant".to_owned()));
     assert_eq!(server.server.refused(Refused::ConnectionsPerTenant), 1);
-    drop(Client::hello(server.address, "?partition=b").await);
+    drop(tenants.quiet("?partition=a").await);
 
     // Their connections go, their sessions wait for a resume.
     drop((first, second));
     let third = loop {
         if server.server.connection_count() == 0 {
-            break Client::hello(server.address, "?partition=a").await;
+            break tenants.loud("?partition=d").await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    let (code, reason) = refused_session(&server, "?partition=a").await;
-    assert_eq!((code, &*reason), (1013, "sessions_per_tenant"));
+    let refused = refused_session(server, "?partition=e", Some(&tenants.loud)).await;
+    assert_eq!(refused, (1013, "sessions_per_tenant".to_owned()));
     assert_eq!(server.server.refused(Refused::SessionsPerTenant), 1);
-    drop((third, Client::hello(server.address, "?partition=b").await));
+    drop((third, tenants.quiet("").await));
 }
 
 #[tokio::test]
 async fn a_tenant_has_so_many_buckets_and_others_have_theirs() {
-    let server = server(LimitSettings { buckets_per_tenant: 2, ..LimitSettings::default() }).await;
-    let (_one, _two) =
-        (Client::hello(server.address, "?bucket=1").await, Client::hello(server.address, "?bucket=2").await);
-    assert_eq!(refused_session(&server, "?bucket=3").await, (1013, "buckets_per_tenant".to_owned()));
-    let (status, body, retry_after) = problem(&call_from(&server, [127, 0, 0, 1], &claim("3", "r")).await.1);
+    let limits = LimitSettings { buckets_per_tenant: 2, ..LimitSettings::default() };
+    let tenants = TwoTenants::with(limits, 60_000).await;
+    let server = &tenants.server;
+    let (_one, _two) = (tenants.loud("?bucket=1").await, tenants.loud("?bucket=1&partition=a").await);
+    for query in ["?bucket=2", "?bucket=1&partition=b"] {
+        let refused = refused_session(server, query, Some(&tenants.loud)).await;
+        assert_eq!(refused, (1013, "buckets_per_tenant".to_owned()));
+    }
+    let with = format!("Lockhouse-Key: {}\r\n", tenants.loud);
+    let call =
+        async |bucket| problem(&call_from(server, [127, 0, 0, 1], &claim_with(&with, bucket, "r")).await.1);
+    let (status, body, retry_after) = call("2").await;
     assert_eq!((status, &body["code"], &body["field"]), (429, &json!("quota_exceeded"), &json!("bucket")));
     assert!(retry_after.is_some());
-    assert_eq!(server.server.refused(Refused::BucketsPerTenant), 2);
+    assert_eq!(server.server.refused(Refused::BucketsPerTenant), 3);
     // Those that are in use can be used by everybody.
-    assert_eq!(problem(&call_from(&server, [127, 0, 0, 1], &claim("2", "r")).await.1).0, 201);
-    drop(Client::hello(server.address, "?bucket=2").await);
-    drop(Client::hello(server.address, "?bucket=3&partition=b").await);
+    assert_eq!(call("1").await.0, 201);
+    drop(tenants.loud("?bucket=1").await);
+    drop(tenants.quiet("?bucket=2").await);
+}
+
+#[tokio::test]
+async fn without_authentication_all_are_one_tenant_whatever_partition_they_name() {
+    let limits =
+        LimitSettings { connections_per_tenant: 2, buckets_per_tenant: 1, ..LimitSettings::default() };
+    let server = server(limits).await;
+    let _one = Client::hello(server.address, "?partition=a").await;
+    let two = Client::hello(server.address, "?partition=a").await;
+    assert_eq!(refused_session(&server, "?partition=b", None).await.1, "connections_per_tenant");
+    drop(two);
+    while server.server.connection_count() > 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(refused_session(&server, "?partition=b", None).await.1, "buckets_per_tenant");
 }
 
 #[tokio::test]
@@ -173,6 +202,105 @@ async fn calls_over_the_rate_are_told_when_to_come_again() {
     assert_eq!(server.server.refused(Refused::TenantRate), refused);
 }
 
+#[tokio::test]
+async fn a_call_costs_as_much_as_the_locks_that_it_names() {
+    let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
+    let post = async |path: &str, secret: &str, body: Value| {
+        let body = body.to_string();
+        let request = format!(
+            "POST /v1/buckets/default/{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        problem(&call_from(&server, [127, 0, 0, 1], &request).await.1)
+    };
+    let (_, opened, _) = post("owners", "-", json!({"label": "A"})).await;
+    let (owner, secret) = (&opened["owner"], opened["ownerSecret"].as_str().unwrap());
+    let locks: Vec<_> = (0..60).map(|id| json!({"name": format!("n{id}"), "mode": "exclusive"})).collect();
+    let names: Vec<_> = (0..60).map(|id| json!({"name": format!("n{id}")})).collect();
+    // Sixty of them are two seconds of the rate, of which one may be done at once.
+    assert_eq!(post("locks", secret, json!({"owner": owner, "locks": locks})).await.0, 201);
+    let release = json!({"owner": owner, "locks": names});
+    // The second time nothing is left of what may be done at once.
+    for longest in [1_100, 2_100] {
+        let (status, body, _) = post("locks/release", secret, release.clone()).await;
+        assert_eq!((status, &body["code"]), (429, &json!("rate_limited")), "{body}");
+        let wait = body["retryAfterMs"].as_u64().unwrap();
+        assert!(wait <= longest, "{wait} ms");
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        assert_eq!(post("locks/release", secret, release.clone()).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_page_costs_what_is_on_it_however_many_assignments_there_are() {
+    let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
+    let claims = server.server.house().bucket("default").claims();
+    for seat in 0..1000 {
+        let claim = claims.claim(&*format!("seat/{seat}"), "Ada", PATIENCE).await.unwrap();
+        claim.finalize().await.unwrap();
+    }
+    let get = async |what: &str| {
+        let request = format!("GET /v1/buckets/default/{what} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        call_from(&server, [127, 0, 0, 1], &request).await.1
+    };
+    // Twenty calls are less than a second of the rate.
+    for _ in 0..10 {
+        assert_eq!(problem(&get("locks").await).0, 200);
+        let (status, page, _) = problem(&get("query?limit=1").await);
+        assert_eq!((status, page["entries"].as_array().map(Vec::len)), (200, Some(1)), "{page}");
+    }
+    // A thousand entries at once are more than a minute of it, and so are their bytes.
+    assert!(get("query?limit=1000").await.starts_with("HTTP/1.1 200"));
+    let (status, refused, _) = problem(&get("query?limit=1").await);
+    assert_eq!((status, &refused["code"]), (429, &json!("rate_limited")), "{refused}");
+    assert!(refused["retryAfterMs"].as_u64().unwrap() > 10_000, "{refused}");
+}
+
+#[tokio::test]
+async fn pages_of_assignments_miss_none_and_repeat_none() {
+    let server = server(LimitSettings::default()).await;
+    let bucket = server.server.house().bucket("default");
+    let mut names: Vec<String> = (0..23).map(|seat| format!("seat/{seat}")).collect();
+    names.push("row".to_owned());
+    for name in &names {
+        bucket.claims().claim(&**name, "Ada", PATIENCE).await.unwrap().finalize().await.unwrap();
+    }
+    // One that is held stands between them.
+    _ = bucket.claims().claim("seat/1x", "Bob", PATIENCE).await.unwrap();
+    let page = async |filter: &str, cursor: &str| {
+        let path = format!("/v1/buckets/default/query?limit=3&{filter}&{cursor}");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (status, page, _) = problem(&call_from(&server, [127, 0, 0, 1], &request).await.1);
+        assert_eq!(status, 200, "{page}");
+        page
+    };
+    let all = async |filter: &str| {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = page(filter, &cursor).await;
+            let entries = page["entries"].as_array().unwrap();
+            assert!(!entries.is_empty() && entries.len() <= 3, "{page}");
+            seen.extend(entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()));
+            match page["next"].as_str() {
+                Some(next) => cursor = format!("cursor={next}"),
+                None => return seen,
+            }
+        }
+    };
+    names.sort();
+    assert_eq!(all("kind=assignment").await, names);
+    assert_eq!(all("state=assigned&prefix=seat/").await, names[1..]);
+    names.push("seat/1x".to_owned());
+    names.sort();
+    assert_eq!(all("").await, names);
+    assert_eq!(all("prefix=seat/1x").await, ["seat/1x"]);
+    // Any text is a cursor, though it may be none that was told.
+    let far = format!("cursor={}", "ff".repeat(40));
+    assert_eq!(page("kind=assignment", &far).await["entries"], json!([]));
+    assert_eq!(page("kind=assignment", "cursor=00").await["entries"][0]["name"], "row");
+}
+
 /// Asks for a name that is free, again and again, without waiting for the answers.
 async fn flood(client: &mut Client, first: u64, count: u64) {
     for id in first..first + count {
@@ -204,12 +332,48 @@ async fn a_session_that_sends_too_fast_is_read_more_slowly_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_answered_again_counts_as_one_that_is_carried_out_and_so_does_its_body() {
+    let server = server(LimitSettings { tenant_rate: 20, ..LimitSettings::default() }).await;
+    let here = [127, 0, 0, 1];
+    let again = claim_with("Idempotency-Key: k\r\n", "default", "n");
+    let mut statuses = Vec::new();
+    for _ in 0..100 {
+        statuses.push(problem(&call_from(&server, here, &again).await.1).0);
+    }
+    let told = statuses.iter().filter(|status| **status == 201).count();
+    assert!((20..=60).contains(&told) && statuses.contains(&429), "{statuses:?}");
+    // Thirty KiB that nobody has to carry out cost more than a second of the rate.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (head, body) = again.split_once("\r\n\r\n").unwrap();
+    let length = format!("Content-Length: {}", body.len());
+    let head = head.replace(&length, &format!("Content-Length: {}", body.len() + (30 << 10)));
+    let long = format!("{head}\r\n\r\n{body}{}", " ".repeat(30 << 10));
+    let (status, told, _) = problem(&call_from(&server, here, &long).await.1);
+    assert_eq!((status, &told["code"]), (422, &json!("idempotency_mismatch")), "{told}");
+    assert_eq!(problem(&call_from(&server, here, &again).await.1).0, 429);
+}
+
+#[tokio::test]
+async fn pings_of_the_websocket_count_as_frames() {
+    let server = server(LimitSettings { session_rate: 100, ..LimitSettings::default() }).await;
+    let mut client = server.client().await;
+    let start = Instant::now();
+    for _ in 0..350 {
+        client.socket.send(Message::Ping("".into())).await.unwrap();
+    }
+    flood(&mut client, 1, 1).await;
+    answers(&mut client, 1, 1).await;
+    // A second of it at once, the rest at the rate.
+    assert!(start.elapsed() >= Duration::from_millis(2_300), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn a_tenant_that_does_too_much_slows_down_itself_and_nobody_else() {
     let limits = LimitSettings { tenant_rate: 100, ..LimitSettings::default() };
-    let server = TestServer::with(Config { limits, ..config(1_000) }).await;
-    let hello = |query| Client::hello(server.address, query);
-    let (mut one, mut two) = (hello("?partition=a").await, hello("?partition=a").await);
-    let (mut idle, mut other) = (hello("?partition=a").await, hello("?partition=b").await);
+    let tenants = TwoTenants::with(limits, 1_000).await;
+    // Whatever partitions it names, it is one tenant.
+    let (mut one, mut two) = (tenants.loud("?partition=a").await, tenants.loud("?partition=b").await);
+    let (mut idle, mut other) = (tenants.loud("").await, tenants.quiet("").await);
     idle.join(1).await;
     idle.request(1, 1, "kept").await;
     idle.granted(1).await;
@@ -251,5 +415,5 @@ async fn other_bounds_are_taken_over_while_it_runs() {
         assert!(start.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(refused_session(&server, "?bucket=2").await.1, "buckets_per_tenant");
+    assert_eq!(refused_session(&server, "?bucket=2", None).await.1, "buckets_per_tenant");
 }

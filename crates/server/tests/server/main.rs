@@ -13,6 +13,7 @@ mod load;
 mod neighbours;
 mod process;
 mod resume;
+mod secrets;
 #[path = "../process/mod.rs"]
 mod server_process;
 mod slow;

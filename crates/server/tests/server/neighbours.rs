@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use lockhouse_server::{Config, LimitSettings, Refused};
+use lockhouse_server::{LimitSettings, Refused};
 use serde_json::{Value, json};
 
-use crate::support::{Client, TestServer, config};
+use crate::support::Client;
+use crate::support::keys::TwoTenants;
 
 /// What a tenant is told, with tokens counted from its first one.
-async fn story(server: &TestServer) -> Vec<Value> {
-    let query = "?partition=quiet&bucket=b";
-    let (mut one, mut two) =
-        (Client::hello(server.address, query).await, Client::hello(server.address, query).await);
+async fn story(tenants: &TwoTenants) -> Vec<Value> {
+    let (mut one, mut two) = (tenants.quiet("?bucket=b").await, tenants.quiet("?bucket=b").await);
     one.join(1).await;
     two.join(1).await;
     let mut told = Vec::new();
@@ -61,8 +60,14 @@ fn without_instants(mut frame: Value) -> Value {
     frame
 }
 
-/// Does anything, in buckets of the same name and others, until it is over.
-async fn noise(address: std::net::SocketAddr, number: u64, over: Arc<AtomicBool>, done: Arc<AtomicU64>) {
+/// Does anything, in buckets of the same name and others, in partitions of its own, until it is over.
+async fn noise(
+    address: std::net::SocketAddr,
+    key: String,
+    number: u64,
+    over: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+) {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
     let mut below = move |bound: u64| {
         random ^= random << 13;
@@ -72,8 +77,8 @@ async fn noise(address: std::net::SocketAddr, number: u64, over: Arc<AtomicBool>
     };
     while !over.load(Ordering::Relaxed) {
         let bucket = ["b", "c", "d", "e", "f"][below(5) as usize];
-        let mut client = Client::open(address, &format!("?partition=loud&bucket={bucket}")).await;
-        client.send(json!({"type": "hello"})).await;
+        let mut client = Client::open(address, &format!("?partition={}&bucket={bucket}", below(4))).await;
+        client.send(json!({"type": "hello", "credential": key})).await;
         if client.next_or_close().await.is_err() {
             continue;
         }
@@ -111,8 +116,8 @@ async fn noise(address: std::net::SocketAddr, number: u64, over: Arc<AtomicBool>
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_tenant_has_no_effect_on_what_another_is_told() {
     let alone = {
-        let server = TestServer::with(config(10_000)).await;
-        story(&server).await
+        let tenants = TwoTenants::with(LimitSettings::default(), 10_000).await;
+        story(&tenants).await
     };
     assert!(alone.len() > 300, "{}", alone.len());
     let limits = LimitSettings {
@@ -123,10 +128,13 @@ async fn one_tenant_has_no_effect_on_what_another_is_told() {
         tenant_rate: 2_000,
         ..LimitSettings::default()
     };
-    let server = TestServer::with(Config { limits, ..config(1_000) }).await;
+    let tenants = TwoTenants::with(limits, 1_000).await;
+    let server = &tenants.server;
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let noises: Vec<_> = (0..6)
-        .map(|number| tokio::spawn(noise(server.address, number, over.clone(), done.clone())))
+        .map(|number| {
+            tokio::spawn(noise(server.address, tenants.loud.clone(), number, over.clone(), done.clone()))
+        })
         .collect();
     // It is at its limits before the other one begins.
     while server.server.refused(Refused::BucketsPerTenant) == 0 || server.server.refused(Refused::Frame) == 0
@@ -134,7 +142,7 @@ async fn one_tenant_has_no_effect_on_what_another_is_told() {
         tokio::task::yield_now().await;
     }
     let before = done.load(Ordering::Relaxed);
-    let beside = story(&server).await;
+    let beside = story(&tenants).await;
     let meanwhile = done.load(Ordering::Relaxed) - before;
     over.store(true, Ordering::Relaxed);
     for noise in noises {

@@ -17,6 +17,7 @@ fn lockhouse(arguments: &[&str]) -> Command {
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = lockhouse(arguments).output().unwrap();
+    traces::leave(&stderr);
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
@@ -56,6 +57,7 @@ async fn the_first_line_says_where_and_sigterm_ends_it_with_0() {
         assert_eq!(status.code(), Some(0));
         let mut logs = String::new();
         child.stderr.unwrap().read_to_string(&mut logs).unwrap();
+        traces::leave(logs.as_bytes());
         assert!(!logs.contains(&secret));
     }
 }
@@ -170,6 +172,7 @@ fn logs_have_no_colours_where_stderr_is_no_terminal() {
     let (child, _) = start(lockhouse(&arguments).env("RUST_LOG", "debug").env("CLICOLOR_FORCE", "1"));
     signal(&child, "-TERM");
     let logs = child.wait_with_output().unwrap().stderr;
+    traces::leave(&logs);
     assert!(!logs.is_empty() && !logs.contains(&0x1B), "{}", String::from_utf8_lossy(&logs));
 }
 

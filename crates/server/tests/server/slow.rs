@@ -179,3 +179,73 @@ async fn a_websocket_that_takes_nothing_is_cut_off_and_its_session_may_be_resume
     let resumed = Client::resume(server.address, &deaf).await;
     assert_eq!(resumed.welcome["resumed"], true);
 }
+
+/// Sends that, and gives the connection and the first bytes of the answer.
+async fn begun(server: &TestServer, request: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut said = vec![0; 4096];
+    let count = timeout(PATIENCE, stream.read(&mut said)).await.expect("it is answered").unwrap();
+    (stream, String::from_utf8_lossy(&said[..count]).into_owned())
+}
+
+#[tokio::test]
+async fn nobody_has_the_server_keep_more_than_so_many_bodies_that_are_under_way() {
+    let server = TestServer::start().await;
+    let head = |bytes: usize| {
+        format!(
+            "POST /v1/buckets/default/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {bytes}\r\n\r\n{{"
+        )
+    };
+    // One address has three quarters of all places.
+    let mut waiting = Vec::new();
+    for _ in 0..192 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head(256 << 10).as_bytes()).await.unwrap();
+        waiting.push(stream);
+    }
+    let start = Instant::now();
+    loop {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head(256 << 10).as_bytes()).await.unwrap();
+        let mut said = [0; 12];
+        // Unless it was one of those that wait.
+        if timeout(LIMIT, stream.read_exact(&mut said)).await.is_ok() {
+            assert_eq!(&said, b"HTTP/1.1 503");
+            break;
+        }
+        waiting.push(stream);
+        assert!(
+            waiting.len() <= 192 && start.elapsed() < PATIENCE,
+            "{} bodies are waited for",
+            waiting.len()
+        );
+    }
+    // Those that come with their head, and small ones, are taken nevertheless.
+    let whole = r#"{"resource": "n", "claimant": "Ada"}"#;
+    let (_, said) = begun(&server, &(head(whole.len()).trim_end_matches('{').to_owned() + whole)).await;
+    assert!(said.starts_with("HTTP/1.1 201"), "{said}");
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(head(whole.len()).as_bytes()).await.unwrap();
+    tokio::time::sleep(TRICKLE).await;
+    stream.write_all(&whole.as_bytes()[1..]).await.unwrap();
+    let mut said = [0; 12];
+    timeout(PATIENCE, stream.read_exact(&mut said)).await.expect("it is answered").unwrap();
+    assert_eq!(&said, b"HTTP/1.1 409");
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_asked_for_is_not_read_beyond_a_little() {
+    let server = TestServer::start().await;
+    for path in
+        ["GET /healthz", "POST /healthz", "GET /v1/buckets/default/query", "GET /v1/ws", "POST /nowhere"]
+    {
+        for (bytes, is_refused) in [(4096, false), (4097, true)] {
+            let head = format!("{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
+            let body = if is_refused { String::new() } else { " ".repeat(bytes) };
+            let (_, said) = begun(&server, &(head + &body)).await;
+            assert_eq!(said.starts_with("HTTP/1.1 413"), is_refused, "{path}: {said}");
+        }
+    }
+}

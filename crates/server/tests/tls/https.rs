@@ -58,7 +58,24 @@ impl Https {
     }
 
     pub(crate) async fn get(&mut self, host: &str, path: &str) -> io::Result<Answer> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n")).await
+    }
+
+    /// A call of the API with these headers, each with its line end.
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> io::Result<Answer> {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}");
+        self.ask(&format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"))
+            .await
+    }
+
+    async fn ask(&mut self, request: &str) -> io::Result<Answer> {
         self.0.write_all(request.as_bytes()).await?;
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -68,11 +85,18 @@ impl Https {
         }
         let status = head[9..12].parse().unwrap();
         let mut answer = Answer { status, head, body: String::new() };
-        let length = answer.header("content-length").unwrap().parse().unwrap();
+        let length = answer.header("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         self.0.read_exact(&mut body).await?;
         answer.body = String::from_utf8(body).unwrap();
         Ok(answer)
+    }
+
+    /// Waits for the server to end the connection.
+    pub(crate) async fn ended(&mut self) {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
     }
 
     /// The certificate that the server showed.

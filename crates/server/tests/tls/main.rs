@@ -7,6 +7,7 @@ mod certificates;
 mod clients;
 mod handshake;
 mod https;
+mod identity;
 mod pages;
 mod rotation;
 #[path = "../running/mod.rs"]

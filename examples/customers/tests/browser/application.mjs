@@ -1,7 +1,7 @@
 // The built application, as a child process on a free port and in a folder of its own.
 
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,10 @@ import { fileURLToPath } from 'node:url';
 const BUILT = ['release', 'debug'].map((profile) =>
   fileURLToPath(new URL(`../../../../target/${profile}/customers`, import.meta.url)),
 );
+
+/** Where its log is left to be looked through (tests/traces), if it is. */
+const traces = process.env.TEST_TRACES;
+const log = traces && openSync(join(traces, `customers-${process.pid}.log`), 'a');
 
 function binary() {
   const found = process.env.CUSTOMERS_BIN ?? BUILT.find((path) => existsSync(path));
@@ -27,7 +31,7 @@ export async function temporaryFolder() {
 /** Starts the application and waits until it listens: `{ url, port, kill() }`; `kill` is SIGKILL and waits for the end. */
 export async function startApplication({ data, port = 0, timeout = '20m' }) {
   const args = ['--port', String(port), '--data', data, '--session-timeout', timeout];
-  const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', log ?? 'inherit'] });
   const ended = new Promise((resolve) => child.once('close', resolve));
   const onExit = () => child.kill('SIGKILL');
   process.once('exit', onExit);

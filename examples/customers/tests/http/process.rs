@@ -15,7 +15,9 @@ struct Running {
 
 impl Running {
     fn start(data: &Path, timeout: &str) -> Self {
-        let mut child = command(data, timeout).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = command(data, timeout);
+        traces::leave_log(&mut command);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("listening ").expect("it tells where it listens").to_owned();

@@ -1,7 +1,7 @@
 // The program itself, as a child process on a free port, with its databases in a temporary folder.
 
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,10 @@ const BUILT = ['release', 'debug'].map((profile) =>
   fileURLToPath(new URL(`../../../../target/${profile}/seats`, import.meta.url)),
 );
 
+/** Where its log is left to be looked through (tests/traces), if it is. */
+const traces = process.env.TEST_TRACES;
+const log = traces && openSync(join(traces, `seats-${process.pid}.log`), 'a');
+
 /** The binary under test: `SEATS_BIN`, or what cargo built. */
 function binary() {
   const found = process.env.SEATS_BIN ?? BUILT.find((path) => existsSync(path));
@@ -21,7 +25,7 @@ function binary() {
 
 async function start(data, hold, port) {
   const args = ['--port', String(port), '--data', data, '--hold', hold];
-  const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', log ?? 'inherit'] });
   const ended = new Promise((resolve) => child.once('close', resolve));
   // Whatever ends this process, short of SIGKILL, ends the program, too.
   const onExit = () => child.kill('SIGKILL');

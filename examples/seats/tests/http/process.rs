@@ -16,12 +16,10 @@ struct Program {
 
 impl Program {
     fn start(data: &std::path::Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_seats"))
-            .args(["--port", "0", "--hold", "10m", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seats"));
+        command.args(["--port", "0", "--hold", "10m", "--data"]).arg(data).stdout(Stdio::piped());
+        traces::leave_log(&mut command);
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("{line:?}")).to_owned();

@@ -123,11 +123,16 @@ impl Api {
         loop {
             let attempt_ends = deadline.min(Instant::now() + self.timeout / ATTEMPTS);
             let answer = timeout_at(attempt_ends, http.send(call)).await;
+            let mut at_least = Duration::ZERO;
             let (why, refusal) = match answer {
                 Ok(Ok(answer)) if !is_passing(&answer, is_repeated) => {
                     return Ok(Reply { answer, is_repeated });
                 }
-                Ok(Ok(answer)) => (Problem::of(&answer).to_string(), Some(answer)),
+                Ok(Ok(answer)) => {
+                    let problem = Problem::of(&answer);
+                    at_least = problem.pause();
+                    (problem.to_string(), Some(answer))
+                }
                 Ok(Err(Unanswered::Unreachable(why) | Unanswered::Untrusted(why))) => (why, None),
                 Ok(Err(Unanswered::BrokenOff(why))) => {
                     is_repeated |= !call.is_a_question();
@@ -138,7 +143,8 @@ impl Api {
                     ("it is silent".to_owned(), None)
                 }
             };
-            let next = Instant::now() + backoff.pause();
+            // Those who were sent away together do not come together.
+            let next = Instant::now() + at_least + backoff.pause();
             if next >= deadline {
                 return match refusal {
                     Some(answer) if !is_repeated => Ok(Reply { answer, is_repeated }),
@@ -181,7 +187,7 @@ fn is_passing(answer: &Answer, is_repeated: bool) -> bool {
         return false;
     }
     match &*Problem::of(answer).code {
-        "closing" | "conflict_in_flight" => true,
+        "closing" | "conflict_in_flight" | "rate_limited" | "overloaded" => true,
         "recovering" | "unavailable" => is_repeated,
         _ => false,
     }

@@ -11,7 +11,7 @@ use super::call::{Call, encode};
 use crate::remote::address::Address;
 use crate::remote::badge::Badge;
 use crate::remote::connect::ConnectError;
-use crate::remote::transport::{HttpClient, is_of_tls};
+use crate::remote::transport::{HttpClient, is_of_tls, is_refusal};
 
 /// The header that says who calls.
 const KEY: &str = "lockhouse-key";
@@ -57,7 +57,7 @@ pub enum Unanswered {
     /// Nobody was there: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody was there, but is not trusted, or speaks no TLS: nothing was sent.
+    /// Somebody was there, but is not trusted, or does not trust us, or speaks no TLS: nothing was heard.
     #[error("{0}")]
     Untrusted(String),
     /// It broke off: the server may have done what it was asked, or not.
@@ -93,6 +93,7 @@ impl Http {
             let why = root(&error);
             match error.is_connect() {
                 true if is_of_tls(&error) => Unanswered::Untrusted(why),
+                false if is_refusal(&error) => Unanswered::Untrusted(why),
                 true => Unanswered::Unreachable(why),
                 false => Unanswered::BrokenOff(why),
             }

@@ -20,6 +20,7 @@
 //! | the same with a release, an end, an unassign, an undo | done; a count may leave out what the first one did | what a repeat finds gone stays gone; a token names the lock or the assignment that is meant, and an unassign without one may take back a later one |
 //! | the same with [`open`](crate::Owners::open) | a second owner | the first one has no locks, and ends by its TTL |
 //! | the server recovers, or its store is full or away | [`Recovering`](crate::LockError::Recovering), [`Unavailable`](crate::StoreError::Unavailable), with when to try again | nothing has happened; after a lost answer that is not said, but waited out |
+//! | the tenant calls too often, or the server has as many connections as it may | the answer to a repeat, after the time that the server names and a little more; beyond the timeout at once [`Unavailable`](crate::StoreError::Unavailable) | carried out once; nothing has happened |
 //! | no server, for the timeout | [`Unavailable`](crate::StoreError::Unavailable) | nothing has happened, as nothing was ever sent |
 //! | the same after something was sent | [`Unknown`](crate::StoreError::Unknown) | it happened or not. Asking again is right for everything; who gives up loses at most a TTL |
 //! | the server is paused, or the network silent | the answer to a repeat over another connection, or one of the two above | carried out once, perhaps after the caller gave up |

@@ -45,6 +45,11 @@ impl Problem {
         self.code == code
     }
 
+    /// How long to wait at least before asking again, if the server says so.
+    pub(super) fn pause(&self) -> Duration {
+        Duration::from_millis(self.retry_after_ms.unwrap_or_default())
+    }
+
     fn retry_after(&self) -> Duration {
         Duration::from_millis(self.retry_after_ms.unwrap_or(1000))
     }

@@ -1,5 +1,6 @@
 //! A server to test, and a bare client.
 
+pub(crate) mod keys;
 pub(crate) mod proxy;
 pub(crate) mod resuming;
 
@@ -42,6 +43,7 @@ impl TestServer {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
+        traces::listen();
         let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::new(config);
@@ -98,8 +100,13 @@ impl Client {
 
     /// Connects and says hello.
     pub(crate) async fn hello(address: SocketAddr, query: &str) -> Self {
+        Self::hello_with(address, query, None).await
+    }
+
+    /// Connects and says hello with that credential.
+    pub(crate) async fn hello_with(address: SocketAddr, query: &str, credential: Option<&str>) -> Self {
         let mut client = Self::open(address, query).await;
-        client.send(json!({"type": "hello", "client": "test"})).await;
+        client.send(json!({"type": "hello", "client": "test", "credential": credential})).await;
         client.welcome = client.next().await;
         assert_eq!(client.welcome["type"], "welcome");
         assert_eq!(client.welcome["resumed"], false);
@@ -170,6 +177,7 @@ impl Client {
                 Some(Err(_)) | None => return Err(None),
             };
             assert!(text.len() <= 65_536, "{} bytes", text.len());
+            traces::answer(&text);
             let frame: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             if frame["type"] == "ping" && self.alive {
                 // The server may close at this moment.

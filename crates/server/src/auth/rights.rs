@@ -1,0 +1,49 @@
+//! What an entry of the settings gives to those whom it is for.
+
+use super::authority::BadSettings;
+use super::identity::{Identity, TENANT_RULE, is_tenant};
+use super::permissions::Grants;
+use super::settings::Buckets;
+
+/// Whose somebody is, and what he may do.
+#[derive(Clone, Debug)]
+pub(super) struct Rights {
+    tenant: String,
+    session: Option<String>,
+    grants: Grants,
+}
+
+impl Rights {
+    /// As the entry at that place says.
+    pub(super) fn new(
+        tenant: &str,
+        session: Option<&str>,
+        buckets: &Buckets,
+        place: &str,
+    ) -> Result<Self, BadSettings> {
+        let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
+        for (member, value) in [("tenant", Some(tenant)), ("session", session)] {
+            if let Some(value) = value.filter(|value| !is_tenant(value)) {
+                return Err(bad(member, format!("is {value:?}, but must be {TENANT_RULE}")));
+            }
+        }
+        if buckets.is_empty() {
+            return Err(bad("buckets", "is empty, but must name what may be done where".to_owned()));
+        }
+        let grants =
+            Grants::new(buckets).map_err(|(pattern, why)| bad(&format!("buckets.{pattern:?}"), why))?;
+        Ok(Self { tenant: tenant.to_owned(), session: session.map(str::to_owned), grants })
+    }
+
+    /// Somebody who has them, without an end.
+    pub(super) fn identity(&self, name: &str) -> Identity {
+        Identity {
+            name: name.to_owned(),
+            tenant: self.tenant.clone(),
+            session: self.session.clone(),
+            origin: None,
+            grants: self.grants.clone(),
+            expires_at: None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A tenant that asks for more than its rate allows.
+
+use std::time::{Duration, Instant};
+
+use lockhouse::remote::connect;
+use lockhouse::{ClaimError, StoreError};
+use lockhouse_server::{Config, LimitSettings};
+
+use crate::world::server;
+
+const RATE: u32 = 5;
+const TTL: Duration = Duration::from_secs(60);
+
+async fn url(tenant_rate: u32) -> String {
+    let limits = LimitSettings { tenant_rate, ..LimitSettings::default() };
+    format!("http://{}", server(Config { limits, ..Config::default() }).await)
+}
+
+#[tokio::test]
+async fn calls_wait_for_their_turn_by_themselves() {
+    let connection = connect(url(RATE).await).await.unwrap();
+    let begun = Instant::now();
+    let calls = (0..3 * RATE).map(|number| {
+        let claims = connection.claims();
+        tokio::spawn(async move {
+            claims
+                .claim(format!("seat {number}").as_str(), "Ada", TTL)
+                .await
+                .map(|claim| claim.fencing_token())
+        })
+    });
+    let mut tokens = Vec::new();
+    for call in calls.collect::<Vec<_>>() {
+        tokens.push(call.await.unwrap().unwrap());
+    }
+    // What a second allows is done at once, the rest at the rate.
+    assert!(begun.elapsed() >= Duration::from_millis(1_500), "{:?}", begun.elapsed());
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 3 * RATE as usize);
+}
+
+#[tokio::test]
+async fn a_turn_beyond_the_timeout_is_told_and_not_waited_for() {
+    let connection = connect(url(1).await).timeout(Duration::from_secs(3)).await.unwrap();
+    let calls = (0..8).map(|number| {
+        let claims = connection.claims();
+        tokio::spawn(
+            async move { claims.claim(format!("seat {number}").as_str(), "Ada", TTL).await.map(drop) },
+        )
+    });
+    let mut refused = 0;
+    for call in calls.collect::<Vec<_>>() {
+        match call.await.unwrap() {
+            Ok(()) => {}
+            Err(ClaimError::Store(StoreError::Unavailable { why, retry_after })) => {
+                assert!(why.contains("calls and frames in a second"), "{why}");
+                assert!(
+                    retry_after > Duration::ZERO && retry_after < Duration::from_secs(10),
+                    "{retry_after:?}"
+                );
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // Two at once, and one in each second.
+    assert!(refused >= 2, "{refused}");
+}

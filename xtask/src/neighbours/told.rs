@@ -1,0 +1,122 @@
+//! What a tenant was told, and how two runs of the same script differ in it.
+
+use serde_json::Value;
+
+/// What was asked, and what was told then, without what differs from run to run anyway: instants and secrets.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answer {
+    pub(super) asked: String,
+    pub(super) told: Value,
+}
+
+/// All that a tenant was told in one run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) answers: Vec<Answer>,
+    /// Where the other tenant appeared in it.
+    pub(super) leaks: Vec<String>,
+    /// Why the script could not be told to its end.
+    pub(super) broke_off: Option<String>,
+}
+
+/// What is a secret, or the word of a moment.
+const DROPPED: [&str; 4] = ["ack", "ownerSecret", "retryAfterMs", "ticket"];
+
+/// What tells of an instant: that it is there is compared, not when it was.
+const INSTANTS: [&str; 4] = ["assignedAt", "endsAt", "expiresAt", "since"];
+
+/// So much of a leak is shown.
+const SHOWN: usize = 200;
+
+impl Told {
+    /// Notes an answer in which nothing of `other` may be.
+    pub(super) fn note(&mut self, asked: String, text: &str, other: &str) {
+        if text.contains(other) {
+            let shown: String = text.chars().take(SHOWN).collect();
+            self.leaks.push(format!("{asked}: {shown}"));
+        }
+        let told = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        self.answers.push(Answer { asked, told: comparable(told) });
+    }
+
+    /// What differs beside a neighbour from what was told without, and how many answers were compared.
+    pub(super) fn differences(&self, beside: &Self) -> (usize, Vec<String>) {
+        let (here, there) = (&self.answers, &beside.answers);
+        let pairs = here.iter().zip(there).enumerate();
+        let mut differences: Vec<String> = pairs
+            .filter(|(_, (alone, beside))| alone != beside)
+            .map(|(number, (alone, beside))| {
+                let Answer { asked, told } = alone;
+                let Answer { asked: asked_there, told: told_there } = beside;
+                let what = if asked == asked_there { String::new() } else { format!(" {asked_there}:") };
+                format!("answer {number}, {asked}: {told} alone, but{what} {told_there} beside the neighbour")
+            })
+            .collect();
+        if let Some(why) = &beside.broke_off {
+            differences.push(format!("broke off beside the neighbour: {why}"));
+        } else if here.len() != there.len() {
+            differences.push(format!("{} answers alone, but {} beside", here.len(), there.len()));
+        }
+        differences.extend(beside.leaks.iter().map(|leak| format!("the neighbour appears, {leak}")));
+        (here.len().max(there.len()), differences)
+    }
+}
+
+fn comparable(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(comparable).collect(),
+        Value::Object(members) => {
+            let kept = members.into_iter().filter(|(key, _)| !DROPPED.contains(&&**key));
+            let kept = kept.map(|(key, value)| {
+                let value = match value {
+                    Value::Null => Value::Null,
+                    _ if INSTANTS.contains(&&*key) => Value::from("an instant"),
+                    Value::String(_) if key == "token" => Value::from("a secret"),
+                    value => comparable(value),
+                };
+                (key, value)
+            });
+            Value::Object(kept.collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(texts: &[&str]) -> Told {
+        let mut told = Told::default();
+        texts.iter().for_each(|text| told.note("x".to_owned(), text, "beryl"));
+        told
+    }
+
+    #[test]
+    fn instants_and_secrets_are_not_compared_and_all_else_is() {
+        let one = told(&[r#"{"since":"2026-01-01T00:00:00.000Z","token":"a","fencingToken":1,"ack":4}"#]);
+        let same = told(&[r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":1,"ack":5}"#]);
+        assert_eq!(one.differences(&same), (1, Vec::new()));
+        for other in [
+            r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":2}"#,
+            r#"{"since":null,"token":"b","fencingToken":1}"#,
+            r#"{"token":"b","fencingToken":1}"#,
+        ] {
+            assert_eq!(one.differences(&told(&[other])).1.len(), 1, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_shorter_or_breaks_off_differs() {
+        let two = told(&["1", "2"]);
+        assert_eq!(two.differences(&told(&["1"])).1, ["2 answers alone, but 1 beside"]);
+        let broken = Told { broke_off: Some("closed".to_owned()), ..two.clone() };
+        assert_eq!(two.differences(&broken).1, ["broke off beside the neighbour: closed"]);
+    }
+
+    #[test]
+    fn the_name_of_the_neighbour_is_a_leak_wherever_it_stands() {
+        let leak = told(&[r#"{"holders":[{"clientId":"beryl 3"}]}"#]);
+        assert_eq!(leak.differences(&leak).1.len(), 1);
+    }
+}
