@@ -1,8 +1,10 @@
 //! `lockhouse-bench`: see the library.
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use lockhouse_bench::{durable, floor, inproc, report, server};
 
@@ -23,6 +25,9 @@ struct Args {
     /// Write the figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Of the suite `durable`, only the benches in which syncs count, on a disk on which each takes so much longer (a number of ms).
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    slow_syncs: Option<u64>,
     /// How the suite runs itself for each sample of memory.
     #[arg(long, hide = true, num_args = 2, value_names = ["WHAT", "CONTENDER"])]
     measure_memory: Option<Vec<String>>,
@@ -53,6 +58,15 @@ fn main() -> Result<()> {
     if let Some(port) = args.floor {
         return floor::serve(port, args.floor_keeps.as_deref());
     }
+    ensure!(
+        args.slow_syncs.is_none() || args.suite == Some(Suite::Durable),
+        "--slow-syncs is for the suite durable: lockhouse-bench durable --slow-syncs MS"
+    );
+    if let Some(file) = &args.json {
+        // Before anything is measured, so that no figures are lost.
+        let opened = File::options().append(true).create(true).open(file);
+        opened.with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let wanted = |suite| args.suite.is_none_or(|wanted| wanted == suite);
     let mut figures = Vec::new();
     if wanted(Suite::Inproc) {
@@ -62,7 +76,12 @@ fn main() -> Result<()> {
         figures.extend(server::run(args.program.as_deref(), args.rounds, &args.only)?);
     }
     if wanted(Suite::Durable) {
-        figures.extend(durable::run(args.program.as_deref(), args.rounds, &args.only)?);
+        figures.extend(durable::run(
+            args.program.as_deref(),
+            args.rounds,
+            &args.only,
+            args.slow_syncs.map(Duration::from_millis),
+        )?);
     }
     report::print(&figures);
     if let Some(file) = &args.json {

@@ -19,20 +19,23 @@ const MEASURED: Duration = Duration::from_millis(1500);
 /// The first web lock of a bucket is told once the store knows that there are some.
 const WARM_UP: usize = 10;
 
-pub(super) fn bench(server: &Server) -> Bench<'_> {
+/// `other` is a server of its own on the same CPU: what the durable client costs from there, it costs by the CPU alone.
+pub(super) fn bench<'a>(server: &'a Server, other: &'a Server) -> Bench<'a> {
     let contenders = vec![
-        Contender::new("lockhouse", || measure(server, true)),
-        Contender::new("without the durable client", || measure(server, false)).target(1.5),
+        Contender::new("lockhouse", || measure(server, Some(server))),
+        Contender::new("without the durable client", || measure(server, None)).target(1.5),
+        Contender::new("the durable client on another server", || measure(server, Some(other))),
     ];
     Bench { id: "mixed", unit: "µs/pair, p50", better: Better::Lower, contenders }
 }
 
-fn measure(server: &Server, is_mixed: bool) -> Result<Sample> {
+fn measure(server: &Server, durable: Option<&Server>) -> Result<Sample> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let is_mixed = durable.is_some();
     let (web, durable) = LocalSet::new().block_on(&runtime, async {
         let stop = Rc::new(Cell::new(false));
         let web = spawn_local(pairs::<Lockhouse>(server.address, "web", stop.clone()));
-        let durable = is_mixed.then(|| spawn_local(pairs::<Claims>(server.address, "durable", stop.clone())));
+        let durable = durable.map(|it| spawn_local(pairs::<Claims>(it.address, "durable", stop.clone())));
         sleep(MEASURED).await;
         stop.set(true);
         let durable = match durable {

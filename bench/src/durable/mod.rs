@@ -9,6 +9,7 @@ mod sequence;
 mod sqlite;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -19,30 +20,41 @@ use crate::server::codec::etcd::Etcd;
 use crate::server::codec::postgres_table::{self, PostgresTable};
 use crate::server::codec::redis::Redis;
 use crate::server::load::Plan;
-use crate::server::process::Server;
+use crate::server::process::{Recipe, Server};
 use crate::server::{self as servers, contender};
 
-/// Runs the benches whose ids begin with `only`, of that program or one that is built first.
-pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure>> {
+/// Runs the benches whose ids begin with `only`, of that program or one that is built first. With `slow_syncs` only those in which syncs count, where each
+/// takes so much longer.
+pub fn run(
+    program: Option<&Path>,
+    rounds: u32,
+    only: &str,
+    slow_syncs: Option<Duration>,
+) -> Result<Vec<Figure>> {
     let wanted = |id: &str| id.starts_with(only);
     on_a_disk(&std::env::temp_dir())?;
     let (program, cpu) = (servers::program_of(program)?, servers::pin()?);
     let mut figures = Vec::new();
     if ["durable-1", "durable-64", "durable-1000"].into_iter().any(wanted) {
-        let kept = Kept::start(&program, cpu)?;
+        let kept = Kept::start(&program, cpu, slow_syncs)?;
         for bench in kept.benches().into_iter().filter(|bench| wanted(bench.id)) {
             figures.extend(bench.run(rounds)?);
         }
+    }
+    if wanted("mixed") {
+        let ours =
+            || servers::lockhouse(&program, Some(cpu), servers::ON_DISK).with_slow_syncs(slow_syncs)?.start();
+        let (ours, other) = (ours()?, ours()?);
+        figures.extend(mixed::bench(&ours, &other).run(rounds)?);
+    }
+    if slow_syncs.is_some() {
+        return Ok(figures);
     }
     if wanted("http-64") {
         let ours = servers::lockhouse(&program, Some(cpu), servers::IN_MEMORY).start()?;
         let redis = servers::redis(cpu, servers::FORGETFUL)?.start()?;
         let floor = servers::floor(cpu, &[])?.start()?;
         figures.extend(http(&ours, &redis, &floor).run(rounds)?);
-    }
-    if wanted("mixed") {
-        let ours = servers::lockhouse(&program, Some(cpu), servers::ON_DISK).start()?;
-        figures.extend(mixed::bench(&ours).run(rounds)?);
     }
     for size in restart::SIZES.into_iter().filter(|size| wanted(size.id)) {
         figures.extend(restart::run(&program, cpu, size, rounds)?);
@@ -68,24 +80,28 @@ struct Kept {
     postgres: Server,
     etcd: Server,
     floor: Server,
+    has_sqlite: bool,
 }
 
 impl Kept {
-    fn start(ours: &Path, cpu: usize) -> Result<Self> {
-        let postgres = servers::postgres(cpu)?.start()?;
+    fn start(ours: &Path, cpu: usize, slow_syncs: Option<Duration>) -> Result<Self> {
+        let start = |recipe: Recipe| recipe.with_slow_syncs(slow_syncs)?.start();
+        let postgres = start(servers::postgres(cpu)?)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(postgres_table::create(postgres.address))?;
         Ok(Self {
-            ours: servers::lockhouse(ours, Some(cpu), servers::ON_DISK).start()?,
-            redis: servers::redis(cpu, servers::EVERY_WRITE)?.start()?,
+            ours: start(servers::lockhouse(ours, Some(cpu), servers::ON_DISK))?,
+            redis: start(servers::redis(cpu, servers::EVERY_WRITE)?)?,
             postgres,
-            etcd: servers::etcd(cpu)?.start()?,
-            floor: servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?.start()?,
+            etcd: start(servers::etcd(cpu)?)?,
+            floor: start(servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?)?,
+            // Its syncs are those of this very process, which nothing makes slower.
+            has_sqlite: slow_syncs.is_none(),
         })
     }
 
     fn benches(&self) -> [Bench<'_>; 3] {
-        let Self { ours, redis, postgres, etcd, floor } = self;
+        let Self { ours, redis, postgres, etcd, floor, has_sqlite } = self;
         let many = |connections| Plan { connections, on_disk: true, ..Plan::SEPARATE };
         // A thousand clients take turns on a pool of connections, as PostgreSQL wants it.
         let pooled = Plan { connections: 50, clients_each: 20, ..many(0) };
@@ -98,42 +114,30 @@ impl Kept {
             Contender::new("SQLite, a transaction for each operation", move || sqlite::slice(threads))
         };
         let one = many(1);
+        let mut of_one =
+            vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), floor(one)];
+        let few = many(64);
+        let mut of_few = vec![
+            ours(few),
+            redis(few).target(1.2),
+            table(few).target(1.2),
+            etcd(few).target(2.5),
+            floor(few),
+        ];
+        let crowd = many(1000);
+        let of_many = vec![
+            ours(crowd),
+            table(crowd).target(4.0),
+            contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled).target(4.0),
+            redis(crowd),
+            floor(crowd),
+        ];
+        if *has_sqlite {
+            of_one.push(sqlite(1));
+            of_few.push(sqlite(64));
+        }
         let bench = |id, contenders| Bench { id, unit: "pairs/s", better: Better::Higher, contenders };
-        [
-            bench(
-                "durable-1",
-                vec![
-                    ours(one),
-                    redis(one).target(0.9),
-                    table(one).target(0.9),
-                    etcd(one),
-                    sqlite(1),
-                    floor(one),
-                ],
-            ),
-            bench(
-                "durable-64",
-                vec![
-                    ours(many(64)),
-                    redis(many(64)).target(1.2),
-                    table(many(64)).target(1.2),
-                    etcd(many(64)).target(2.5),
-                    sqlite(64),
-                    floor(many(64)),
-                ],
-            ),
-            bench(
-                "durable-1000",
-                vec![
-                    ours(many(1000)),
-                    table(many(1000)).target(4.0),
-                    contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled)
-                        .target(4.0),
-                    redis(many(1000)),
-                    floor(many(1000)),
-                ],
-            ),
-        ]
+        [bench("durable-1", of_one), bench("durable-64", of_few), bench("durable-1000", of_many)]
     }
 }
 

@@ -144,6 +144,7 @@ pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static st
         user: None,
         prepare: None,
         cpu,
+        under: Vec::new(),
         stop_signal: Signal::TERM,
     }
 }
@@ -157,6 +158,7 @@ pub(crate) fn floor(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
         user: None,
         prepare: None,
         cpu: Some(cpu),
+        under: Vec::new(),
         stop_signal: Signal::TERM,
     })
 }
@@ -175,6 +177,7 @@ pub(crate) fn redis(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
         user: None,
         prepare: None,
         cpu: Some(cpu),
+        under: Vec::new(),
         stop_signal: Signal::TERM,
     })
 }
@@ -203,6 +206,7 @@ pub(crate) fn postgres(cpu: usize) -> Result<Recipe> {
         user: rustix::process::getuid().is_root().then_some("postgres"),
         prepare: Some((initdb, vec!["-D", "{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"])),
         cpu: Some(cpu),
+        under: Vec::new(),
         stop_signal: Signal::INT,
     })
 }
@@ -231,6 +235,7 @@ pub(crate) fn etcd(cpu: usize) -> Result<Recipe> {
         user: None,
         prepare: None,
         cpu: Some(cpu),
+        under: Vec::new(),
         stop_signal: Signal::TERM,
     })
 }

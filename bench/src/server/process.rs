@@ -57,6 +57,8 @@ pub(crate) struct Recipe {
     pub(crate) prepare: Option<(PathBuf, Vec<&'static str>)>,
     /// The CPU to stay on.
     pub(crate) cpu: Option<usize>,
+    /// What runs the program: nothing, or what makes its disk slower.
+    pub(crate) under: Vec<String>,
     pub(crate) stop_signal: Signal,
 }
 
@@ -64,6 +66,18 @@ pub(crate) struct Recipe {
 const START: Duration = Duration::from_secs(30);
 
 impl Recipe {
+    /// The same on a disk that takes so much longer to have written everything: each sync of a file ends so much later, and the CPU is free meanwhile.
+    pub(crate) fn with_slow_syncs(mut self, longer: Option<Duration>) -> Result<Self> {
+        let Some(longer) = longer else { return Ok(self) };
+        let strace = program("strace", &[], "strace")?.to_string_lossy().into_owned();
+        let inject = format!("inject=fsync,fdatasync:delay_exit={}us", longer.as_micros());
+        // As a grandchild of its own (-D): the child is the server itself, and the tracer's CPU time is not the server's.
+        self.under =
+            [&strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null"].map(str::to_owned).to_vec();
+        self.under.extend(["-e", "trace=fsync,fdatasync", "-e", &inject].map(str::to_owned));
+        Ok(self)
+    }
+
     /// Starts it in a folder of its own and waits until it listens.
     pub(crate) fn start(&self) -> Result<Server> {
         let folder = Folder::new(self.name)?;
@@ -72,7 +86,7 @@ impl Recipe {
         }
         if let Some((program, args)) = &self.prepare {
             let args = args.iter().map(|arg| arg.replace("{folder}", &folder.path().to_string_lossy()));
-            run(self.command(program, args).current_dir(folder.path()).stdout(Stdio::null()))?;
+            run(self.command(&[], program, args).current_dir(folder.path()).stdout(Stdio::null()))?;
         }
         let mut server = self.spawn(Rc::new(folder))?;
         server.wait_until_it_listens(self.name)?;
@@ -87,7 +101,7 @@ impl Recipe {
                 .replace("{other-port}", &other_port.to_string())
                 .replace("{folder}", &folder.path().to_string_lossy())
         };
-        let mut command = self.command(&self.program, self.args.iter().map(fill));
+        let mut command = self.command(&self.under, &self.program, self.args.iter().map(fill));
         command
             .current_dir(folder.path())
             .stdout(fs::File::create(folder.path().join("log"))?)
@@ -99,7 +113,7 @@ impl Recipe {
     }
 
     /// Pinned, and as its user.
-    fn command(&self, program: &Path, args: impl Iterator<Item = String>) -> Command {
+    fn command(&self, under: &[String], program: &Path, args: impl Iterator<Item = String>) -> Command {
         let mut words: Vec<String> = Vec::new();
         if let Some(cpu) = self.cpu {
             words.extend(["taskset".to_owned(), "-c".to_owned(), cpu.to_string()]);
@@ -110,6 +124,7 @@ impl Recipe {
                     .map(str::to_owned),
             );
         }
+        words.extend(under.iter().cloned());
         words.push(program.to_string_lossy().into_owned());
         words.extend(args);
         let mut command = Command::new(&words[0]);
