@@ -309,17 +309,21 @@
   var SAFETY = 0.9;
   var Lease = class _Lease {
     #leaseMs = 0;
+    #credentialMs = Number.POSITIVE_INFINITY;
     #confirmed;
     #hello;
+    /** The hello since which the credential is good for `#credentialMs`. */
+    #admitted;
     #answers = [];
     /** Notes that a hello is sent now. */
     helloSent() {
       this.#hello = now();
     }
-    /** The welcome confirms the hello. */
-    welcomed(leaseMs) {
+    /** The welcome confirms the hello, and tells for how long the credential is still good, if it has an end. */
+    welcomed(leaseMs, credentialMs = Number.POSITIVE_INFINITY) {
       this.#leaseMs = leaseMs;
-      this.#confirmed = this.#hello;
+      this.#credentialMs = credentialMs;
+      this.#confirmed = this.#admitted = this.#hello;
       this.#answers = [];
     }
     /** Notes that the answer to ping `n` is sent now. */
@@ -335,7 +339,14 @@
     /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
     remainingMs() {
       const since = this.#confirmed;
-      return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
+      return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
+    }
+    /** Whether the credential is over. */
+    outlivesCredential() {
+      return this.#credentialLeftMs() <= 0;
+    }
+    #credentialLeftMs() {
+      return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
     }
     /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
     successor() {
@@ -739,10 +750,10 @@
       if (!this.#greeted || this.isOverdue()) return;
       if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
     }
-    /** Whether the deadline of the lease has passed. If so, the session is over, and this client connects anew. */
+    /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
     isOverdue() {
       if (!this.#identity || this.#lease.remainingMs() > 0) return false;
-      this.abandon("expired");
+      this.abandon(this.#lease.outlivesCredential() ? "terminated" : "expired");
       return true;
     }
     /** Ends the session, on the server too, and connects anew. */
@@ -886,7 +897,7 @@
       this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
       this.#frameBytes = welcome.frameBytes;
       this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
-      this.#lease.welcomed(welcome.leaseMs);
+      this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
       const renewal = this.#keys.mayChange ? welcome.credentialMs : void 0;
       this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
       this.#greeted = true;

@@ -14,12 +14,16 @@ export const SAFETY = 0.9;
 
 /**
  * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed, plus the lease less
- * 10 %, by whichever clock has advanced further. Before it the server grants our locks to nobody else.
+ * 10 %, by whichever clock has advanced further, but no later than the credential's end, with which the server ends the session.
+ * Before it the server grants our locks to nobody else.
  */
 export class Lease {
   #leaseMs = 0;
+  #credentialMs = Number.POSITIVE_INFINITY;
   #confirmed: Mark | undefined;
   #hello: Mark | undefined;
+  /** The hello since which the credential is good for `#credentialMs`. */
+  #admitted: Mark | undefined;
   #answers: Answer[] = [];
 
   /** Notes that a hello is sent now. */
@@ -27,10 +31,11 @@ export class Lease {
     this.#hello = now();
   }
 
-  /** The welcome confirms the hello. */
-  welcomed(leaseMs: number): void {
+  /** The welcome confirms the hello, and tells for how long the credential is still good, if it has an end. */
+  welcomed(leaseMs: number, credentialMs = Number.POSITIVE_INFINITY): void {
     this.#leaseMs = leaseMs;
-    this.#confirmed = this.#hello;
+    this.#credentialMs = credentialMs;
+    this.#confirmed = this.#admitted = this.#hello;
     this.#answers = [];
   }
 
@@ -49,7 +54,16 @@ export class Lease {
   /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
   remainingMs(): number {
     const since = this.#confirmed;
-    return since ? this.#leaseMs * SAFETY - elapsedMs(since) : 0;
+    return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
+  }
+
+  /** Whether the credential is over. */
+  outlivesCredential(): boolean {
+    return this.#credentialLeftMs() <= 0;
+  }
+
+  #credentialLeftMs(): number {
+    return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
   }
 
   /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */

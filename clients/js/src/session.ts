@@ -117,10 +117,10 @@ export class Session {
     if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
   }
 
-  /** Whether the deadline of the lease has passed. If so, the session is over, and this client connects anew. */
+  /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
   isOverdue(): boolean {
     if (!this.#identity || this.#lease.remainingMs() > 0) return false;
-    this.abandon('expired');
+    this.abandon(this.#lease.outlivesCredential() ? 'terminated' : 'expired');
     return true;
   }
 
@@ -283,7 +283,7 @@ export class Session {
     this.#recoveredAtMs = performance.now() + welcome.recoveringMs;
     this.#frameBytes = welcome.frameBytes;
     this.#silenceMs = SILENT_HEARTBEATS * welcome.heartbeatMs;
-    this.#lease.welcomed(welcome.leaseMs);
+    this.#lease.welcomed(welcome.leaseMs, welcome.credentialMs);
     const renewal = this.#keys.mayChange ? welcome.credentialMs : undefined;
     this.#renewAtMs = performance.now() + (renewal ?? Number.POSITIVE_INFINITY) * RENEWAL_SHARE;
     this.#greeted = true;

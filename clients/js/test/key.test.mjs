@@ -89,11 +89,17 @@ describe('a key that is not taken', () => {
 describe('a function that gives keys', () => {
   test('is asked again before a key ends, and the session goes on', async (t) => {
     const keys = ['one', 'two'];
-    const { peer, server, locks } = await open(t, { credentialMs: 100 }, { key: async () => keys.shift() });
+    const { peer, server, locks } = await open(t, { credentialMs: 1000 }, { key: async () => keys.shift() });
     await hold({ server, locks }, 'n', 1, 1);
     assert.equal(await peer.closed(server), 4000);
     const next = await peer.connection();
     assert.deepEqual([next.hello.credential, next.hello.resume.session], ['two', 's1']);
+  });
+
+  test('has until the end of the key: no lock is counted on beyond', { timeout: 5_000 }, async (t) => {
+    const { server, locks } = await open(t, { credentialMs: 500 }, { key: async () => 'one' });
+    const { released } = await hold({ server, locks }, 'n', 1, 1);
+    await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
   });
 
   test('is asked again if it fails', async (t) => {

@@ -31,7 +31,7 @@ export declare class Session {
     post(body: string): boolean;
     /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
     ask(body: string): void;
-    /** Whether the deadline of the lease has passed. If so, the session is over, and this client connects anew. */
+    /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
     isOverdue(): boolean;
     /** Ends the session, on the server too, and connects anew. */
     abandon(reason: LossReason, failure?: Error): void;

@@ -6,21 +6,26 @@ use std::time::Duration;
 /// The answers that are remembered until the server confirms them.
 const ANSWERS: usize = 256;
 
-/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the server has confirmed.
+/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the server has confirmed, but
+/// not beyond the end of the credential, with which the server ends the session.
 #[derive(Debug)]
 pub(super) struct Lease {
     /// The server's length less 10 %.
     length: Duration,
     confirmed: Moment,
+    /// Of the credential, if it has an end.
+    credential: Option<Deadline>,
     /// Pongs that no later ping has confirmed yet, with the instants before which they were not sent.
     answers: VecDeque<(u64, Moment)>,
 }
 
 impl Lease {
-    /// Begins with a hello that a welcome has confirmed.
-    pub(super) fn new(lease_ms: u64, hello: Moment) -> Self {
+    /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still good.
+    pub(super) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
         let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
-        Self { length, confirmed: hello, answers: VecDeque::new() }
+        let credential =
+            credential_ms.map(|ms| Deadline { length: Duration::from_millis(ms), confirmed: hello });
+        Self { length, confirmed: hello, credential, answers: VecDeque::new() }
     }
 
     /// The pong to that ping is about to be sent.
@@ -45,7 +50,13 @@ impl Lease {
 
     /// The deadline as it stands.
     pub(super) fn deadline(&self) -> Deadline {
-        Deadline { length: self.length, confirmed: self.confirmed }
+        let lease = Deadline { length: self.length, confirmed: self.confirmed };
+        self.credential.filter(|end| end.remaining() < lease.remaining()).unwrap_or(lease)
+    }
+
+    /// Whether the credential is over.
+    pub(super) fn outlives_credential(&self) -> bool {
+        self.credential.is_some_and(|end| end.remaining().is_zero())
     }
 }
 
@@ -124,7 +135,7 @@ mod tests {
     #[test]
     fn a_pong_lengthens_the_lease_only_once_it_is_confirmed() {
         let long_ago = Duration::from_millis(40);
-        let mut lease = Lease::new(10_000, Moment::now());
+        let mut lease = Lease::new(10_000, None, Moment::now());
         assert!(lease.remaining() <= Duration::from_secs(9));
         std::thread::sleep(long_ago);
         lease.answering(1);
@@ -139,7 +150,20 @@ mod tests {
 
     #[test]
     fn a_lease_that_has_run_out_has_nothing_left() {
-        assert_eq!(Lease::new(0, Moment::now()).remaining(), Duration::ZERO);
+        assert_eq!(Lease::new(0, None, Moment::now()).remaining(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_lease_ends_with_the_credential_however_often_it_is_confirmed() {
+        let mut lease = Lease::new(10_000, Some(2_000), Moment::now());
+        lease.answering(1);
+        lease.answered(1);
+        assert!(lease.remaining() <= Duration::from_secs(2) && !lease.outlives_credential());
+        assert!(lease.deadline().remaining() <= Duration::from_secs(2));
+        let lease = Lease::new(10_000, Some(20_000), Moment::now());
+        assert!(lease.remaining() <= Duration::from_secs(9));
+        let lease = Lease::new(10_000, Some(0), Moment::now());
+        assert!(lease.remaining().is_zero() && lease.outlives_credential());
     }
 
     #[test]

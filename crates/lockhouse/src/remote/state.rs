@@ -255,7 +255,7 @@ impl State {
             return Err(Unwelcome::Outdated);
         };
         session.outbox.resume(welcome.received).map_err(Unwelcome::Breach)?;
-        session.lease = Lease::new(welcome.lease_ms, hello);
+        session.lease = Lease::new(welcome.lease_ms, welcome.credential_ms, hello);
         session.pongs.clear();
         self.ask_looks_anew();
         Ok(())
@@ -266,7 +266,7 @@ impl State {
             epoch: welcome.epoch.clone().into_owned(),
             id: welcome.session.clone().into_owned(),
             secret: welcome.secret.clone().into_owned(),
-            lease: Lease::new(welcome.lease_ms, hello),
+            lease: Lease::new(welcome.lease_ms, welcome.credential_ms, hello),
             heartbeat: Duration::from_millis(welcome.heartbeat_ms.max(1)),
             agents: welcome.limits.agents,
             outbox: Outbox::default(),
@@ -441,13 +441,14 @@ impl State {
 
     /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells whether it did.
     pub(super) fn expire_if_overdue(&mut self) -> bool {
-        let overdue = self.session.as_ref().is_some_and(|session| session.lease.remaining().is_zero());
-        if overdue {
-            self.end_session(Loss::Expired, None);
-        } else {
+        let overdue = self.session.as_ref().filter(|session| session.lease.remaining().is_zero());
+        let Some(session) = overdue else {
             self.expire_unconfirmed();
-        }
-        overdue
+            return false;
+        };
+        let loss = if session.lease.outlives_credential() { Loss::SessionEnded } else { Loss::Expired };
+        self.end_session(loss, None);
+        true
     }
 
     /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it is asked again in the

@@ -9,12 +9,16 @@ use lockhouse::remote::{ConnectError, ConnectionState, connect};
 use lockhouse::{Loss, OwnerError, RequestError, StoreError};
 use lockhouse_server::auth::{Authority, KeySettings, NewKey, Permission, Settings};
 use lockhouse_server::{Config, Server, bind};
+use serde_json::json;
 use tokio::time::timeout;
+
+use crate::scripted::Scripted;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn key(id: &str, permissions: &[Permission]) -> (String, KeySettings) {
     let key = NewKey::draw(id).unwrap();
+    traces::secret(traces::Kind::ApiKey, &key.text);
     let buckets = BTreeMap::from([("default".to_owned(), permissions.to_vec())]);
     let (id, tenant) = (id.to_owned(), "acme".to_owned());
     (key.text, KeySettings { id, hash: key.hash, tenant, isolate_origins: false, session: None, buckets })
@@ -22,7 +26,7 @@ fn key(id: &str, permissions: &[Permission]) -> (String, KeySettings) {
 
 fn authority(keys: &[&KeySettings]) -> Authority {
     let keys = keys.iter().map(|key| (*key).clone()).collect();
-    Authority::new(&Settings { keys, jwt: Vec::new() }).unwrap()
+    Authority::new(&Settings { keys, ..Settings::default() }).unwrap()
 }
 
 async fn server(authority: Authority) -> (Arc<Server>, String) {
@@ -95,4 +99,21 @@ async fn what_a_key_does_not_permit_is_refused_and_the_connection_goes_on() {
     let refused = connection.owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
     let OwnerError::Store(StoreError::Denied(why)) = refused else { panic!("{refused}") };
     assert!(why.contains("\"offline\""), "{why}");
+}
+
+#[tokio::test]
+async fn a_client_that_hears_nothing_counts_on_no_lock_beyond_the_end_of_its_credential() {
+    let server = Scripted::start().await;
+    // The end comes in the lease, and behind the moment at which the client connects anew, for a credential that may be newer.
+    let fields = json!({"credentialMs": 1000});
+    let (connection, mut peer) = tokio::join!(connect(server.url()), server.welcome(fields));
+    let connection = connection.unwrap();
+    let agent = connection.agent("a").unwrap();
+    let locks = agent.locks();
+    peer.expect("join").await;
+    let (held, _) = tokio::join!(locks.request("n"), peer.grant("request", 7, "7.1"));
+    let held = held.unwrap();
+    peer.gone().await;
+    assert_eq!(held.loss(), None);
+    assert_eq!(timeout(Duration::from_secs(10), held.lost()).await.unwrap(), Loss::SessionEnded);
 }
