@@ -194,6 +194,7 @@ impl Client {
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("lockhouse.v1"));
         let opening = async {
             let stream = TcpStream::connect(world.address).await?;
+            stream.set_nodelay(true)?;
             let name = ServerName::from(world.address.ip());
             let stream = TlsConnector::from(credential.client.tls.clone()).connect(name, stream).await?;
             Ok::<_, anyhow::Error>(client_async(request, stream).await?.0)
