@@ -41,6 +41,11 @@ impl Copy {
         }
     }
 
+    /// Where that profile leaves programs.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.target.join(if self.is_for_many { "mutants" } else { "release" })
+    }
+
     /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps its time, so
     /// that what was built from it counts as fresh; one that is put back gets the present time, so that cargo builds it.
     pub(crate) fn sync(&self) -> Result<()> {

@@ -182,12 +182,14 @@ fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
         return Ok(tests(copy, package, &scope, filter, only));
     }
     let plan = match name {
-        "oracle" => proof("oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter }),
-        "model" => proof("model", if filter.is_empty() { "--depth 5" } else { filter }),
+        "oracle" => {
+            proof(copy, "oracle", if filter.is_empty() { "--commands 1000000 --seed 7" } else { filter })
+        }
+        "model" => proof(copy, "model", if filter.is_empty() { "--depth 5" } else { filter }),
         "crash" => with_server(copy, "crash", if filter.is_empty() { "--kills 8" } else { filter }),
-        "matrix" => matrix(copy),
+        "matrix" => proof(copy, "matrix", filter),
         "neighbours" => with_server(copy, "neighbours", filter),
-        "sim" => proof("sim", if filter.is_empty() { "--schedules 500" } else { filter }),
+        "sim" => proof(copy, "sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
             "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, js FILE"
@@ -224,30 +226,27 @@ fn whole_build() -> Command {
     build
 }
 
-fn proof(command: &str, args: &str) -> Plan {
-    let build = cargo(&["build", "--release", "--package", "xtask"]);
-    let mut run = cargo(&["run", "--quiet", "--release", "--package", "xtask", "--"]);
+/// Whatever it judges, the server included, is part of the harness.
+fn proof(copy: &Copy, command: &str, args: &str) -> Plan {
+    let mut run = Command::new(copy.programs().join("xtask"));
     run.arg(command).args(args.split_whitespace());
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
+    Plan { builds: vec![build(copy, &["xtask"])], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 
-/// Server and harness are built as the whole project is, so that their many dependencies need not be built for them alone.
 fn with_server(copy: &Copy, command: &str, args: &str) -> Plan {
-    let mut build = cargo(&["build", "--bin", "lockhouse", "--bin", "xtask"]);
-    build.args(BUILD);
-    let place = copy.target.join("release");
-    let mut run = Command::new(place.join("xtask"));
-    run.arg(command).arg("--server").arg(place.join("lockhouse")).args(args.split_whitespace());
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
+    let server = copy.programs().join("lockhouse");
+    let mut plan = proof(copy, command, args);
+    plan.builds = vec![build(copy, &["lockhouse", "xtask"])];
+    plan.run.arg("--server").arg(server);
+    plan
 }
 
-/// The server is part of the harness.
-fn matrix(copy: &Copy) -> Plan {
-    let mut build = cargo(&["build", "--bin", "xtask"]);
-    build.args(BUILD);
-    let mut run = Command::new(copy.target.join("release/xtask"));
-    run.arg("matrix");
-    Plan { builds: vec![build], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
+/// As the whole project is built, so that what these programs depend on need not be built for them alone.
+fn build(copy: &Copy, programs: &[&str]) -> Command {
+    let mut build = cargo(&["build"]);
+    build.args(copy.profile().0).args(WHOLE);
+    build.args(programs.iter().flat_map(|program| ["--bin", program]));
+    build
 }
 
 /// A test file of the client, with the client built in the copy, against the server as the project itself builds it: a bug of
