@@ -692,6 +692,8 @@ var Session = class {
   #silenceMs = 0;
   #frameBytes = 65536;
   #lastFatal = "";
+  /** Why the server takes nothing from this client any more. */
+  #denial;
   #dialTimer;
   #watchTimer;
   constructor(dial, keys, user) {
@@ -759,6 +761,11 @@ var Session = class {
   }
   get state() {
     return this.#state;
+  }
+  /** Why a session that is closed takes nothing more. */
+  get closedError() {
+    if (this.#denial === void 0) return domError("InvalidStateError", "The lockhouse client is closed.");
+    return domError("NotAllowedError", this.#denial);
   }
   /** The longest frame, in bytes, that the server takes. */
   get frameBytes() {
@@ -923,13 +930,14 @@ var Session = class {
   }
   /** The server takes no such key: to try again with it would be in vain. */
   #deny() {
-    this.#end("terminated", domError("NotAllowedError", `The lock server denies access: ${this.#lastFatal}`));
+    this.#denial = `The lock server denies access: ${this.#lastFatal}`;
+    this.#end("terminated", domError("NotAllowedError", this.#denial));
     this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState("closed");
   }
   #tellUnreachable(why) {
-    if (this.#state === "connecting") this.#user.unreachable(why);
+    if (this.#state === "connecting") this.#user.unreachable(why, this.#denial !== void 0);
   }
   /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */
   #lose() {
@@ -1160,7 +1168,7 @@ var Agent = class {
     this.#endAll("terminated", clientClosed());
   }
   #admit() {
-    if (this.#session.state === "closed") throw domError("InvalidStateError", "The lockhouse client is closed.");
+    if (this.#session.state === "closed") throw this.#session.closedError;
     if (this.#open.size >= OPEN_LIMIT || this.#session.isFull) {
       throw quotaExceeded(
         `requests: ${this.#open.size} are open or waiting to be sent, but at most ${OPEN_LIMIT} are allowed`
@@ -2612,7 +2620,12 @@ var LockhouseClient = class {
   #admit() {
     checkEnvironment();
     if (!isSecure()) throw domError("SecurityError", "Locks are to be had in secure contexts only.");
-    if (this.#state === "closed") throw domError("InvalidStateError", "The lockhouse client is closed.");
+    if (this.#state === "closed") throw this.#closedError();
+  }
+  /** A client that was denied says so for as long as it is asked. */
+  #closedError() {
+    const own = this.#agents.get(this.name)?.session;
+    return own?.closedError ?? domError("InvalidStateError", "The lockhouse client is closed.");
   }
   #agent(bucket) {
     const existing = this.#agents.get(bucket);
@@ -2621,7 +2634,7 @@ var LockhouseClient = class {
     const WebSocket = this.#WebSocket;
     const onstate = bucket === this.name ? (state) => this.#setState(state) : () => {
     };
-    const warn = (why) => this.#warn(why);
+    const warn = (why, isLast) => this.#warn(why, isLast);
     const agent = new Agent(this.#clientId, () => new WebSocket(url, "lockhouse.v1"), this.#keys, onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
@@ -2637,10 +2650,10 @@ var LockhouseClient = class {
     this.#tell(state);
   }
   /** Says once that the server may not be where the URL says; the query, which may hold what is private, is left out. */
-  #warn(why) {
+  #warn(why, isLast) {
     if (this.#hasWarned || this.#state !== "connecting") return;
     this.#hasWarned = true;
-    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why}); trying again`);
+    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? "" : "; trying again"}`);
   }
   /** Calls the user's listener, whose errors are its own: the session goes on. */
   #tell(state) {

@@ -78,7 +78,7 @@ export class Agent {
     dial: () => WebSocketLike,
     keys: Keys,
     onstate: (state: ConnectionState) => void,
-    onunreachable: (why: string) => void,
+    onunreachable: (why: string, isLast: boolean) => void,
   ) {
     this.#clientId = clientId;
     this.#onstate = onstate;
@@ -150,7 +150,7 @@ export class Agent {
   }
 
   #admit(): void {
-    if (this.#session.state === 'closed') throw domError('InvalidStateError', 'The lockhouse client is closed.');
+    if (this.#session.state === 'closed') throw this.#session.closedError;
     if (this.#open.size >= OPEN_LIMIT || this.#session.isFull) {
       throw quotaExceeded(
         `requests: ${this.#open.size} are open or waiting to be sent, but at most ${OPEN_LIMIT} are allowed`,

@@ -170,7 +170,13 @@ export class LockhouseClient implements Client {
   #admit(): void {
     checkEnvironment();
     if (!isSecure()) throw domError('SecurityError', 'Locks are to be had in secure contexts only.');
-    if (this.#state === 'closed') throw domError('InvalidStateError', 'The lockhouse client is closed.');
+    if (this.#state === 'closed') throw this.#closedError();
+  }
+
+  /** A client that was denied says so for as long as it is asked. */
+  #closedError(): DOMException {
+    const own = this.#agents.get(this.name)?.session;
+    return own?.closedError ?? domError('InvalidStateError', 'The lockhouse client is closed.');
   }
 
   #agent(bucket: string): Agent {
@@ -179,7 +185,7 @@ export class LockhouseClient implements Client {
     const url = scoped(this.#url, { bucket }).href;
     const WebSocket = this.#WebSocket as WebSocketConstructor;
     const onstate = bucket === this.name ? (state: ConnectionState) => this.#setState(state) : () => {};
-    const warn = (why: string) => this.#warn(why);
+    const warn = (why: string, isLast: boolean) => this.#warn(why, isLast);
     const agent = new Agent(this.#clientId, () => new WebSocket(url, 'lockhouse.v1'), this.#keys, onstate, warn);
     agent.session.open();
     this.#agents.set(bucket, agent);
@@ -197,10 +203,12 @@ export class LockhouseClient implements Client {
   }
 
   /** Says once that the server may not be where the URL says; the query, which may hold what is private, is left out. */
-  #warn(why: string): void {
+  #warn(why: string, isLast: boolean): void {
     if (this.#hasWarned || this.#state !== 'connecting') return;
     this.#hasWarned = true;
-    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why}); trying again`);
+    console.warn(
+      `lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? '' : '; trying again'}`,
+    );
   }
 
   /** Calls the user's listener, whose errors are its own: the session goes on. */

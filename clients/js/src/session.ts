@@ -34,8 +34,8 @@ export interface SessionUser {
   ended(reason: LossReason, failure?: Error): void;
   noticed(notice: Notice): void;
   stateChanged(state: ConnectionState): void;
-  /** A connection ended before any was open; another is about to be tried. */
-  unreachable(why: string): void;
+  /** A connection ended before any was open; another is about to be tried, unless this was the last. */
+  unreachable(why: string, isLast: boolean): void;
 }
 
 interface Identity {
@@ -89,6 +89,8 @@ export class Session {
   #silenceMs = 0;
   #frameBytes = 65_536;
   #lastFatal = '';
+  /** Why the server takes nothing from this client any more. */
+  #denial: string | undefined;
   #dialTimer: ReturnType<typeof setTimeout> | undefined;
   #watchTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -168,6 +170,12 @@ export class Session {
 
   get state(): ConnectionState {
     return this.#state;
+  }
+
+  /** Why a session that is closed takes nothing more. */
+  get closedError(): DOMException {
+    if (this.#denial === undefined) return domError('InvalidStateError', 'The lockhouse client is closed.');
+    return domError('NotAllowedError', this.#denial);
   }
 
   /** The longest frame, in bytes, that the server takes. */
@@ -352,14 +360,15 @@ export class Session {
 
   /** The server takes no such key: to try again with it would be in vain. */
   #deny(): void {
-    this.#end('terminated', domError('NotAllowedError', `The lock server denies access: ${this.#lastFatal}`));
+    this.#denial = `The lock server denies access: ${this.#lastFatal}`;
+    this.#end('terminated', domError('NotAllowedError', this.#denial));
     this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState('closed');
   }
 
   #tellUnreachable(why: string): void {
-    if (this.#state === 'connecting') this.#user.unreachable(why);
+    if (this.#state === 'connecting') this.#user.unreachable(why, this.#denial !== undefined);
   }
 
   /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */

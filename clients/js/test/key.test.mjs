@@ -65,11 +65,13 @@ describe('a key that is not taken', () => {
       const message = 'The lock server denies access: the token has expired';
       await assert.rejects(pending, { name: 'NotAllowedError', message });
       assert.deepEqual([client.state, states.at(-1), peer.connections.length], ['closed', 'closed', 1]);
-      assert.match(warnings[0], /denied for good/);
-      await assert.rejects(
+      assert.match(warnings[0], /\(denied for good: the token has expired\)$/);
+      const again = [
         locks.request('n', () => {}),
-        { name: 'InvalidStateError' },
-      );
+        client.claims.claim('c', { claimant: 'Ada' }),
+        client.offline.open('Ada'),
+      ];
+      for (const call of again) await assert.rejects(call, { name: 'NotAllowedError', message });
     });
   }
 

@@ -21,7 +21,7 @@ export interface Ask {
 /** One agent of the specification (a window, a worker, a process) with all its requests and locks, in a session of its own. */
 export declare class Agent {
     #private;
-    constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, onstate: (state: ConnectionState) => void, onunreachable: (why: string) => void);
+    constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, onstate: (state: ConnectionState) => void, onunreachable: (why: string, isLast: boolean) => void);
     /** The session, to be opened, put to sleep and woken. */
     get session(): Session;
     /** Requests a lock: https://w3c.github.io/web-locks/#request-a-lock */

@@ -18,8 +18,8 @@ export interface SessionUser {
     ended(reason: LossReason, failure?: Error): void;
     noticed(notice: Notice): void;
     stateChanged(state: ConnectionState): void;
-    /** A connection ended before any was open; another is about to be tried. */
-    unreachable(why: string): void;
+    /** A connection ended before any was open; another is about to be tried, unless this was the last. */
+    unreachable(why: string, isLast: boolean): void;
 }
 /** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
 export declare class Session {
@@ -43,6 +43,8 @@ export declare class Session {
     /** Ends the session for good, on the server too if it can be reached now. */
     close(): void;
     get state(): ConnectionState;
+    /** Why a session that is closed takes nothing more. */
+    get closedError(): DOMException;
     /** The longest frame, in bytes, that the server takes. */
     get frameBytes(): number;
     /** Whether the server may still be waiting for the holders of an earlier epoch, so that it grants nothing. */
