@@ -287,7 +287,7 @@ impl Server {
             (true, false) => return Err(AuthenticationStays),
             (false, true) => {
                 tracing::warn!(
-                    "there are no keys, issuers and certificates any more: nobody is admitted until there are, and the next start is one without authentication"
+                    "there are no keys, issuers and certificates any more: nobody is admitted until there are, and the next start is one without authentication, on loopback addresses only"
                 );
                 Authority::shut()
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::ClientRequestBuilder;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
@@ -97,7 +98,16 @@ where
     matches!(timeout(CLOSE_TIMEOUT, close).await, Ok(Ok(true)))
 }
 
+/// A problem (RFC 9457), which servers of lockhouse answer with.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+}
+
 fn shown(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+    let text = match serde_json::from_slice(body) {
+        Ok(Problem { detail }) => detail.into(),
+        Err(_) => String::from_utf8_lossy(body),
+    };
     text.trim().chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

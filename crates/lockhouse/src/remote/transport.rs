@@ -1,5 +1,6 @@
 //! The byte stream below a connection: TCP, or TLS on it.
 
+#[cfg(feature = "tls")]
 use std::io;
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ mod tls {
     use parking_lot::Mutex;
     use rustls::client::ResolvesClientCert;
     use rustls::crypto::aws_lc_rs;
-    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::pem::{self, PemObject};
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::sign::CertifiedKey;
     use rustls::{ClientConfig, RootCertStore, SignatureScheme};
@@ -228,13 +229,20 @@ mod tls {
         let chain = certificates(certificate).map_err(wrong(certificate))?;
         let private = std::fs::read(key).map_err(|error| wrong(key)(error.to_string()))?;
         let private =
-            PrivateKeyDer::from_pem_slice(&private).map_err(|error| wrong(key)(error.to_string()))?;
+            PrivateKeyDer::from_pem_slice(&private).map_err(|error| wrong(key)(why_no_key(&error)))?;
         CertifiedKey::from_der(chain, private, &aws_lc_rs::default_provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
                 wrong(key)(format!("it is not the key of the certificate in {}", certificate.display()))
             }
             error => wrong(key)(error.to_string()),
         })
+    }
+
+    fn why_no_key(error: &pem::Error) -> String {
+        match error {
+            pem::Error::NoItemsFound => "it holds no private key".to_owned(),
+            error => error.to_string(),
+        }
     }
 
     fn roots(file: &Path) -> Result<RootCertStore, String> {

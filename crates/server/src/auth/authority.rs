@@ -8,7 +8,7 @@ use super::certificates::Certificate;
 use super::identity::Identity;
 use super::keys::{self, ID_RULE, KeyHash, is_id};
 use super::rights::Rights;
-use super::settings::{KeySettings, Settings};
+use super::settings::{CertificateSettings, JwtSettings, KeySettings, Settings};
 use super::tokens::{self, Issuer};
 use crate::access::Initiator;
 use crate::tls::{NotGood, Shown};
@@ -88,46 +88,57 @@ impl Authority {
     ///
     /// # Errors
     ///
-    /// [`BadSettings`].
+    /// [`BadSettings`] of the first entry that has one.
     pub fn new(settings: &Settings) -> Result<Self, BadSettings> {
-        Self::hearing(settings, Hearing::Everything)
+        let (authority, bad) = Self::hearing(settings, Hearing::Everything);
+        bad.into_iter().next().map_or(Ok(authority), Err)
     }
 
-    /// Whether the settings make sense, whatever the environment says; reads the files that they name.
-    ///
-    /// # Errors
-    ///
-    /// [`BadSettings`].
-    pub fn check(settings: &Settings) -> Result<(), BadSettings> {
-        Self::hearing(settings, Hearing::FilesOnly).map(|_| ())
+    /// What is wrong with each entry of the settings that is, whatever the environment says; reads the files that they name.
+    pub fn check(settings: &Settings) -> Vec<BadSettings> {
+        Self::hearing(settings, Hearing::FilesOnly).1
     }
 
-    fn hearing(settings: &Settings, hearing: Hearing) -> Result<Self, BadSettings> {
-        let mut authority = Self::default();
+    /// With what is wrong with each entry that is left out for it.
+    fn hearing(settings: &Settings, hearing: Hearing) -> (Self, Vec<BadSettings>) {
+        let (mut authority, mut bad) = (Self::default(), Vec::new());
         for (number, key) in settings.keys.iter().enumerate() {
-            let place = format!("auth.keys[{number}]");
-            authority.check_id(&key.id, &place)?;
-            authority.keys.insert(key.id.clone(), Key::new(key, &place)?);
+            bad.extend(authority.add_key(key, &format!("auth.keys[{number}]")).err());
         }
-        let mut issuers = Vec::new();
-        for (number, jwt) in settings.jwt.iter().enumerate() {
-            let place = format!("auth.jwt[{number}]");
-            authority.check_id(&jwt.id, &place)?;
-            if settings.jwt[..number].iter().any(|other| other.id == jwt.id) {
-                return Err(BadSettings { field: format!("{place}.id"), why: twice(&jwt.id) });
-            }
-            issuers.push(Issuer::new(jwt, &place, hearing)?);
+        for number in 0..settings.jwt.len() {
+            bad.extend(authority.add_issuer(&settings.jwt, number, hearing).err());
         }
-        authority.issuers = issuers;
         for (number, certificate) in settings.certificates.iter().enumerate() {
             let place = format!("auth.certificates[{number}]");
-            authority.check_id(&certificate.id, &place)?;
-            authority.add_certificate(Certificate::new(certificate, &place)?, &place)?;
+            bad.extend(authority.add_certificate(certificate, &place).err());
         }
-        Ok(authority)
+        (authority, bad)
     }
 
-    fn add_certificate(&mut self, new: Certificate, place: &str) -> Result<(), BadSettings> {
+    fn add_key(&mut self, key: &KeySettings, place: &str) -> Result<(), BadSettings> {
+        self.check_id(&key.id, place)?;
+        self.keys.insert(key.id.clone(), Key::new(key, place)?);
+        Ok(())
+    }
+
+    fn add_issuer(
+        &mut self,
+        all: &[JwtSettings],
+        number: usize,
+        hearing: Hearing,
+    ) -> Result<(), BadSettings> {
+        let (jwt, place) = (&all[number], format!("auth.jwt[{number}]"));
+        self.check_id(&jwt.id, &place)?;
+        if all[..number].iter().any(|other| other.id == jwt.id) {
+            return Err(BadSettings { field: format!("{place}.id"), why: twice(&jwt.id) });
+        }
+        self.issuers.push(Issuer::new(jwt, &place, hearing)?);
+        Ok(())
+    }
+
+    fn add_certificate(&mut self, settings: &CertificateSettings, place: &str) -> Result<(), BadSettings> {
+        self.check_id(&settings.id, place)?;
+        let new = Certificate::new(settings, place)?;
         if self.certificates.iter().any(|other| other.id == new.id) {
             return Err(BadSettings { field: format!("{place}.id"), why: twice(&new.id) });
         }
@@ -184,7 +195,7 @@ impl Authority {
     }
 
     fn by_key(&self, text: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
-        let id = keys::id_of(text).ok_or(Unauthenticated::Key)?;
+        let id = keys::key_id(text).ok_or(Unauthenticated::Key)?;
         let key = self.keys.get(id).filter(|key| key.hash.fits(text)).ok_or(Unauthenticated::Key)?;
         let origin = key.isolates_origins.then(|| isolated(initiator)).transpose()?;
         Ok(Identity { origin, ..key.rights.identity(id) })

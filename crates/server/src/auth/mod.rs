@@ -24,7 +24,7 @@ pub(crate) use certificates::Subject;
 pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
 pub(crate) use keys::KEY_PREFIX;
-pub use keys::NewKey;
+pub use keys::{NewKey, key_id};
 pub(crate) use permissions::Permissions;
 pub use settings::{
     Algorithm, Buckets, CertificateSettings, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings,

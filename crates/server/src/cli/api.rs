@@ -8,7 +8,7 @@ use lockhouse::remote::http::{Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::target::{Target, untrusted};
+use super::target::{DENIED, Target, untrusted};
 use super::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 
 /// How long an answer may take: longer than any disk.
@@ -22,7 +22,7 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(target: &Target) -> Result<Self, Failure> {
-        let http = target.connecting().http().map_err(|error| Failure::new(USAGE, error))?;
+        let http = target.connecting().http().map_err(|error| target.wrong(&error))?;
         Ok(Self { http, timeout: TIMEOUT })
     }
 
@@ -112,6 +112,9 @@ fn failure(problem: &Value) -> Failure {
             // Writing to a string never fails.
             _ = write!(message, "\n  {kind}/{id}: {} since {since}", label.escape_debug());
         }
+    }
+    if matches!(code, "unauthenticated" | "forbidden") {
+        message.push_str(&format!(" ({DENIED})"));
     }
     if let Some(expires) = problem["expiresAt"].as_str() {
         message.push_str(&format!(", until {expires} unless it is renewed"));

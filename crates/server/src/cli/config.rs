@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use lockhouse_server::{Sources, Tls};
+use lockhouse_server::Sources;
 
 use super::settings::{Options, load};
 use super::{FAILURE, USAGE, complain};
@@ -56,15 +56,9 @@ impl Config {
 }
 
 fn check(file: PathBuf) -> ExitCode {
-    let Some(loaded) = load(&Sources { file: Some(file), ..Sources::default() }) else {
-        return ExitCode::from(USAGE);
-    };
-    let wrong = [
-        Tls::check(&loaded.settings.tls).err().map(|error| error.to_string()),
-        loaded.check_auth().err().map(|problem| problem.to_string()),
-    ];
-    wrong.iter().flatten().for_each(complain);
-    if wrong.iter().any(Option::is_some) { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+    let wrong = Sources { file: Some(file), ..Sources::default() }.check();
+    wrong.iter().for_each(complain);
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
 }
 
 fn print(sources: &Sources) -> ExitCode {

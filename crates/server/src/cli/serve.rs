@@ -147,6 +147,11 @@ fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> 
              clients trust it with --ca {cert}, LOCKHOUSE_CA={cert}, in Node with NODE_EXTRA_CA_CERTS={cert}\n"
         ));
     }
+    if tls.is_none() && !listener.local_addr()?.ip().is_loopback() {
+        tracing::warn!(
+            "this server speaks no TLS: unless something before it does, whoever is on the way reads keys and secrets"
+        );
+    }
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()

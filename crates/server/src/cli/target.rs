@@ -7,35 +7,41 @@ use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::{FAILURE, Failure, UNREACHABLE, USAGE};
 
-/// What to do about it.
-const DENIED: &str =
+/// What to do about a credential that is not taken.
+pub(super) const DENIED: &str =
     "name another key with --key or LOCKHOUSE_KEY, or another certificate with --cert or LOCKHOUSE_CERT";
 
 /// What every command needs that talks to a server.
 #[derive(Debug, Args)]
 pub(super) struct Target {
     /// The server
-    #[arg(long, value_name = "URL", env = "LOCKHOUSE_URL", default_value = "http://127.0.0.1:7420")]
+    #[arg(
+        long,
+        value_name = "URL",
+        global = true,
+        env = "LOCKHOUSE_URL",
+        default_value = "http://127.0.0.1:7420"
+    )]
     pub(super) url: String,
 
     /// A PEM file with the CA that signed the server's certificate, in place of those that the system trusts; for https:// only
-    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CA")]
+    #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CA")]
     pub(super) ca: Option<PathBuf>,
 
     /// A PEM file with the certificate that says who asks, for servers that know their clients by certificates; for https:// only
-    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CERT")]
+    #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT")]
     pub(super) cert: Option<PathBuf>,
 
     /// A PEM file with the private key of the certificate, unless that is in the same file
-    #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
+    #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
     pub(super) cert_key: Option<PathBuf>,
 
     /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
-    #[arg(long, value_name = "NAME", env = "LOCKHOUSE_BUCKET")]
+    #[arg(long, value_name = "NAME", global = true, env = "LOCKHOUSE_BUCKET")]
     pub(super) bucket: Option<String>,
 
     /// What says who asks, where the server wants to know: an API key or a token; an empty one counts as none
-    #[arg(long, value_name = "KEY", env = "LOCKHOUSE_KEY", hide_env_values = true)]
+    #[arg(long, value_name = "KEY", global = true, env = "LOCKHOUSE_KEY", hide_env_values = true)]
     pub(super) key: Option<String>,
 }
 
@@ -60,6 +66,17 @@ impl Target {
         }
     }
 
+    /// What was named cannot be used.
+    pub(super) fn wrong(&self, error: &ConnectError) -> Failure {
+        match error {
+            ConnectError::Certificate { .. } if self.cert_key.is_none() => {
+                let advice = "the file of its key is named with --cert-key or LOCKHOUSE_CERT_KEY";
+                Failure::new(USAGE, format_args!("{error} ({advice})"))
+            }
+            _ => Failure::new(USAGE, error),
+        }
+    }
+
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         self.connecting().await.map_err(|error| match error {
             ConnectError::Url { .. }
@@ -67,7 +84,7 @@ impl Target {
             | ConnectError::Label { .. }
             | ConnectError::Key
             | ConnectError::Ca { .. }
-            | ConnectError::Certificate { .. } => Failure::new(USAGE, error),
+            | ConnectError::Certificate { .. } => self.wrong(&error),
             ConnectError::Untrusted { .. } => untrusted(error.to_string()),
             ConnectError::Denied { .. } => Failure::new(FAILURE, format_args!("{error} ({DENIED})")),
             ConnectError::Unreachable { .. } => {

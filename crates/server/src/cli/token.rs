@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use lockhouse_server::auth::{Authority, Settings, Taken, Unproven};
+use lockhouse_server::auth::{Authority, Settings, Taken, Unproven, key_id};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ pub(super) struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Tell what a token says of itself; with the configuration, whether it is taken, and what may be done with it
+    /// Tell what a key or token says of itself; with the configuration, whether it is taken, and what may be done with it
     Inspect(Inspect),
 }
 
@@ -65,13 +65,15 @@ impl Inspect {
         let text = self.read()?;
         let text = text.trim();
         let mut told = Map::new();
-        match Unproven::read(text) {
-            Some(Unproven { header, claims }) => {
+        match (Unproven::read(text), key_id(text)) {
+            (Some(Unproven { header, claims }), _) => {
                 told.insert("header".to_owned(), header);
                 told.insert("claims".to_owned(), claims);
             }
-            None if text.starts_with("lhk_") => {}
-            None => return Err(Failure::new(USAGE, "it is no API key and no token")),
+            (None, Some(id)) => {
+                told.insert("key".to_owned(), json!({"id": id}));
+            }
+            (None, None) => return Err(Failure::new(USAGE, "it is no API key and no token")),
         }
         if let Some(config) = &self.config {
             let taken = authority(config)?.inspect(text);

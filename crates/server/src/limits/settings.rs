@@ -197,7 +197,8 @@ trait Written: Sized {
 
 impl Written for u32 {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer)
+        // Its range is a matter of each setting.
+        Self::deserialize(deserializer).map_err(|_| de::Error::custom("must be a whole number"))
     }
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -37,7 +37,7 @@ use crate::auth::{self, Authority};
 use crate::config::{Config, Lease};
 use crate::limits::{LimitSetting, LimitSettings, LimitValue};
 use crate::store::StoreChoice;
-use crate::tls::{self, TlsSettings};
+use crate::tls::{self, Tls, TlsSettings};
 
 /// Everything that a server can be told.
 #[derive(Clone, Debug, Deserialize)]
@@ -147,38 +147,44 @@ impl Settings {
         }
     }
 
-    /// What is wrong with settings each of which is right by itself.
-    fn check(&self, tree: &Node) -> Vec<Problem> {
+    /// What is wrong with settings each of which is right by itself, but for those that have been told as wrong: what depends on one of them is not judged.
+    fn check(&self, tree: &Node, told: &[Problem]) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut wrong = |key: &str, rule: &str| {
-            if let Some(node) = tree.get(key) {
+        let mut wrong = |key: &str, others: &[&str], rule: &str| {
+            let is_told = |path: &str| told.iter().any(|problem| problem.is_within(path));
+            if let Some(node) = tree.get(key)
+                && !is_told(key)
+                && !others.iter().any(|path| is_told(path))
+            {
                 problems.push(Problem::of_value(key, node, rule));
             }
         };
         if self.fresh && matches!(self.store, StoreChoice::Sqlite(_)) {
             wrong(
                 "fresh",
+                &["store"],
                 "only with the store memory:, as a database file knows by itself whether there is anything to wait for",
             );
         }
         if self.lock_types.contains_key("") {
-            wrong("lock_types", "a kind has a name");
+            wrong("lock_types", &[], "a kind has a name");
         }
         // A file that says something twice is no TOML, but options and variables can.
         if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {
-            wrong("lock_types", "a kind has one type, and stands there once");
+            wrong("lock_types", &[], "a kind has one type, and stands there once");
         }
         self.tls.check(&mut wrong);
         if !self.auth.certificates.is_empty() && self.tls.client_ca.is_none() {
             wrong(
                 "auth.certificates",
+                &["tls.client_ca"],
                 "needs tls.client_ca, the file with the CAs whose client certificates are taken",
             );
         }
         for (setting, value) in LimitSettings::ALL.iter().zip(self.limits.values()) {
             let LimitSetting { key, least, most, .. } = setting;
             if !(*least..=*most).contains(&value) {
-                wrong(&format!("limits.{key}"), &format!("must be from {least} to {most}"));
+                wrong(&format!("limits.{key}"), &[], &format!("must be from {least} to {most}"));
             }
         }
         problems
@@ -195,13 +201,17 @@ impl Loaded {
         Authority::new(&self.settings.auth).map_err(|error| self.of_auth(error))
     }
 
-    /// Whether the section `[auth]` makes sense with the files that it names, whatever the environment says.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the first that does not.
-    pub fn check_auth(&self) -> Result<(), Problem> {
-        Authority::check(&self.settings.auth).map_err(|error| self.of_auth(error))
+    /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the environment says.
+    pub fn check_files(&self) -> Vec<Problem> {
+        let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
+            let told = error.to_string();
+            let rule =
+                told.strip_prefix(error.key()).and_then(|rule| rule.strip_prefix(": ")).unwrap_or(&told);
+            Problem::of_value(error.key(), self.tree.nearest(error.key()), rule)
+        });
+        let mut problems: Vec<Problem> = tls.collect();
+        problems.extend(Authority::check(&self.settings.auth).into_iter().map(|error| self.of_auth(error)));
+        problems
     }
 
     fn of_auth(&self, error: auth::BadSettings) -> Problem {

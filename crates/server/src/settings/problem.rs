@@ -55,6 +55,17 @@ impl Problem {
         Self { place: place.clone(), key: Some(path), value: None, rule }
     }
 
+    /// Whether it is one of what is at that path, or below.
+    pub(crate) fn is_within(&self, path: &str) -> bool {
+        let rest = self.key.as_ref().and_then(|key| key.strip_prefix(path));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
+    /// Whether it is of the same value.
+    pub(crate) fn has_key_of(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+
     /// The file first, line by line.
     pub(crate) fn order(&self) -> (u8, usize) {
         match &self.place {

@@ -65,9 +65,30 @@ impl Sources {
     ///
     /// Everything that is wrong, in the order of the file, and what is wrong elsewhere behind it.
     pub fn load(&self) -> Result<Loaded, Vec<Problem>> {
-        let (mut tree, mut problems) = match &self.file {
-            Some(file) => read(file)?,
-            None => (Node::empty_table(Place::Default), Vec::new()),
+        match self.load_in_part() {
+            (Some(loaded), problems) if problems.is_empty() => Ok(loaded),
+            (_, mut problems) => {
+                problems.sort_by_key(Problem::order);
+                Err(problems)
+            }
+        }
+    }
+
+    /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load). Of a key that is wrong by itself the file is not told of.
+    pub fn check(&self) -> Vec<Problem> {
+        let (loaded, mut problems) = self.load_in_part();
+        let mut files: Vec<Problem> = loaded.iter().flat_map(Loaded::check_files).collect();
+        files.retain(|file| !problems.iter().any(|problem| problem.has_key_of(file)));
+        problems.extend(files);
+        problems.sort_by_key(Problem::order);
+        problems
+    }
+
+    /// What is wrong, and the settings with defaults in place of that, unless nothing is to be had of them.
+    fn load_in_part(&self) -> (Option<Loaded>, Vec<Problem>) {
+        let (mut tree, mut problems) = match self.file.as_deref().map_or_else(nothing, read) {
+            Ok(read) => read,
+            Err(problems) => return (None, problems),
         };
         for key in keys() {
             match self.said(key) {
@@ -81,17 +102,15 @@ impl Sources {
                 Err(problem) => problems.push(problem),
             }
         }
-        match decode::<Settings>(&tree) {
-            Ok(settings) => {
-                problems.extend(settings.check(&tree));
-                if problems.is_empty() {
-                    return Ok(Loaded { settings, tree });
-                }
-            }
-            Err(wrong) => problems.extend(wrong),
-        }
-        problems.sort_by_key(Problem::order);
-        Err(problems)
+        let settings = decode::<Settings>(&tree).or_else(|wrong| {
+            problems.extend(wrong);
+            decode(&right_part(&tree, &problems))
+        });
+        let loaded = settings.ok().map(|settings| {
+            problems.extend(settings.check(&tree, &problems));
+            Loaded { settings, tree }
+        });
+        (loaded, problems)
     }
 
     /// What the command line or, if it is silent, the environment says.
@@ -168,6 +187,23 @@ fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Place) -> 
 /// A value that nobody has to say.
 fn default(key: &Key) -> Option<Node> {
     file::parse_value(&Place::Default, key.default.as_ref()?)
+}
+
+fn nothing() -> Result<(Node, Vec<Problem>), Vec<Problem>> {
+    Ok((Node::empty_table(Place::Default), Vec::new()))
+}
+
+/// The known keys, with defaults for those that are wrong.
+fn right_part(tree: &Node, wrong: &[Problem]) -> Node {
+    let mut right = Node::empty_table(tree.place.clone());
+    for key in keys() {
+        let is_wrong = wrong.iter().any(|problem| problem.is_within(&key.path));
+        let node = if is_wrong { default(key) } else { tree.get(&key.path).cloned() };
+        if let Some(node) = node {
+            right.set(&key.path, node);
+        }
+    }
+    right
 }
 
 fn read(path: &std::path::Path) -> Result<(Node, Vec<Problem>), Vec<Problem>> {

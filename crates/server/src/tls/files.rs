@@ -86,6 +86,36 @@ pub enum TlsError {
     },
 }
 
+impl TlsError {
+    /// The setting.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Unreadable { key, .. } | Self::Empty { key, .. } | Self::Unusable { key, .. } => key,
+            Self::Expired { .. } | Self::NotYetValid { .. } => "tls.cert",
+            Self::Mismatch { .. } => "tls.key",
+            Self::SelfSigned { .. } => "tls.self_signed",
+        }
+    }
+}
+
+/// What is wrong with any of the files.
+pub(super) fn check(settings: &TlsSettings) -> Vec<TlsError> {
+    let TlsSettings { cert, key, .. } = settings;
+    let mut wrong: Vec<TlsError> = client_verifier(settings).err().into_iter().collect();
+    let chain =
+        |cert: &PathBuf| certificates("tls.cert", cert).and_then(|chain| check_validity(cert, &chain[0]));
+    let of_each = [
+        cert.as_ref().and_then(|cert| chain(cert).err()),
+        key.as_ref().and_then(|key| private_key(key).err()),
+    ];
+    let is_each_right = of_each.iter().all(Option::is_none);
+    wrong.extend(of_each.into_iter().flatten());
+    if let (true, Some(cert), Some(key)) = (is_each_right, cert, key) {
+        wrong.extend(server_config(cert, key, None).err());
+    }
+    wrong
+}
+
 /// What rustls computes with.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())

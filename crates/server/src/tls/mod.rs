@@ -75,13 +75,9 @@ impl Tls {
         Ok(loaded.map(|loaded| Self { current: Arc::new(RwLock::new(loaded)) }))
     }
 
-    /// Whether the files that the settings name can be used. What would be made at the start is not made.
-    ///
-    /// # Errors
-    ///
-    /// [`TlsError`].
-    pub fn check(settings: &TlsSettings) -> Result<(), TlsError> {
-        if settings.self_signed.is_none() { Loaded::of(settings).map(drop) } else { Ok(()) }
+    /// What is wrong with each of the files that the settings name. What would be made at the start is not made.
+    pub fn check(settings: &TlsSettings) -> Vec<TlsError> {
+        files::check(settings)
     }
 
     /// Shows what another one has loaded to all connections that come; those that are there are not touched.

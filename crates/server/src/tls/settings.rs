@@ -69,17 +69,29 @@ impl TlsSettings {
     }
 
     /// Tells which keys do not go together.
-    pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &str)) {
+    pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &[&str], &str)) {
         match (&self.cert, &self.key) {
-            (Some(_), None) => wrong("tls.cert", "needs tls.key, the file with the private key"),
-            (None, Some(_)) => wrong("tls.key", "needs tls.cert, the file with the certificate"),
+            (Some(_), None) => {
+                wrong("tls.cert", &["tls.key"], "needs tls.key, the file with the private key")
+            }
+            (None, Some(_)) => {
+                wrong("tls.key", &["tls.cert"], "needs tls.cert, the file with the certificate")
+            }
             _ => {}
         }
         if self.cert.is_some() && self.self_signed.is_some() {
-            wrong("tls.self_signed", "either this or tls.cert, as a server shows one certificate");
+            wrong(
+                "tls.self_signed",
+                &["tls.cert"],
+                "either this or tls.cert, as a server shows one certificate",
+            );
         }
         if self.client_ca.is_some() && !self.is_on() {
-            wrong("tls.client_ca", "needs tls.cert and tls.key, as clients have certificates in TLS only");
+            wrong(
+                "tls.client_ca",
+                &["tls.cert", "tls.key", "tls.self_signed"],
+                "needs tls.cert and tls.key, as clients have certificates in TLS only",
+            );
         }
     }
 }

@@ -36,6 +36,7 @@ fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rul
         r#"f.toml:6: allowed_origins[1] = "https://b.example/path": an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000"#,
         "f.toml:6: allowed_origins[2] = 7: must be a text in quotation marks",
         r#"f.toml:9: lock_types.customer = "exclusive-writer": must be "read-write" or "exclusive-write" or "exclusive-read""#,
+        r#"f.toml:12: tls.cert = "cert.pem": needs tls.key, the file with the private key"#,
         r#"f.toml:13: tls.client_auth = 1: must be "required" or "optional""#,
         "f.toml:14: tls.lease: unknown key; the nearest known one is lease, which stands above all tables",
         "f.toml:16: tlss: unknown key; the nearest known one is tls",
@@ -43,6 +44,63 @@ fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rul
     let expected: Vec<String> = expected.iter().map(|line| format!("lockhouse: {line}")).collect();
     assert_eq!(stderr.lines().collect::<Vec<_>>(), expected);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn what_is_right_is_judged_together_and_by_its_files_though_something_else_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"lease = "10"
+alowed_origins = []
+fresh = true
+[tls]
+cert = "none.pem"
+key = "none.key"
+client_ca = "none.ca"
+[limits]
+sessions = "many"
+tenant_rate = 0
+[[auth.keys]]
+id = "A"
+hash = "sha256:00"
+tenant = "acme"
+buckets = { jobs = ["query"] }
+[[auth.jwt]]
+id = "idp"
+algorithm = "HS256"
+issuer = "idp"
+audience = "lockhouse"
+key_file = "none.txt"
+"#;
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    let expected = [
+        "1: lease = \"10\"",
+        "2: alowed_origins: unknown key",
+        "3: fresh = true: only with the store memory:",
+        "5: tls.cert = \"none.pem\": none.pem cannot be read",
+        "6: tls.key = \"none.key\": none.key cannot be read",
+        "7: tls.client_ca = \"none.ca\": none.ca cannot be read",
+        "9: limits.sessions = \"many\": must be a whole number",
+        "10: limits.tenant_rate = 0: must be from 1 to 10000000",
+        "12: auth.keys[0].id",
+        "21: auth.jwt[0].key_file",
+    ];
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!((code, lines.len()), (Some(2), expected.len()), "{stderr}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(&format!("lockhouse: f.toml:{expected}")), "{line}\n{expected}");
+    }
+}
+
+#[test]
+fn what_depends_on_something_wrong_is_not_told_as_wrong_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "store = 7\nfresh = true\n[tls]\ncert = 7\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n";
+    fs::write(folder.path().join("f.toml"), text).unwrap();
+    let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("store = 7") && stderr.contains("tls.cert = 7"), "{stderr}");
+    assert!(!stderr.contains("fresh") && !stderr.contains("needs"), "{stderr}");
 }
 
 #[test]

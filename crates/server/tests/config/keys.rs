@@ -50,6 +50,7 @@ fn without_keys_a_server_listens_on_this_machine_only() {
 
     let key = new_key(folder.path(), &["--permission", "claim"]);
     let mut server = Running::of(lockhouse(folder.path(), &serve));
+    server.log("speaks no TLS");
     server.address.set_ip([127, 0, 0, 1].into());
     assert_eq!(claim(folder.path(), &server, "b", Some(&key)).0, Some(0));
     assert_eq!(claim(folder.path(), &server, "b", None).0, Some(1));
@@ -75,6 +76,7 @@ fn a_key_opens_what_it_is_for_and_nothing_else() {
         let (code, stderr) = claim(bucket, key);
         assert_eq!((code, stderr.lines().count()), (Some(1), 1), "{stderr}");
         assert!(stderr.contains(part), "{part}: {stderr}");
+        assert!(stderr.contains("--key or LOCKHOUSE_KEY"), "{stderr}");
     }
     let (_, logs) = server.terminate();
     let secret = |key: &str| key.rsplit_once('_').unwrap().1.to_owned();
@@ -169,6 +171,9 @@ fn a_token_of_an_issuer_is_taken_and_looked_into() {
         (code, &told["taken"]["tenant"], &told["claims"]["sub"]),
         (Some(0), &json!("acme"), &json!("ada"))
     );
+    fs::write(folder.path().join("key"), "lhk_ci_00").unwrap();
+    let (code, told, _) = run(&mut lockhouse(folder.path(), &["token", "inspect", "key"]));
+    assert_eq!((code, told.as_str()), (Some(0), "key id \"ci\"\n"));
     let (code, _, stderr) = inspect(&expired);
     assert!(code == Some(1) && stderr.contains("expired"), "{stderr}");
 }

@@ -70,6 +70,9 @@ fn owners_lock_and_unlock_records_and_others_are_told_who_has_them() {
     let (mut anna, mut bob) = (Shell::new(&server), Shell::new(&server));
     anna.export_owner("Anna");
     bob.export_owner("Bob");
+    // Which server and bucket may be said behind the word, too.
+    let elsewhere = ["owner", "open", "Carl", "--url", &server.url(), "--bucket", "other"];
+    assert_eq!(anna.ok(&elsewhere).lines().count(), 2);
     let locked = anna.json(&["lock", "customer/42", "order/7", "--metadata", "m", "--json"]);
     assert_eq!(locked["locks"][1]["name"], "order/7");
     assert!(anna.ok(&["lock", "customer/42"]).ends_with("alreadyHeld"));
