@@ -15,7 +15,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where to listen: a loopback address, or with keys, issuers or client certificates in [auth] any; port 0 means any that is free [default: 127.0.0.1:7420] [env: LOCKHOUSE_LISTEN]
+    /// Where to listen: a loopback address, or with keys, issuers or client certificates in the section auth any; port 0 means any that is free [default: 127.0.0.1:7420] [env: LOCKHOUSE_LISTEN]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
 

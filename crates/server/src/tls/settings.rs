@@ -72,10 +72,10 @@ impl TlsSettings {
     pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &[&str], &str)) {
         match (&self.cert, &self.key) {
             (Some(_), None) => {
-                wrong("tls.cert", &["tls.key"], "needs tls.key, the file with the private key")
+                wrong("tls.cert", &["tls.key"], "needs tls.key, the file with the private key");
             }
             (None, Some(_)) => {
-                wrong("tls.key", &["tls.cert"], "needs tls.cert, the file with the certificate")
+                wrong("tls.key", &["tls.cert"], "needs tls.cert, the file with the certificate");
             }
             _ => {}
         }
