@@ -2653,7 +2653,9 @@ var LockhouseClient = class {
   #warn(why, isLast) {
     if (this.#hasWarned || this.#state !== "connecting") return;
     this.#hasWarned = true;
-    console.warn(`lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? "" : "; trying again"}`);
+    console.warn(
+      `lockhouse: cannot connect to ${this.#url.origin}${this.#url.pathname} (${why})${isLast ? "" : "; trying again"}`
+    );
   }
   /** Calls the user's listener, whose errors are its own: the session goes on. */
   #tell(state) {
