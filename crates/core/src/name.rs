@@ -116,6 +116,15 @@ impl<'a> Name<'a> {
 }
 
 impl NameBuf {
+    /// The bytes that it takes on the heap.
+    #[inline]
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Bytes::Inline { .. } => 0,
+            Bytes::Heap(bytes) => bytes.len(),
+        }
+    }
+
     /// The name with these characters.
     ///
     /// # Errors

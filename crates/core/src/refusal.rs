@@ -46,6 +46,12 @@ pub enum Refusal {
         /// The bound.
         limit: u32,
     },
+    /// Whoever the manager is of has as much in memory as he may have. It is not the manager that says so, which knows of no other one, but
+    /// whoever has several and adds up their [`LockManager::bytes`](crate::LockManager::bytes).
+    NoRoom {
+        /// The bound, in bytes.
+        limit: usize,
+    },
     /// The agent has ended, or is of another manager.
     UnknownAgent,
     /// The manager was closed ([`Command::Close`](crate::Command::Close)), and the request is not one that waits.

@@ -243,5 +243,17 @@ proptest! {
         prop_assert_eq!((world.manager.len(), world.manager.names()), (0, 0));
         prop_assert_eq!(world.manager.next_timeout(), None);
         prop_assert_eq!(world.snapshot(), Snapshot::default());
+        prop_assert_eq!(world.manager.bytes(), 0);
+    }
+
+    #[test]
+    fn what_it_takes_follows_from_what_there_is(steps in steps()) {
+        let mut world = World::new(FixedState::default());
+        steps.iter().for_each(|step| _ = world.play(step));
+        for agent in world.agents.clone() {
+            world.manager.handle(world.now, Command::End { agent });
+        }
+        world.manager.handle(world.now, Command::EndRecovery);
+        prop_assert_eq!(restored(&compact(&world)).bytes(), world.manager.bytes());
     }
 }

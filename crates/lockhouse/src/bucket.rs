@@ -183,7 +183,8 @@ impl Shared {
         facts: usize,
         is_known: bool,
     ) -> Self {
-        let state = State::new(manager, house.pipeline().is_some(), facts, is_known);
+        let room = house.room_of(key.tenant());
+        let state = State::new(manager, room, house.pipeline().is_some(), facts, is_known);
         let scope = Arc::new(key.scope());
         Self { key, scope, house, state: Mutex::new(state) }
     }
@@ -363,6 +364,7 @@ impl Shared {
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
+        state.settle_room();
         let has_first_deadline = !state.ticked && state.manager().next_timeout().is_some();
         state.ticked |= has_first_deadline;
         let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };

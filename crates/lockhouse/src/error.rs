@@ -149,6 +149,9 @@ impl Quota {
             Refusal::TooManyNames { limit } => {
                 Self::new("bucket", format!("{limit} names in use"), "it cannot have one more")
             }
+            Refusal::NoRoom { limit } => {
+                Self::new("tenant", format!("{limit} bytes in memory"), "it cannot have more")
+            }
             Refusal::TooManyAgents { limit } => {
                 Self::new("bucket", format!("{limit} agents"), "it cannot have one more")
             }

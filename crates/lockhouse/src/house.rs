@@ -19,6 +19,7 @@ use crate::key::BucketKey;
 use crate::open::Options;
 use crate::pipeline::{Pipeline, Stop};
 use crate::registry::{Marks, Registry};
+use crate::room::{Room, Rooms};
 use crate::ticket::Tickets;
 
 /// All buckets of one process. Cheap to clone; every clone is the same house.
@@ -47,7 +48,7 @@ struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>>>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    limits: Limits,
+    bounds: Bounds,
     pub(crate) clock: Clock,
     registry: Mutex<Registry>,
     ticking: Mutex<Ticking>,
@@ -59,6 +60,15 @@ pub(crate) struct Inner {
     keeper: Weak<Keeper>,
     recovery: Recovery,
     is_closing: AtomicBool,
+}
+
+/// How much there may be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    /// In each bucket.
+    pub(crate) limits: Limits,
+    /// In memory, in all buckets of each tenant; none: as much as comes.
+    pub(crate) rooms: Option<Rooms>,
 }
 
 /// What is left of the recovery from a crash.
@@ -91,7 +101,7 @@ impl House {
 
     /// An empty house with bounds of one's own, which hold for each bucket.
     pub fn with_limits(limits: Limits) -> Self {
-        Self::with_clock(limits, Clock::new())
+        Self::with_clock(Bounds { limits, rooms: None }, Clock::new())
     }
 
     /// An empty house in memory, with bounds or a clock of one's own.
@@ -101,12 +111,12 @@ impl House {
         house
     }
 
-    fn with_clock(limits: Limits, clock: Clock) -> Self {
-        Self::over(limits, clock, None, None, Recovery::default(), Marks::default())
+    fn with_clock(bounds: Bounds, clock: Clock) -> Self {
+        Self::over(bounds, clock, None, None, Recovery::default(), Marks::default())
     }
 
     pub(crate) fn over(
-        limits: Limits,
+        bounds: Bounds,
         clock: Clock,
         store: Option<(Arc<Pipeline>, SecretKey)>,
         tickets: Option<Tickets>,
@@ -116,7 +126,7 @@ impl House {
         let keeper = Arc::new(Keeper::default());
         let (pipeline, key) = store.unzip();
         let inner = Inner {
-            limits,
+            bounds,
             clock,
             registry: Mutex::new(Registry::with(marks)),
             ticking: Mutex::default(),
@@ -166,6 +176,11 @@ impl House {
         }
     }
 
+    /// What the buckets of each tenant take, where that has a [bound](Options::rooms).
+    pub fn rooms(&self) -> Option<&Rooms> {
+        self.inner.bounds.rooms.as_ref()
+    }
+
     /// Every bucket that is in use.
     pub fn buckets(&self) -> Vec<Bucket> {
         self.inner.buckets().into_iter().map(Bucket).collect()
@@ -204,8 +219,13 @@ impl Inner {
         self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
     }
 
+    /// What that tenant has in one more bucket, where that has a bound.
+    pub(crate) fn room_of(&self, tenant: &str) -> Option<Room> {
+        self.bounds.rooms.as_ref().map(|rooms| rooms.of(tenant))
+    }
+
     fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
-        let mut manager = LockManager::with_limits(RandomState::default(), self.limits);
+        let mut manager = LockManager::with_limits(RandomState::default(), self.bounds.limits);
         manager.continue_tokens_above(token_mark);
         if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.clock.now()) {
             manager.begin_recovery(until);

@@ -50,6 +50,7 @@ mod registry;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod request;
+mod room;
 mod secret;
 mod snapshot;
 mod ticket;
@@ -77,6 +78,7 @@ pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Ow
 pub use pipeline::StoreState;
 pub use port::{Notice, Overflowed, Port, Robbed};
 pub use request::{Acquiring, Request};
+pub use room::{NoRoom, Room, Rooms};
 pub use secret::{MalformedSecret, Secret};
 pub use snapshot::{Holder, HolderKind, LockInfo, Snapshot};
 pub use transaction::{BusinessTransaction, Step};

@@ -10,10 +10,11 @@ use lockhouse_store::{Kept, Opened, Scope, Slot, Store, TakeError, WriterId};
 use crate::bucket::Shared;
 use crate::bucket::parcel::by_the_lease_clock;
 use crate::clock::{Clock, ManualClock};
-use crate::house::{House, Inner, Recovery};
+use crate::house::{Bounds, House, Inner, Recovery};
 use crate::key::BucketKey;
 use crate::pipeline::{Pipeline, Stop, StoreState};
 use crate::registry::Marks;
+use crate::room::Rooms;
 use crate::ticket::Tickets;
 use crate::waiters::Loss;
 
@@ -25,7 +26,7 @@ use crate::waiters::Loss;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    limits: Limits,
+    bounds: Bounds,
     clock: Option<ManualClock>,
     lease_ms: u64,
     always_recovers: bool,
@@ -68,7 +69,34 @@ impl Options {
 
     /// Bounds of one's own, which hold for each bucket.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.bounds.limits = limits;
+        self
+    }
+
+    /// How many bytes the buckets of each [tenant](BucketKey::tenant) may take in memory, together: whatever would take more is refused as a [`Quota`](crate::Quota).
+    /// Without it they may take as much as the limits of each let them. What a store brings back counts, and is there whether or not there is
+    /// room.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockhouse::{House, Options, RequestError, Rooms};
+    ///
+    /// let house = House::with_options(&Options::new().rooms(&Rooms::new(16 << 10)));
+    /// let agent = house.bucket("default").agent("worker-1")?;
+    /// let lock = agent.locks().request("a name").await?;
+    /// let long = "n".repeat(4096);
+    /// let (mut locks, mut refused) = (Vec::new(), None);
+    /// while refused.is_none() {
+    ///     match agent.locks().request(&*format!("{long}{}", locks.len())).await {
+    ///         Ok(lock) => locks.push(lock),
+    ///         Err(error) => refused = Some(error),
+    ///     }
+    /// }
+    /// assert!(matches!(refused, Some(RequestError::Quota(_))));
+    /// # Ok(()) }
+    /// ```
+    pub fn rooms(mut self, rooms: &Rooms) -> Self {
+        self.bounds.rooms = Some(rooms.clone());
         self
     }
 
@@ -99,8 +127,8 @@ impl Options {
         self
     }
 
-    pub(crate) fn bounds(&self) -> Limits {
-        self.limits
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds.clone()
     }
 
     pub(crate) fn new_clock(&self) -> Clock {
@@ -149,7 +177,8 @@ impl House {
         let writer = getrandom::u64().map_err(|error| OpenError::NoRandomness(error.to_string()))?;
         let writer = WriterId(writer);
         let clock = options.new_clock();
-        let mut restoring = Restoring { clock: &clock, limits: options.limits, ..Restoring::new(&clock) };
+        let mut restoring =
+            Restoring { clock: &clock, limits: options.bounds.limits, ..Restoring::new(&clock) };
         let opened = store.take_slot(Slot::ONLY, writer, &mut |kept| restoring.take(kept)).await?;
         let Restoring { mut buckets, dropped, damage, now, .. } = restoring;
         if let Some(damage) = damage {
@@ -166,7 +195,7 @@ impl House {
         let tickets = Tickets::new(opened.key.as_bytes(), opened.epoch, opened.tickets_since);
         let tickets = (!options.reclaims_nothing).then_some(tickets);
         let store = (pipeline.clone(), opened.key);
-        let house = Self::over(options.limits, clock, Some(store), tickets, recovery, marks);
+        let house = Self::over(options.bounds(), clock, Some(store), tickets, recovery, marks);
         options.drive(&house);
         buckets.into_iter().for_each(|bucket| house.add(bucket));
         house.inner.has_restored();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lockhouse::wire::{FRAME_BYTES, WireLimits};
-use lockhouse::{Limits, LockType};
+use lockhouse::{Limits, LockType, Options, Rooms};
 
 use crate::access::Origin;
 use crate::auth::Authority;
@@ -126,6 +126,9 @@ pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAME
 pub(crate) const RESEND_BYTES: usize =
     UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
 
+/// A session whose client has no more than this to take goes on, however much the others of its tenant have.
+pub(crate) const SPARED_BYTES: usize = 16 << 10;
+
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
 
@@ -153,6 +156,11 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
         assignments: settings.assignments_per_bucket,
         ..Limits::DEFAULT
     }
+}
+
+/// How a house with those bounds begins.
+pub(crate) fn house_options(settings: &LimitSettings) -> Options {
+    Options::new().limits(bucket_limits(settings)).rooms(&Rooms::new(settings.table_bytes()))
 }
 
 /// The most bytes of the head of an HTTP request, about.

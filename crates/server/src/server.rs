@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
 use crate::auth::Authority;
-use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, bucket_limits};
+use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, house_options};
 use crate::http::{Answers, overloaded};
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
 use crate::recent::Recent;
@@ -149,7 +149,7 @@ pub async fn serve(
 impl Server {
     /// A server that keeps nothing, and begins with empty tables.
     pub fn new(config: Config) -> Arc<Self> {
-        let house = House::with_limits(bucket_limits(&config.limits));
+        let house = House::with_options(&house_options(&config.limits));
         Self::over(config, house, None)
     }
 
@@ -256,7 +256,7 @@ impl Server {
     pub fn reload(&self, authority: Authority, limits: LimitSettings) -> Result<(), NotReloaded> {
         limits.check()?;
         self.reload_auth(authority)?;
-        self.bounds.reload(limits);
+        self.take_over(limits);
         Ok(())
     }
 
@@ -267,8 +267,15 @@ impl Server {
     /// [`LimitOutOfRange`]; then none is taken over.
     pub fn reload_limits(&self, limits: LimitSettings) -> Result<(), LimitOutOfRange> {
         limits.check()?;
-        self.bounds.reload(limits);
+        self.take_over(limits);
         Ok(())
+    }
+
+    fn take_over(&self, limits: LimitSettings) {
+        if let Some(rooms) = self.house.rooms() {
+            rooms.set(limits.table_bytes());
+        }
+        self.bounds.reload(limits);
     }
 
     /// The lock tables.

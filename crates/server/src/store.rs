@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use lockhouse::House;
 use lockhouse::store::{MemoryStore, SqliteStore, Store};
-use lockhouse::{House, Options};
 
-use crate::config::{Config, bucket_limits};
+use crate::config::{Config, house_options};
 use crate::session::random_hex;
 
 /// Which store.
@@ -118,10 +118,9 @@ impl StoreChoice {
     /// The lock tables with what is kept.
     pub(crate) async fn open(&self, config: &Config) -> Result<House, StoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
-        let limits = bucket_limits(&config.limits);
-        let options = Options::new().limits(limits).lease(lease);
+        let options = house_options(&config.limits).lease(lease);
         let (store, options): (Arc<dyn Store>, _) = match self {
-            Self::Memory { fresh: true } => return Ok(House::with_limits(limits)),
+            Self::Memory { fresh: true } => return Ok(House::with_options(&options)),
             Self::Memory { fresh: false } => {
                 let store =
                     MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A slab that gives its memory back.
+//! A slab that gives its memory back, and knows how much of it is in use.
 
 use std::ops::{Index, IndexMut};
 
@@ -9,6 +9,8 @@ use slab::Slab;
 #[derive(Debug)]
 pub(super) struct Arena<T> {
     slots: Slab<T>,
+    /// What the values take, slots included.
+    bytes: usize,
     removed_since_shrinking: usize,
     /// How many values survived the last attempt.
     survivors: usize,
@@ -17,13 +19,19 @@ pub(super) struct Arena<T> {
 /// How many slots are kept although nothing needs them.
 pub(super) const KEPT: usize = 1024;
 
-impl<T> Arena<T> {
+/// What a value takes beyond its slot: the same as long as it is in an arena.
+pub(super) trait Weigh {
+    fn heap_bytes(&self) -> usize;
+}
+
+impl<T: Weigh> Arena<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Slab::new(), removed_since_shrinking: 0, survivors: 0 }
+        Self { slots: Slab::new(), bytes: 0, removed_since_shrinking: 0, survivors: 0 }
     }
 
     #[inline]
     pub(super) fn insert(&mut self, value: T) -> u32 {
+        self.bytes += size_of::<T>() + value.heap_bytes();
         // Four billion entries would take more than 200 GB.
         self.slots.insert(value) as u32
     }
@@ -31,6 +39,7 @@ impl<T> Arena<T> {
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> T {
         let value = self.slots.remove(slot as usize);
+        self.bytes -= size_of::<T>() + value.heap_bytes();
         self.removed_since_shrinking += 1;
         if self.slots.len() * 8 < self.slots.capacity() && self.slots.capacity() > KEPT {
             self.shrink();
@@ -73,6 +82,12 @@ impl<T> Arena<T> {
         self.slots.len()
     }
 
+    /// What the values take, slots included.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -107,6 +122,12 @@ impl<T> IndexMut<u32> for Arena<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Weigh for i32 {
+        fn heap_bytes(&self) -> usize {
+            0
+        }
+    }
 
     #[test]
     fn an_emptied_arena_keeps_no_memory() {

@@ -2,13 +2,15 @@
 //!
 //! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is `ClaimLost`.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::ops::Deref;
 
 use super::LockManager;
 use super::table::{Claim, Extras, Lease, Tenure};
 use crate::{
-    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NewClaim,
-    Outcome, Refusal, Seal,
+    AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
+    NewClaim, Outcome, Refusal, Seal,
 };
 
 /// To whom a name belongs, by a claim made final. No hold: it keeps out nothing but claims.
@@ -18,6 +20,45 @@ pub(super) struct Assignment {
     pub(super) token: FencingToken,
     pub(super) since: Instant,
     pub(super) seal: Seal,
+}
+
+/// All assignments, by their names, and what they take.
+#[derive(Debug, Default)]
+pub(super) struct Assignments {
+    of: BTreeMap<NameBuf, Assignment>,
+    bytes: usize,
+}
+
+impl Assignments {
+    pub(super) fn insert(&mut self, name: NameBuf, assignment: Assignment) {
+        // Only what is brought back from a store could be told twice.
+        self.remove(&name);
+        self.bytes += Self::bytes_of(&name, &assignment);
+        self.of.insert(name, assignment);
+    }
+
+    pub(super) fn remove(&mut self, name: &NameBuf) -> Option<Assignment> {
+        let (name, assignment) = self.of.remove_entry(name)?;
+        self.bytes -= Self::bytes_of(&name, &assignment);
+        Some(assignment)
+    }
+
+    fn bytes_of(name: &NameBuf, assignment: &Assignment) -> usize {
+        size_of::<(NameBuf, Assignment)>() + name.heap_bytes() + assignment.claimant.len()
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Deref for Assignments {
+    type Target = BTreeMap<NameBuf, Assignment>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.of
+    }
 }
 
 impl<S: BuildHasher> LockManager<S> {

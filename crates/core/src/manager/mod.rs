@@ -12,19 +12,20 @@ mod recovery;
 mod restore;
 mod table;
 mod views;
+mod weight;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use arena::KEPT;
-use claims::Assignment;
+use claims::Assignments;
 use deadlines::Deadlines;
 use recovery::Recovery;
 pub use restore::RestoreError;
 use table::Table;
 pub use views::Standing;
 
-use crate::{Change, Command, Effect, FencingToken, Instant, Limits, NameBuf, Outcome, Refusal};
+use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Refusal};
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
@@ -60,7 +61,7 @@ pub struct LockManager<S> {
     /// Neither closed nor recovering: what is free is granted.
     grants: bool,
     recovery: Option<Box<Recovery>>,
-    assignments: BTreeMap<NameBuf, Assignment>,
+    assignments: Assignments,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
     /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in parts.
@@ -85,7 +86,7 @@ impl<S: BuildHasher> LockManager<S> {
             closed: false,
             grants: true,
             recovery: None,
-            assignments: BTreeMap::new(),
+            assignments: Assignments::default(),
             touched: Vec::new(),
             left: VecDeque::new(),
         }

@@ -8,7 +8,8 @@ use super::algorithms::extras;
 use super::list::{ByName, NONE};
 use super::table::Tenure;
 use crate::{
-    Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, NameBuf, NewReclaim, NewRequest, Refusal,
+    Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, Name, NameBuf, NewReclaim, NewRequest,
+    Refusal,
 };
 
 /// What is known of the time before, while the manager recovers.
@@ -21,6 +22,8 @@ pub(super) struct Recovery {
     reclaimed: BTreeSet<FencingToken>,
     /// What was brought back or stolen since, so that nothing older comes after it.
     fences: BTreeMap<NameBuf, Fence>,
+    /// What the names of `fences` take on the heap.
+    heap_bytes: usize,
 }
 
 /// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all older
@@ -31,13 +34,22 @@ struct Fence {
     highest_exclusive: u64,
 }
 
+/// What a fence takes, with the inline part of its name.
+const FENCE_BYTES: usize = size_of::<(NameBuf, Fence)>();
+
+/// What is remembered of a lock of that name that is brought back or stolen.
+pub(super) fn most_bytes_of_fence(name: Name<'_>) -> usize {
+    size_of::<FencingToken>() + FENCE_BYTES + name.as_wtf8().len()
+}
+
 impl<S: BuildHasher> LockManager<S> {
     /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back locks from before a
     /// restart, and nothing but a steal is granted: requests wait, those with `ifAvailable` too. For a manager that has no
     /// agents yet, after [`restore`](Self::restore) and [`continue_tokens_above`](Self::continue_tokens_above).
     pub fn begin_recovery(&mut self, until: Instant) {
         let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
-        self.recovery = Some(Box::new(Recovery { until, mark: self.last_token, reclaimed, fences }));
+        let mark = self.last_token;
+        self.recovery = Some(Box::new(Recovery { until, mark, reclaimed, fences, heap_bytes: 0 }));
         self.grants = false;
     }
 
@@ -167,8 +179,18 @@ impl Recovery {
         Ok(())
     }
 
+    /// What is remembered of the time before and since.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { reclaimed, fences, heap_bytes, .. } = self;
+        reclaimed.len() * size_of::<FencingToken>() + fences.len() * FENCE_BYTES + heap_bytes
+    }
+
     fn raise(&mut self, name: NameBuf, mode: Mode, token: u64) {
-        let fence = self.fences.entry(name).or_default();
+        let heap_bytes = name.heap_bytes();
+        let fence = self.fences.entry(name).or_insert_with(|| {
+            self.heap_bytes += heap_bytes;
+            Fence::default()
+        });
         fence.highest = fence.highest.max(token);
         if mode == Mode::Exclusive {
             fence.highest_exclusive = fence.highest_exclusive.max(token);

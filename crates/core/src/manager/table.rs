@@ -10,7 +10,7 @@
 
 use std::hash::BuildHasher;
 
-use super::arena::{Arena, KEPT};
+use super::arena::{Arena, KEPT, Weigh};
 use super::list::{ByName, ByParty, Link, List, NONE};
 use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, Seal};
 use hashbrown::HashTable;
@@ -141,6 +141,58 @@ pub(super) struct Lease {
     pub(super) length_ms: u64,
     pub(super) ends: Instant,
     pub(super) armed: Instant,
+}
+
+impl Weigh for Entry {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Weigh for Extras {
+    fn heap_bytes(&self) -> usize {
+        length(self.metadata.as_deref())
+    }
+}
+
+impl Weigh for NameSlot {
+    fn heap_bytes(&self) -> usize {
+        self.name.heap_bytes()
+    }
+}
+
+impl Weigh for Party {
+    fn heap_bytes(&self) -> usize {
+        let owner = self.owner.as_ref();
+        self.label.len() + owner.map_or(0, |owner| size_of::<Owner>() + length(owner.metadata.as_deref()))
+    }
+}
+
+impl Weigh for Claim {
+    fn heap_bytes(&self) -> usize {
+        self.claimant.len()
+    }
+}
+
+/// What a new entry takes, whose name is new, too.
+#[inline]
+pub(super) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
+    const SLOTS: usize = size_of::<NameSlot>() + size_of::<Entry>() + size_of::<Extras>();
+    SLOTS + name.as_wtf8().len() + length(metadata)
+}
+
+/// What a new agent or owner takes.
+pub(super) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
+    size_of::<Party>() + size_of::<Owner>() + label.len() + length(metadata)
+}
+
+/// What a new claim takes beyond its entry.
+pub(super) fn most_bytes_of_claim(claimant: &str) -> usize {
+    size_of::<Claim>() + claimant.len()
+}
+
+fn length(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
 }
 
 /// The whole state of a manager, without its rules.
@@ -406,13 +458,16 @@ impl<S: BuildHasher> Table<S> {
     }
 
     pub(super) fn set_metadata(&mut self, slot: u32, metadata: &str) {
-        let metadata = Some(metadata.into());
         let entry = &mut self.entries[slot];
-        if entry.extras == NONE {
-            entry.extras = self.extras.insert(Extras { metadata, ..Extras::default() });
-        } else {
-            self.extras[entry.extras].metadata = metadata;
-        }
+        let others = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
+        entry.extras = self.extras.insert(Extras { metadata: Some(metadata.into()), ..others });
+    }
+
+    /// What everything in it takes.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        let Self { names, entries, extras, parties, claims, .. } = self;
+        names.bytes() + entries.bytes() + extras.bytes() + parties.bytes() + claims.bytes()
     }
 
     pub(super) fn extras_of(&self, entry: &Entry) -> Option<&Extras> {

@@ -94,6 +94,14 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.entries.is_empty()
     }
 
+    /// About how many bytes of memory it takes to keep what there is: all names, labels and metadata, and the slots that they are kept
+    /// in. Tables that have grown have room for more, up to as much again.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        let recovery = self.recovery.as_ref().map_or(0, |recovery| recovery.bytes());
+        self.table.bytes() + self.assignments.bytes() + recovery
+    }
+
     /// How many names have something held or queued.
     pub fn names(&self) -> usize {
         self.table.names.len()

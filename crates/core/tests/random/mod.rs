@@ -255,7 +255,7 @@ impl<S: BuildHasher> World<S> {
             Step::EndRecovery => Command::EndRecovery,
             _ => return self.durable_command(step),
         };
-        Some(self.manager.handle(self.now, command))
+        Some(carry_out(&mut self.manager, self.now, command))
     }
 
     fn durable_command(&mut self, step: &Step) -> Option<Outcome> {
@@ -274,7 +274,8 @@ impl<S: BuildHasher> World<S> {
             Step::EndOwner(number) => Command::EndOwner { owner: owner(*number)? },
             Step::Lock { owner: by, locks: asked } => {
                 locks = asked.iter().map(|(at, mode)| (name(*at), *mode)).collect::<Vec<_>>();
-                Command::Lock(NewLocks { owner: owner(*by)?, locks: &locks, metadata: None })
+                let metadata = ["m", "metadata"].get(locks.len()).copied();
+                Command::Lock(NewLocks { owner: owner(*by)?, locks: &locks, metadata })
             }
             Step::Unlock { owner: by, lock, by_token } => {
                 let (_, granted) = pick(&self.locked, *lock)?;
@@ -316,8 +317,20 @@ impl<S: BuildHasher> World<S> {
             Step::Unassign { name: at } => Command::Unassign { name: name(*at), token: None },
             other => panic!("{other:?} is no command"),
         };
-        Some(self.manager.handle(self.now, command))
+        Some(carry_out(&mut self.manager, self.now, command))
     }
+}
+
+/// No command adds more to what the manager takes than it says before.
+fn carry_out<S: BuildHasher>(manager: &mut LockManager<S>, now: Instant, command: Command<'_>) -> Outcome {
+    let name = match command {
+        Command::Finalize { name, .. } => name.as_wtf8().len(),
+        _ => 0,
+    };
+    let most = manager.bytes() + command.most_bytes() + name;
+    let outcome = manager.handle(now, command);
+    assert!(manager.bytes() <= most, "{command:?} made it {} bytes, at most {most}", manager.bytes());
+    outcome
 }
 
 fn name(at: usize) -> Name<'static> {

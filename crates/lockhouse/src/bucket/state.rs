@@ -5,8 +5,8 @@ use std::task::Waker;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewReclaim, NewRequest, Outcome,
-    Party, Refusal, RequestId, Standing,
+    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewReclaim, NewRequest,
+    Outcome, Party, Refusal, RequestId, Standing,
 };
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -14,11 +14,14 @@ use super::Made;
 use super::parcel::{About, Item, Parcel};
 use crate::outbox::Outbox;
 use crate::port::{Inbox, Notice};
+use crate::room::{NoRoom, Room};
 use crate::waiters::{Loss, Waiters};
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) manager: LockManager<RandomState>,
+    /// What it takes, where that has a bound.
+    room: Option<Room>,
     latest: Instant,
     /// Whether the ticker knows of this bucket.
     pub(super) ticked: bool,
@@ -61,6 +64,7 @@ impl State {
     /// and assignments there are; `is_known`: whether the store knows of the bucket.
     pub(super) fn new(
         manager: LockManager<RandomState>,
+        room: Option<Room>,
         is_kept: bool,
         facts: usize,
         is_known: bool,
@@ -68,6 +72,7 @@ impl State {
         let outbox = Outbox::new(manager.reserved_up_to());
         Self {
             manager,
+            room,
             latest: Instant::default(),
             ticked: false,
             waiters: Waiters::default(),
@@ -94,6 +99,9 @@ impl State {
     pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
         let now = self.stamp(now);
         self.touched |= !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
+        if let Err(refusal) = self.make_room(|| most_bytes(&command)) {
+            return Outcome::Refused(refusal);
+        }
         let outcome = self.manager.handle(now, command);
         self.deliver_effects();
         outcome
@@ -104,6 +112,7 @@ impl State {
     pub(super) fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.touched = true;
+        self.make_room(|| request.most_bytes())?;
         let outcome = self.manager.request_a_lock(now, request);
         self.deliver_effects();
         outcome
@@ -117,6 +126,25 @@ impl State {
         let held = self.manager.release_the_lock(now, request);
         self.deliver_effects();
         held
+    }
+
+    /// Room for so many bytes more than there are.
+    #[inline]
+    fn make_room(&mut self, more: impl FnOnce() -> usize) -> Result<(), Refusal> {
+        let Some(room) = &mut self.room else { return Ok(()) };
+        let more = more();
+        if more == 0 {
+            return Ok(());
+        }
+        room.make(self.manager.bytes() + more).map_err(|NoRoom { limit }| Refusal::NoRoom { limit })
+    }
+
+    /// Whatever came of a command, or of time: so many bytes there are now.
+    #[inline]
+    pub(super) fn settle_room(&mut self) {
+        if let Some(room) = &mut self.room {
+            room.settle(self.manager.bytes());
+        }
     }
 
     /// Ends what ends at or before `due`, and processes the queues that it leaves, at most so many; whether that was all.
@@ -548,5 +576,13 @@ impl State {
             self.inboxes.resize(slot + 1, None);
         }
         self.inboxes[slot] = inbox;
+    }
+}
+
+/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back.
+fn most_bytes(command: &Command<'_>) -> usize {
+    match command {
+        Command::Join(NewAgent { lease_ms: Some(_), .. }) => 0,
+        command => command.most_bytes(),
     }
 }

@@ -21,7 +21,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let house = House::with_clock(Limits::DEFAULT, Clock::manual(ManualClock::default()));
+        let house = House::with_clock(Bounds::default(), Clock::manual(ManualClock::default()));
         let port = house.bucket("default").port(1000);
         Self { house, port }
     }

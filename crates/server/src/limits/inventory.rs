@@ -141,6 +141,12 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             slow,
         ),
         (
+            "SPARED_BYTES",
+            bytes(SPARED_BYTES),
+            "what a session may leave untaken, however much the others of its tenant have",
+            "see `unread_mib_per_tenant`",
+        ),
+        (
             "OUTBOX_HIGH_WATER_BYTES",
             bytes(OUTBOX_HIGH_WATER_BYTES),
             "bytes that wait to be written",

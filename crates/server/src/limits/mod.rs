@@ -19,6 +19,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use lockhouse::Rooms;
 use parking_lot::RwLock;
 
 use crate::config::LATE_BODIES;
@@ -40,6 +41,8 @@ pub(crate) struct Bounds {
     networks: Shares<Network>,
     tenants: Shares<String>,
     bodies: Shares<Option<Network>>,
+    /// What the clients of each tenant have not taken yet.
+    pub(crate) unread: Rooms,
 }
 
 /// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as whoever has one has all of it.
@@ -95,6 +98,7 @@ impl Bounds {
             networks: Shares::default(),
             tenants: Shares::default(),
             bodies: Shares::default(),
+            unread: Rooms::new(settings.unread_bytes()),
         }
     }
 
@@ -107,6 +111,7 @@ impl Bounds {
     pub(crate) fn reload(&self, settings: LimitSettings) {
         let mut present = self.settings.write();
         *present = settings.reloaded_over(&present);
+        self.unread.set(present.unread_bytes());
     }
 
     /// Counts the refusal and gives it back.

@@ -152,6 +152,10 @@ settings! {
     locks_per_owner: Count = Limits::DEFAULT.locks_per_owner, 1, 10_000_000, false, "status 429 `quota_exceeded`";
     /// Claims and assignments of a bucket together.
     assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false, "status 429 `quota_exceeded`";
+    /// MiB in memory of what a tenant has in all its buckets: names, labels, metadata and the places in which they are kept.
+    table_mib_per_tenant: Count = 4096, 1, 1_048_576, true, "error or status 429 `quota_exceeded`";
+    /// MiB in memory of what the clients of a tenant have not taken yet, and of what their watches were told last.
+    unread_mib_per_tenant: Count = 1024, 1, 1_048_576, true, "queries and watches: error `quota_exceeded`; other frames: close 4429 `slow_reader`, the session ends";
     /// Frames of one session in a second.
     session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";
     /// Frames and calls of one tenant in a second.
@@ -173,6 +177,16 @@ impl Default for LimitSettings {
 }
 
 impl LimitSettings {
+    /// `table_mib_per_tenant` in bytes.
+    pub(crate) fn table_bytes(&self) -> usize {
+        (self.table_mib_per_tenant as usize) << 20
+    }
+
+    /// `unread_mib_per_tenant` in bytes.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        (self.unread_mib_per_tenant as usize) << 20
+    }
+
     /// Whether each setting is within its range.
     ///
     /// # Errors

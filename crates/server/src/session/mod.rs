@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
-use lockhouse::{Notice, Port, Robbed};
+use lockhouse::{Notice, Port, Robbed, Room};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
@@ -70,8 +70,10 @@ pub(crate) struct Session {
     /// The steals that are not answered yet, by the id of their request.
     steals: HashMap<u64, Steal>,
     notices: VecDeque<Notice>,
+    /// What its client has not taken, as it counts for the tenant.
+    unread: Room,
     /// Set once the session has to end, and why.
-    over: Option<FatalCode>,
+    over: Option<Over>,
     /// The house has lost its store, and with it every lock.
     is_over: bool,
     /// The number of the last client frame that was processed.
@@ -82,6 +84,16 @@ pub(crate) struct Session {
     highest_agent: u64,
     pings: u64,
     answered: u64,
+}
+
+/// Why a session has to end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    LeaseExpired,
+    /// It has more to take than a session may have.
+    SlowReader,
+    /// The sessions of its tenant have more than they may have together, and it has much of it.
+    SlowTenant,
 }
 
 /// A steal that takes something from others, to be noted unless it is refused.
@@ -156,6 +168,7 @@ impl Session {
             .bucket_if_room(admission.scope.clone(), limits.buckets_per_tenant as usize)
             .ok_or_else(|| server.bounds.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port(INBOX_NOTICES);
+        let unread = server.bounds.unread.of(admission.scope.tenant());
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
@@ -176,6 +189,7 @@ impl Session {
             last_tag: 0,
             steals: HashMap::new(),
             notices: VecDeque::new(),
+            unread,
             over: None,
             is_over: false,
             received: 0,

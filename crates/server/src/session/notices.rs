@@ -11,8 +11,8 @@ use lockhouse::wire::{
 };
 
 use super::calls::Verdict;
-use super::{Session, Steal};
-use crate::config::ANSWER_BYTES;
+use super::{Over, Session, Steal};
+use crate::config::{ANSWER_BYTES, SPARED_BYTES};
 
 /// No refusal has more, its holders apart.
 const REFUSAL_BYTES: usize = 128;
@@ -59,7 +59,7 @@ impl Session {
     pub(super) fn take_notices(&mut self) -> Verdict {
         let mut notices: VecDeque<Notice> = std::mem::take(&mut self.notices);
         if self.port.drain(&mut notices).is_err() {
-            self.over = Some(FatalCode::SlowReader);
+            self.over = Some(Over::SlowReader);
         }
         for notice in notices.drain(..) {
             match notice {
@@ -76,14 +76,34 @@ impl Session {
         // Its memory is used again.
         self.notices = notices;
         if self.outbound.overflowed() {
-            self.over = Some(FatalCode::SlowReader);
+            self.over = Some(Over::SlowReader);
+        }
+        if !self.settle_unread() {
+            self.over = Some(Over::SlowTenant);
         }
         match self.over {
             // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
             _ if self.is_over => Verdict::Stop,
-            Some(code) => Verdict::Fatal(code, why_over(code)),
+            Some(over) => over.verdict(),
             None => Verdict::GoOn,
         }
+    }
+
+    /// What the client has not taken counts for its tenant; false if that has too much of it, and this session is not one of those that are spared.
+    fn settle_unread(&mut self) -> bool {
+        let unread = self.unread_bytes();
+        let fits = self.unread.make(unread).is_ok() || unread <= SPARED_BYTES;
+        self.unread.settle(unread);
+        fits
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.outbound.bytes() + self.watches.bytes()
+    }
+
+    /// Whether the client may be told so many bytes more that it has asked for.
+    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+        self.unread.make(self.unread_bytes() + bytes).is_ok()
     }
 
     fn answer(&mut self, asked: Asked, outcome: Outcome) {
@@ -110,7 +130,7 @@ impl Session {
             }
             (Asked::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
             (Asked::Release { id, reply }, Outcome::Released { held }) => self.released(id, reply, held),
-            (Asked::Query(look), Outcome::Snapshot(snapshot)) => self.show(&look, &snapshot),
+            (Asked::Query(look), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
             (Asked::Watches, Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
@@ -155,7 +175,7 @@ impl Session {
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
             Effect::AgentEnded { agent, reason: EndReason::Expired } => {
                 if self.lease_agent == Some(agent) {
-                    self.over = Some(FatalCode::LeaseExpired);
+                    self.over = Some(Over::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {
                     self.table.remove_agent(number);
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });
@@ -260,11 +280,22 @@ fn json_bytes(text: &str) -> usize {
     bytes.sum()
 }
 
-fn why_over(code: FatalCode) -> Problem<'static> {
-    Problem::with_message(match code {
-        FatalCode::LeaseExpired => "no ping was answered for the length of the lease",
-        _ => "more frames wait for their acknowledgement than a session may have",
-    })
+impl Over {
+    fn verdict(self) -> Verdict {
+        let (code, message) = match self {
+            Self::LeaseExpired => {
+                (FatalCode::LeaseExpired, "no ping was answered for the length of the lease")
+            }
+            Self::SlowReader => {
+                (FatalCode::SlowReader, "more frames wait for their acknowledgement than a session may have")
+            }
+            Self::SlowTenant => (
+                FatalCode::SlowReader,
+                "more waits to be taken than the sessions of a tenant may have together, and much of it in this one",
+            ),
+        };
+        Verdict::Fatal(code, Problem::with_message(message))
+    }
 }
 
 fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
@@ -287,6 +318,9 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         Refusal::TooManyNames { limit } => {
             quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }
+        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
+            "the tenant has as much in memory as it may have, {limit} bytes"
+        ))),
         Refusal::TooManyAgents { limit } => {
             quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
         }

@@ -101,6 +101,11 @@ impl Outbound {
         std::mem::take(&mut self.outbox)
     }
 
+    /// What the client has not taken, of all kinds.
+    pub(super) fn bytes(&self) -> usize {
+        self.unacknowledged_bytes + self.outbox.bytes()
+    }
+
     /// Whether more is unacknowledged than a session may have.
     pub(super) fn overflowed(&self) -> bool {
         self.unacknowledged.len() > RESEND_FRAMES || self.unacknowledged_bytes > RESEND_BYTES

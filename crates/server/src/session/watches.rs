@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockhouse::Bucket;
 use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
-use lockhouse::wire::{Detail, Entry, Look, Place, pages};
+use lockhouse::wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -30,12 +30,14 @@ struct Watched {
     look: Look,
     /// What was told last: held and pending.
     told: Option<[Vec<CoreEntry>; 2]>,
+    /// What that takes.
+    bytes: usize,
 }
 
 impl Watches {
     pub(super) fn add(&mut self, look: Look, changed: impl FnOnce() -> watch::Receiver<()>) {
         self.changed.get_or_insert_with(changed);
-        self.watched.insert(look.id, Watched { look, told: None });
+        self.watched.insert(look.id, Watched { look, told: None, bytes: 0 });
     }
 
     /// False if there was none with that id.
@@ -45,6 +47,11 @@ impl Watches {
             *self = Self::default();
         }
         removed
+    }
+
+    /// What was told last takes so much.
+    pub(super) fn bytes(&self) -> usize {
+        self.watched.values().map(|watched| watched.bytes).sum()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -74,10 +81,11 @@ impl Watches {
     /// The watches for which something differs from what they were told last; they count as told.
     fn take_news(&mut self, snapshot: &Snapshot) -> Vec<Look> {
         let mut looks = Vec::new();
-        for Watched { look, told } in self.watched.values_mut() {
+        for Watched { look, told, bytes } in self.watched.values_mut() {
             let now = [&snapshot.held, &snapshot.pending]
                 .map(|list| list.iter().filter(|entry| matches(look, entry)).cloned().collect::<Vec<_>>());
             if told.as_ref() != Some(&now) {
+                *bytes = now.iter().flatten().map(bytes_of).sum();
                 *told = Some(now);
                 looks.push(look.clone());
             }
@@ -102,18 +110,34 @@ impl Session {
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
         for look in self.watches.take_news(snapshot) {
-            self.show(&look, snapshot);
+            if !self.show(&look, snapshot) {
+                self.watches.remove(look.id);
+            }
         }
     }
 
-    pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) {
+    /// Tells what there is to see, if there is room for it; else an error.
+    pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
+        let seen = snapshot.held.iter().chain(&snapshot.pending).filter(|entry| matches(look, entry));
+        if !self.has_room(seen.map(bytes_of).sum()) {
+            let message = "more waits to be taken than the sessions of a tenant may have together";
+            self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_message(message));
+            return false;
+        }
         let bucket = self.port.bucket();
         let (held, pending) = (views(bucket, look, &snapshot.held), views(bucket, look, &snapshot.pending));
         for text in pages(look.id, held, pending) {
             self.pacing.has_done(price_of_text(text.len()));
             self.outbound.push_unnumbered(text);
         }
+        true
     }
+}
+
+/// What an entry takes that is remembered as told, and about what it takes as it is told.
+fn bytes_of(entry: &CoreEntry) -> usize {
+    let metadata = entry.metadata.as_ref().map_or(0, String::len);
+    size_of::<CoreEntry>() + entry.name.as_name().as_wtf8().len() + entry.label.len() + metadata
 }
 
 fn views<'e>(bucket: &'e Bucket, look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = Entry<'e>> {

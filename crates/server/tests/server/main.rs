@@ -10,6 +10,7 @@ mod leases;
 mod life;
 mod limits;
 mod load;
+mod memory;
 mod neighbours;
 mod process;
 mod resume;

@@ -1,0 +1,102 @@
+//! What a tenant may have in memory, over all its buckets.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::store::MemoryStore;
+use lockhouse::{BucketKey, Claim, ClaimError, House, LockError, Mode, Name, Options, OwnerError, Rooms};
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// A name that takes some room, unlike any other with another number.
+fn long(number: usize) -> String {
+    format!("{number}{}", "n".repeat(2_000))
+}
+
+fn of(tenant: &str, bucket: &str) -> BucketKey {
+    BucketKey { bucket: bucket.to_owned(), partition: format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}") }
+}
+
+/// Claims what there is room for.
+async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
+    let claims = house.bucket(bucket).claims();
+    let mut standing = Vec::new();
+    loop {
+        match claims.claim(long(standing.len()).as_str(), "ada", TTL).await {
+            Ok(claim) => standing.push(claim),
+            Err(ClaimError::Quota(quota)) => {
+                assert_eq!(quota.to_string(), "tenant: 65536 bytes in memory, but it cannot have more");
+                return standing;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
+    let rooms = Rooms::new(64 << 10);
+    let house = House::with_options(&Options::new().rooms(&rooms));
+    let owner = house.bucket(of("loud", "b")).owners().open("Ada", TTL).await.unwrap();
+    let mut claims = fill(&house, of("loud", "a")).await;
+    assert!((20..=32).contains(&claims.len()), "{} claims of 2 KB", claims.len());
+    assert!(rooms.taken("loud") <= 64 << 10);
+
+    // Of two together none is locked, though in this bucket there is room left for one.
+    let wanted = [long(0), long(1)];
+    let wanted = wanted.each_ref().map(|name| (Name::new(name).unwrap(), Mode::Exclusive));
+    assert!(matches!(owner.lock_names(&wanted, None).await, Err(LockError::Quota(_))));
+    let label = "l".repeat(256);
+    let mut owners = Vec::new();
+    let refused = loop {
+        match house.bucket(of("loud", "c")).owners().open(&*label, TTL).await {
+            Ok(owner) => owners.push(owner),
+            Err(error) => break error,
+        }
+        assert!(owners.len() < 100);
+    };
+    assert!(matches!(refused, OwnerError::Quota(_)), "{refused}");
+    assert!(fill(&house, of("quiet", "a")).await.len() >= claims.len());
+
+    // Whoever has a claim can make it final, and what is given back there is had here.
+    claims.pop().unwrap().finalize().await.unwrap();
+    for claim in claims.drain(..8) {
+        claim.release().await.unwrap();
+    }
+    owner.lock_names(&wanted, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_store_brings_back_counts_though_there_is_no_room() {
+    let store = MemoryStore::new().unwrap();
+    let rooms = Rooms::new(64 << 10);
+    let options = Options::new().rooms(&rooms);
+    let house = House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
+    let claims = fill(&house, of("loud", "a")).await;
+    let taken = rooms.taken("loud");
+    house.close().await;
+    let count = claims.len();
+    drop((claims, house));
+
+    let rooms = Rooms::new(16 << 10);
+    let house = House::open(Arc::new(store.reopen()), Options::new().rooms(&rooms)).await.unwrap();
+    assert_eq!(house.bucket(of("loud", "a")).len(), count);
+    assert!(rooms.taken("loud").abs_diff(taken) <= 8 << 10, "{} and {taken}", rooms.taken("loud"));
+    let refused = house.bucket(of("loud", "b")).claims().claim("r", "ada", TTL).await;
+    assert!(matches!(refused, Err(ClaimError::Quota(_))));
+    rooms.set(usize::MAX);
+    house.bucket(of("loud", "b")).claims().claim("r", "ada", TTL).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_forgotten_takes_no_room() {
+    let rooms = Rooms::new(64 << 10);
+    let house = House::with_options(&Options::new().rooms(&rooms));
+    let agent = house.bucket("b").agent("a").unwrap();
+    let lock = agent.locks().request(long(0).as_str()).await.unwrap();
+    assert!(rooms.taken("default") >= 2_000);
+    drop((lock, agent));
+    assert_eq!(rooms.taken("default"), 0);
+}

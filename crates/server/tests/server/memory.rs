@@ -1,0 +1,132 @@
+//! How much of the server's memory a tenant may have.
+
+use lockhouse_server::LimitSettings;
+use serde_json::{Value, json};
+
+use crate::support::keys::TwoTenants;
+use crate::support::{Client, TestServer, config};
+
+fn long(number: usize) -> String {
+    format!("{number}{}", "n".repeat(4_000))
+}
+
+/// Joins, and holds that many names of 4 KB, numbered from `first` on; why not, if it may not.
+async fn hold(client: &mut Client, names: std::ops::Range<usize>) -> Result<(), Value> {
+    for number in names {
+        client.request(number as u64 + 1, 1, &long(number)).await;
+        let frame = client.next().await;
+        if frame["type"] != "granted" {
+            return Err(frame);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its_own() {
+    let limits = LimitSettings { table_mib_per_tenant: 1, ..LimitSettings::default() };
+    let tenants = TwoTenants::with(limits, 60_000).await;
+    let (mut one, mut two) = (tenants.loud("?bucket=1").await, tenants.loud("?bucket=2").await);
+    let mut other = tenants.quiet("?bucket=1").await;
+    for client in [&mut one, &mut two, &mut other] {
+        client.join(1).await;
+    }
+    hold(&mut two, 0..1).await.unwrap();
+    let refused = hold(&mut one, 0..300).await.unwrap_err();
+    assert_eq!(
+        (&refused["type"], &refused["code"]),
+        (&json!("error"), &json!("quota_exceeded")),
+        "{refused}"
+    );
+    let message = "the tenant has as much in memory as it may have, 1048576 bytes";
+    assert_eq!(refused["message"], message);
+    let held = refused["id"].as_u64().unwrap() - 1;
+    assert!((200..260).contains(&held), "{held} names of 4 KB fit into 1 MiB");
+    assert_eq!(hold(&mut two, 1..2).await.unwrap_err()["message"], message);
+    hold(&mut other, 0..100).await.unwrap();
+
+    // It can look, and give back; what it gives back in one bucket it has in another.
+    let mut third = tenants.loud("?bucket=1").await;
+    assert_eq!(third.query(1).await.0.len(), held as usize);
+    for id in 1..=3 {
+        one.release(id).await;
+    }
+    assert_eq!(one.query(400).await.0.len(), held as usize - 3);
+    hold(&mut two, 2..3).await.unwrap();
+
+    let more = LimitSettings { table_mib_per_tenant: 2, ..LimitSettings::default() };
+    tenants.server.server.reload_limits(more).unwrap();
+    hold(&mut two, 3..100).await.unwrap();
+}
+
+/// Has refusals of nearly 4 KB told, one after the other, and acknowledges none; how many, if the connection ends before.
+async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), (u64, u16)> {
+    for id in refusals.clone() {
+        client
+            .call(json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true}))
+            .await;
+        match client.next_or_close().await {
+            Ok(frame) if frame["type"] == "refused" => {}
+            Ok(frame) => {
+                assert_eq!(
+                    (&frame["type"], &frame["code"]),
+                    (&json!("fatal"), &json!("slow_reader")),
+                    "{frame}"
+                );
+                return Err((id - refusals.start, client.closed().await));
+            }
+            Err(close) => return Err((id - refusals.start, close.map_or(0, |close| close.code.into()))),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn those_who_do_not_acknowledge_end_before_the_tenant_has_more_than_it_may_and_nobody_else_does() {
+    let limits = LimitSettings { unread_mib_per_tenant: 1, ..LimitSettings::default() };
+    let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    let metadata = "m".repeat(1_000);
+    for id in 1..=3 {
+        let shared = json!({"type": "request", "id": id, "agent": 1, "name": "held", "mode": "shared", "metadata": metadata});
+        holder.call(shared).await;
+        holder.granted(id).await;
+    }
+    let (mut deaf, mut deafer) = (server.client().await, server.client().await);
+    for client in [&mut deaf, &mut deafer] {
+        client.join(1).await;
+    }
+    be_told(&mut deaf, 1..250).await.unwrap();
+    let (told, close) = be_told(&mut deafer, 1..250).await.unwrap_err();
+    assert_eq!(close, 4429);
+    assert!((5..200).contains(&told), "{told} refusals of 3 KB beside 250");
+
+    // Of its own the first one has less than it might, and goes on; so does whoever has next to nothing.
+    hold(&mut holder, 10..20).await.unwrap();
+    be_told(&mut deaf, 250..260).await.unwrap();
+    be_told(&mut deaf, 260..400).await.unwrap_err();
+    hold(&mut holder, 20..30).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_query_is_refused_while_too_much_waits_to_be_taken() {
+    let limits = LimitSettings { unread_mib_per_tenant: 1, ..LimitSettings::default() };
+    let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    hold(&mut holder, 0..300).await.unwrap();
+    for frame in ["query", "watch"] {
+        let mut client = server.client().await;
+        client.send(json!({"type": frame, "id": 1})).await;
+        let refused = client.next().await;
+        assert_eq!(
+            (&refused["type"], &refused["code"]),
+            (&json!("error"), &json!("quota_exceeded")),
+            "{refused}"
+        );
+        // Of one name there is less to tell.
+        client.send(json!({"type": frame, "id": 2, "name": long(7)})).await;
+        assert_eq!(client.next().await["type"], "snapshot");
+    }
+}
