@@ -23,7 +23,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("soak", &["soak", "--connections", "10000", "--seconds", "600"]),
     (
         "neighbours",
-        &["neighbours", "--turns", "10", "--steps", "3000", "--pairs", "5000", "--at-most", "1.5"],
+        &["neighbours", "--turns", "5", "--steps", "3000", "--pairs", "5000", "--at-most", "1.5"],
     ),
     ("fuzz", &["fuzz", "--seconds", "3600"]),
     ("mutants", &["mutants", "--resume"]),

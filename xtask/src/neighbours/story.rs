@@ -33,6 +33,9 @@ pub(super) struct Length {
 /// Between two steps, so that the script stays below the rate of a tenant.
 const STEP: Duration = Duration::from_millis(3);
 
+/// After so many pairs the other clients hear, too, far sooner than their lease ends.
+const PAIRS_BETWEEN: usize = 256;
+
 /// Names in each bucket; the neighbour uses the same ones.
 const NAMES: usize = 8;
 
@@ -109,9 +112,14 @@ impl Story<'_> {
                 _ => self.lock(&http).await?,
             }
         }
-        for _ in 0..length.pairs {
+        for pair in 0..length.pairs {
             self.pair().await?;
             sleep(Duration::from_millis(1)).await;
+            if pair % PAIRS_BETWEEN == 0 {
+                for at in 0..self.clients.len() {
+                    self.see(at).await?;
+                }
+            }
         }
         self.bounds(&http).await
     }

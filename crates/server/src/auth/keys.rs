@@ -74,7 +74,7 @@ impl KeyHash {
 
 /// The id in the text of a key; none if the text is no key.
 pub fn key_id(text: &str) -> Option<&str> {
-    text.strip_prefix(KEY_PREFIX)?.split_once('_').map(|(id, _)| id)
+    text.strip_prefix(KEY_PREFIX)?.split_once('_').map(|(id, _)| id).filter(|id| is_id(id))
 }
 
 /// Whether the text is that of an API key, and not of a token.
@@ -100,6 +100,7 @@ mod tests {
         let [one, other] = [(); 2].map(|()| NewKey::draw("ci-2").unwrap());
         let hash = KeyHash::parse(&one.hash).unwrap();
         assert!(hash.fits(&one.text) && !hash.fits(&other.text));
+        assert_eq!(key_id("lhk__0123"), None);
         assert_eq!((key_id(&one.text), one.text.len()), (Some("ci-2"), "lhk_ci-2_".len() + 64));
         assert!(!format!("{one:?}").contains(&one.text));
     }

@@ -113,7 +113,8 @@ fn failure(problem: &Value) -> Failure {
             _ = write!(message, "\n  {kind}/{id}: {} since {since}", label.escape_debug());
         }
     }
-    if matches!(code, "unauthenticated" | "forbidden") {
+    // What is forbidden for another reason than a permission no other credential permits.
+    if code == "unauthenticated" || problem["permission"].is_string() {
         message.push_str(&format!(" ({DENIED})"));
     }
     if let Some(expires) = problem["expiresAt"].as_str() {
