@@ -254,6 +254,8 @@ proptest! {
             world.manager.handle(world.now, Command::End { agent });
         }
         world.manager.handle(world.now, Command::EndRecovery);
+        let assigned = world.manager.assignments().map(|it| it.claimant.len() + it.name.as_name().as_wtf8().len());
+        prop_assert!(world.manager.bytes() >= assigned.sum());
         prop_assert_eq!(restored(&compact(&world)).bytes(), world.manager.bytes());
     }
 }

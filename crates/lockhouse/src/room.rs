@@ -82,6 +82,11 @@ impl Room {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
     }
 
+    /// Whether the tenant has all that it may have, or more.
+    pub fn is_full(&self) -> bool {
+        self.rooms.taken(&self.tenant) >= self.rooms.0.each.load(Ordering::Relaxed)
+    }
+
     /// So many bytes are in this place now, whether or not there is room.
     #[inline]
     pub fn settle(&mut self, bytes: usize) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::wire::{FRAME_BYTES, WireLimits};
+use lockhouse::wire::{ACK_EVERY, FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType, Options, Rooms};
 
 use crate::access::Origin;
@@ -126,8 +126,12 @@ pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAME
 pub(crate) const RESEND_BYTES: usize =
     UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
 
-/// A session whose client has no more than this to take goes on, however much the others of its tenant have.
-pub(crate) const SPARED_BYTES: usize = 16 << 10;
+/// A session whose client has no more than this to take goes on, however much the others of its tenant have: a client that acknowledges as it should
+/// has no more.
+pub(crate) const SPARED_BYTES: usize = ACK_EVERY as usize * ANSWER_BYTES;
+
+/// What a session has to take up to this counts for nothing.
+pub(crate) const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
 pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;

@@ -9,8 +9,8 @@ use slab::Slab;
 #[derive(Debug)]
 pub(super) struct Arena<T> {
     slots: Slab<T>,
-    /// What the values take, slots included.
-    bytes: usize,
+    /// What the values take beyond their slots.
+    heap_bytes: usize,
     removed_since_shrinking: usize,
     /// How many values survived the last attempt.
     survivors: usize,
@@ -26,12 +26,12 @@ pub(super) trait Weigh {
 
 impl<T: Weigh> Arena<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Slab::new(), bytes: 0, removed_since_shrinking: 0, survivors: 0 }
+        Self { slots: Slab::new(), heap_bytes: 0, removed_since_shrinking: 0, survivors: 0 }
     }
 
     #[inline]
     pub(super) fn insert(&mut self, value: T) -> u32 {
-        self.bytes += size_of::<T>() + value.heap_bytes();
+        self.heap_bytes += value.heap_bytes();
         // Four billion entries would take more than 200 GB.
         self.slots.insert(value) as u32
     }
@@ -39,7 +39,7 @@ impl<T: Weigh> Arena<T> {
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> T {
         let value = self.slots.remove(slot as usize);
-        self.bytes -= size_of::<T>() + value.heap_bytes();
+        self.heap_bytes -= value.heap_bytes();
         self.removed_since_shrinking += 1;
         if self.slots.len() * 8 < self.slots.capacity() && self.slots.capacity() > KEPT {
             self.shrink();
@@ -82,10 +82,13 @@ impl<T: Weigh> Arena<T> {
         self.slots.len()
     }
 
-    /// What the values take, slots included.
+    /// What the values take, and the slots: those in use, and of those that are kept beyond [`KEPT`] at least half, as room to grow by as much again is
+    /// nobody's fault.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        let (used, there) = (self.slots.len(), self.slots.capacity());
+        let slots = if there > KEPT { used.max(there / 2) } else { used };
+        slots * size_of::<T>() + self.heap_bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -143,6 +146,20 @@ mod tests {
         let slots: Vec<u32> = (0..100_000).map(|n| arena.insert(n)).collect();
         slots[1..].iter().for_each(|slot| _ = arena.remove(*slot));
         assert!(arena.slots.capacity() <= KEPT, "{} slots kept for one value", arena.slots.capacity());
+    }
+
+    #[test]
+    fn slots_that_a_survivor_pins_count_and_no_value_adds_more_than_its_slot() {
+        let mut arena = Arena::new();
+        let mut slots = Vec::new();
+        for value in 0..100_000 {
+            let before = arena.bytes();
+            slots.push(arena.insert(value));
+            assert!(arena.bytes() <= before + size_of::<i32>(), "{value}");
+        }
+        let full = arena.bytes();
+        slots[..99_999].iter().for_each(|slot| _ = arena.remove(*slot));
+        assert!(arena.bytes() * 2 >= full, "{} of {full} bytes", arena.bytes());
     }
 
     #[test]

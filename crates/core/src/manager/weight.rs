@@ -1,11 +1,14 @@
 //! What commands may add to what a manager takes.
 
+use std::hash::BuildHasher;
+
+use super::LockManager;
 use super::recovery::most_bytes_of_fence;
 use super::table::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_of_party};
-use crate::{Acquire, Command, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest};
+use crate::{Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest};
 
 impl NewRequest<'_> {
-    /// No more does it add to [`LockManager::bytes`](crate::LockManager::bytes).
+    /// No more does it add to [`LockManager::bytes`].
     #[inline]
     pub fn most_bytes(&self) -> usize {
         let entry = most_bytes_of_entry(self.name, self.metadata);
@@ -13,25 +16,34 @@ impl NewRequest<'_> {
     }
 }
 
-impl Command<'_> {
-    /// No more does it add to [`LockManager::bytes`](crate::LockManager::bytes), except `Finalize`, which adds at most the name if somebody waits for it: nobody who has
-    /// a claim is to be kept from making it final.
+impl<S: BuildHasher> LockManager<S> {
+    /// No more does that command add to [`bytes`](Self::bytes), except `Finalize`, which adds at most the name if somebody waits for it: nobody who has a
+    /// claim is to be kept from making it final.
     #[inline]
-    pub fn most_bytes(&self) -> usize {
-        match *self {
-            Self::Request(ref request) => request.most_bytes(),
-            Self::Join(NewAgent { client_id, .. }) => most_bytes_of_party(client_id, None),
-            Self::OpenOwner(NewOwner { label, metadata, .. }) => most_bytes_of_party(label, metadata),
-            Self::Lock(NewLocks { locks, metadata, .. }) => {
-                locks.iter().map(|(name, _)| most_bytes_of_entry(*name, metadata)).sum()
-            }
-            Self::Claim(NewClaim { name, claimant, metadata, .. }) => {
+    pub fn most_bytes_of(&self, command: &Command<'_>) -> usize {
+        match *command {
+            Command::Request(ref request) => request.most_bytes(),
+            Command::Join(NewAgent { client_id, .. }) => most_bytes_of_party(client_id, None),
+            Command::OpenOwner(NewOwner { label, metadata, .. }) => most_bytes_of_party(label, metadata),
+            Command::Lock(ref new) => self.most_bytes_of_locks(new),
+            Command::Claim(NewClaim { name, claimant, metadata, .. }) => {
                 most_bytes_of_entry(name, metadata) + most_bytes_of_claim(claimant)
             }
-            Self::Reclaim(NewReclaim { name, metadata, .. }) => {
+            Command::Reclaim(NewReclaim { name, metadata, .. }) => {
                 most_bytes_of_entry(name, metadata) + most_bytes_of_fence(name)
             }
             _ => 0,
         }
+    }
+
+    /// What the owner has already adds nothing.
+    fn most_bytes_of_locks(&self, new: &NewLocks<'_>) -> usize {
+        let party = self.table.owners.get(&new.owner);
+        let is_had = |&(name, mode): &(_, Mode)| {
+            let own = party.and_then(|party| self.own_lock(*party, name, None));
+            own.is_some_and(|own| mode == Mode::Shared || self.table.entries[own].mode == Mode::Exclusive)
+        };
+        let fresh = new.locks.iter().filter(|lock| !is_had(lock));
+        fresh.map(|(name, _)| most_bytes_of_entry(*name, new.metadata)).sum()
     }
 }

@@ -327,7 +327,7 @@ fn carry_out<S: BuildHasher>(manager: &mut LockManager<S>, now: Instant, command
         Command::Finalize { name, .. } => name.as_wtf8().len(),
         _ => 0,
     };
-    let most = manager.bytes() + command.most_bytes() + name;
+    let most = manager.bytes() + manager.most_bytes_of(&command) + name;
     let outcome = manager.handle(now, command);
     assert!(manager.bytes() <= most, "{command:?} made it {} bytes, at most {most}", manager.bytes());
     outcome

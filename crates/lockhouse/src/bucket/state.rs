@@ -99,7 +99,7 @@ impl State {
     pub(crate) fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
         let now = self.stamp(now);
         self.touched |= !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
-        if let Err(refusal) = self.make_room(|| most_bytes(&command)) {
+        if let Err(refusal) = self.make_room(|manager| most_bytes(manager, &command)) {
             return Outcome::Refused(refusal);
         }
         let outcome = self.manager.handle(now, command);
@@ -112,7 +112,7 @@ impl State {
     pub(super) fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.touched = true;
-        self.make_room(|| request.most_bytes())?;
+        self.make_room(|_| request.most_bytes())?;
         let outcome = self.manager.request_a_lock(now, request);
         self.deliver_effects();
         outcome
@@ -130,9 +130,9 @@ impl State {
 
     /// Room for so many bytes more than there are.
     #[inline]
-    fn make_room(&mut self, more: impl FnOnce() -> usize) -> Result<(), Refusal> {
+    fn make_room(&mut self, more: impl FnOnce(&LockManager<RandomState>) -> usize) -> Result<(), Refusal> {
         let Some(room) = &mut self.room else { return Ok(()) };
-        let more = more();
+        let more = more(&self.manager);
         if more == 0 {
             return Ok(());
         }
@@ -579,10 +579,12 @@ impl State {
     }
 }
 
-/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back.
-fn most_bytes(command: &Command<'_>) -> usize {
+/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back. So does
+/// whoever brings back what there was room for before the restart.
+fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
     match command {
-        Command::Join(NewAgent { lease_ms: Some(_), .. }) => 0,
-        command => command.most_bytes(),
+        Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
+        Command::Join(_) if manager.is_recovering() => 0,
+        command => manager.most_bytes_of(command),
     }
 }

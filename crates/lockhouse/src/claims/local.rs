@@ -45,10 +45,12 @@ pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) 
     drop(unheard);
     let grant = match outcome {
         Outcome::Claimed(grant) => grant,
-        Outcome::Refused(Refusal::Claimed { .. }) if is_for_good => match again(bucket, name, seal).await? {
-            Some(grant) => grant,
-            None => return Err(refused(bucket, outcome)),
-        },
+        Outcome::Refused(Refusal::Claimed { .. } | Refusal::NoRoom { .. }) if is_for_good => {
+            match again(bucket, name, seal).await? {
+                Some(grant) => grant,
+                None => return Err(refused(bucket, outcome)),
+            }
+        }
         outcome => return Err(refused(bucket, outcome)),
     };
     let token = token_of(bucket, name.as_name(), grant.token, seal)?;

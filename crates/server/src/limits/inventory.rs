@@ -147,6 +147,12 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "see `unread_mib_per_tenant`",
         ),
         (
+            "UNCOUNTED_BYTES",
+            bytes(UNCOUNTED_BYTES),
+            "what a session leaves untaken before it counts",
+            "see `unread_mib_per_tenant`",
+        ),
+        (
             "OUTBOX_HIGH_WATER_BYTES",
             bytes(OUTBOX_HIGH_WATER_BYTES),
             "bytes that wait to be written",

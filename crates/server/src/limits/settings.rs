@@ -179,12 +179,12 @@ impl Default for LimitSettings {
 impl LimitSettings {
     /// `table_mib_per_tenant` in bytes.
     pub(crate) fn table_bytes(&self) -> usize {
-        (self.table_mib_per_tenant as usize) << 20
+        mib(self.table_mib_per_tenant)
     }
 
     /// `unread_mib_per_tenant` in bytes.
     pub(crate) fn unread_bytes(&self) -> usize {
-        (self.unread_mib_per_tenant as usize) << 20
+        mib(self.unread_mib_per_tenant)
     }
 
     /// Whether each setting is within its range.
@@ -201,6 +201,10 @@ impl LimitSettings {
         }
         Ok(())
     }
+}
+
+fn mib(count: u32) -> usize {
+    (count as usize).saturating_mul(1 << 20)
 }
 
 /// A value, as it is written.

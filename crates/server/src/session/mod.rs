@@ -242,7 +242,10 @@ impl Session {
     async fn attached(&mut self, connection: &mut Connection) -> Parting {
         let mut heartbeat = self.heartbeat();
         loop {
-            let verdict = self.take_notices();
+            let verdict = match self.take_notices() {
+                Verdict::GoOn => self.judge_unread(),
+                over => over,
+            };
             if let Some(parting) = self.judge(verdict) {
                 return parting;
             }
@@ -275,6 +278,7 @@ impl Session {
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
             let Verdict::GoOn = self.take_notices() else { return None };
+            let Verdict::GoOn = self.judge_unread() else { return None };
             tokio::select! {
                 () = self.port.ready() => {}
                 attach = self.registration.next() => {

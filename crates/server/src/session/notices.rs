@@ -12,7 +12,7 @@ use lockhouse::wire::{
 
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
-use crate::config::{ANSWER_BYTES, SPARED_BYTES};
+use crate::config::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
 
 /// No refusal has more, its holders apart.
 const REFUSAL_BYTES: usize = 128;
@@ -78,9 +78,6 @@ impl Session {
         if self.outbound.overflowed() {
             self.over = Some(Over::SlowReader);
         }
-        if !self.settle_unread() {
-            self.over = Some(Over::SlowTenant);
-        }
         match self.over {
             // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
             _ if self.is_over => Verdict::Stop,
@@ -89,21 +86,23 @@ impl Session {
         }
     }
 
-    /// What the client has not taken counts for its tenant; false if that has too much of it, and this session is not one of those that are spared.
-    fn settle_unread(&mut self) -> bool {
-        let unread = self.unread_bytes();
-        let fits = self.unread.make(unread).is_ok() || unread <= SPARED_BYTES;
-        self.unread.settle(unread);
-        fits
+    /// What the client has not taken counts for its tenant. Whoever has much of it goes, if the tenant has all that it may have.
+    pub(super) fn judge_unread(&mut self) -> Verdict {
+        self.unread.settle(self.counted());
+        if self.outbound.bytes() > SPARED_BYTES && self.unread.is_full() {
+            return Over::SlowTenant.verdict();
+        }
+        Verdict::GoOn
     }
 
-    fn unread_bytes(&self) -> usize {
-        self.outbound.bytes() + self.watches.bytes()
+    /// A session that has next to nothing counts for nothing.
+    fn counted(&self) -> usize {
+        (self.outbound.bytes() + self.watches.bytes()).saturating_sub(UNCOUNTED_BYTES)
     }
 
     /// Whether the client may be told so many bytes more that it has asked for.
     pub(super) fn has_room(&mut self, bytes: usize) -> bool {
-        self.unread.make(self.unread_bytes() + bytes).is_ok()
+        self.unread.make(self.counted() + bytes).is_ok()
     }
 
     fn answer(&mut self, asked: Asked, outcome: Outcome) {
@@ -318,9 +317,10 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         Refusal::TooManyNames { limit } => {
             quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }
-        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
-            "the tenant has as much in memory as it may have, {limit} bytes"
-        ))),
+        Refusal::NoRoom { limit } => quota(Problem::with_field(
+            "tenant",
+            format!("one with room for it in memory: it has all of its {limit} bytes"),
+        )),
         Refusal::TooManyAgents { limit } => {
             quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
         }

@@ -26,8 +26,16 @@ pub(super) struct Outbound {
 pub(crate) struct Outbox {
     /// What goes before all others: the `welcome`, and later a ping.
     first: Option<Utf8Bytes>,
-    frames: VecDeque<Utf8Bytes>,
+    frames: VecDeque<Frame>,
     bytes: usize,
+    unnumbered_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Frame {
+    text: Utf8Bytes,
+    /// Nobody else keeps it.
+    is_alone: bool,
 }
 
 /// An acknowledgement of what was never sent, or a resume from before what was acknowledged.
@@ -56,7 +64,7 @@ impl Outbound {
     /// A frame that is sent now or never.
     pub(super) fn push_unnumbered(&mut self, text: impl Into<Utf8Bytes>) {
         if self.attached {
-            self.outbox.push(text.into());
+            self.outbox.push_alone(text.into());
         }
     }
 
@@ -101,9 +109,9 @@ impl Outbound {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What the client has not taken, of all kinds.
+    /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written as well counts once.
     pub(super) fn bytes(&self) -> usize {
-        self.unacknowledged_bytes + self.outbox.bytes()
+        self.unacknowledged_bytes + self.outbox.unnumbered_bytes
     }
 
     /// Whether more is unacknowledged than a session may have.
@@ -123,12 +131,23 @@ impl Outbound {
 impl Outbox {
     pub(crate) fn push(&mut self, text: Utf8Bytes) {
         self.bytes += text.len();
-        self.frames.push_back(text);
+        self.frames.push_back(Frame { text, is_alone: false });
+    }
+
+    fn push_alone(&mut self, text: Utf8Bytes) {
+        self.bytes += text.len();
+        self.unnumbered_bytes += text.len();
+        self.frames.push_back(Frame { text, is_alone: true });
     }
 
     pub(crate) fn pop(&mut self) -> Option<Utf8Bytes> {
-        let text = self.first.take().or_else(|| self.frames.pop_front())?;
+        if let Some(first) = self.first.take() {
+            self.bytes -= first.len();
+            return Some(first);
+        }
+        let Frame { text, is_alone } = self.frames.pop_front()?;
         self.bytes -= text.len();
+        self.unnumbered_bytes -= if is_alone { text.len() } else { 0 };
         Some(text)
     }
 

@@ -118,23 +118,23 @@ impl Session {
 
     /// Tells what there is to see, if there is room for it; else an error.
     pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
-        let seen = snapshot.held.iter().chain(&snapshot.pending).filter(|entry| matches(look, entry));
-        if !self.has_room(seen.map(bytes_of).sum()) {
-            let message = "more waits to be taken than the sessions of a tenant may have together";
-            self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_message(message));
-            return false;
-        }
         let bucket = self.port.bucket();
         let (held, pending) = (views(bucket, look, &snapshot.held), views(bucket, look, &snapshot.pending));
-        for text in pages(look.id, held, pending) {
-            self.pacing.has_done(price_of_text(text.len()));
-            self.outbound.push_unnumbered(text);
+        let pages = pages(look.id, held, pending);
+        let bytes = pages.iter().map(String::len).sum();
+        self.pacing.has_done(price_of_text(bytes));
+        if !self.has_room(bytes) {
+            let rule =
+                "one that the sessions of the tenant have room for, beside what waits to be taken already";
+            self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+            return false;
         }
+        pages.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
         true
     }
 }
 
-/// What an entry takes that is remembered as told, and about what it takes as it is told.
+/// What an entry takes that is remembered as told.
 fn bytes_of(entry: &CoreEntry) -> usize {
     let metadata = entry.metadata.as_ref().map_or(0, String::len);
     size_of::<CoreEntry>() + entry.name.as_name().as_wtf8().len() + entry.label.len() + metadata

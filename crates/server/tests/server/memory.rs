@@ -38,7 +38,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
         (&json!("error"), &json!("quota_exceeded")),
         "{refused}"
     );
-    let message = "the tenant has as much in memory as it may have, 1048576 bytes";
+    let message = "tenant must be one with room for it in memory: it has all of its 1048576 bytes";
     assert_eq!(refused["message"], message);
     let held = refused["id"].as_u64().unwrap() - 1;
     assert!((200..260).contains(&held), "{held} names of 4 KB fit into 1 MiB");
@@ -59,30 +59,22 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     hold(&mut two, 3..100).await.unwrap();
 }
 
-/// Has refusals of nearly 4 KB told, one after the other, and acknowledges none; how many, if the connection ends before.
-async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), (u64, u16)> {
-    for id in refusals.clone() {
-        client
-            .call(json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true}))
-            .await;
-        match client.next_or_close().await {
-            Ok(frame) if frame["type"] == "refused" => {}
-            Ok(frame) => {
-                assert_eq!(
-                    (&frame["type"], &frame["code"]),
-                    (&json!("fatal"), &json!("slow_reader")),
-                    "{frame}"
-                );
-                return Err((id - refusals.start, client.closed().await));
-            }
-            Err(close) => return Err((id - refusals.start, close.map_or(0, |close| close.code.into()))),
+/// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the close, if the connection ends before.
+async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
+    for id in refusals {
+        let request = json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true});
+        client.call(request).await;
+        let frame = client.next().await;
+        if frame["type"] != "refused" {
+            assert_eq!((&frame["type"], &frame["code"]), (&json!("fatal"), &json!("slow_reader")), "{frame}");
+            return Err(client.closed().await);
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn those_who_do_not_acknowledge_end_before_the_tenant_has_more_than_it_may_and_nobody_else_does() {
+async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_else_does() {
     let limits = LimitSettings { unread_mib_per_tenant: 1, ..LimitSettings::default() };
     let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
     let mut holder = server.client().await;
@@ -93,19 +85,23 @@ async fn those_who_do_not_acknowledge_end_before_the_tenant_has_more_than_it_may
         holder.call(shared).await;
         holder.granted(id).await;
     }
-    let (mut deaf, mut deafer) = (server.client().await, server.client().await);
-    for client in [&mut deaf, &mut deafer] {
+    // More than 1 MiB together, and each one as much as a client may have that has yet to acknowledge.
+    let mut deaf = Vec::new();
+    for _ in 0..6 {
+        let mut client = server.client().await;
         client.join(1).await;
+        be_told(&mut client, 1..61).await.unwrap();
+        deaf.push(client);
     }
-    be_told(&mut deaf, 1..250).await.unwrap();
-    let (told, close) = be_told(&mut deafer, 1..250).await.unwrap_err();
-    assert_eq!(close, 4429);
-    assert!((5..200).contains(&told), "{told} refusals of 3 KB beside 250");
-
-    // Of its own the first one has less than it might, and goes on; so does whoever has next to nothing.
     hold(&mut holder, 10..20).await.unwrap();
-    be_told(&mut deaf, 250..260).await.unwrap();
-    be_told(&mut deaf, 260..400).await.unwrap_err();
+    for client in &mut deaf {
+        be_told(client, 61..64).await.unwrap();
+    }
+    assert_eq!(be_told(&mut deaf[0], 64..120).await, Err(4429));
+
+    // What it had is free again, once two of them are gone.
+    assert_eq!(be_told(&mut deaf[1], 64..120).await, Err(4429));
+    be_told(&mut deaf[2], 64..120).await.unwrap();
     hold(&mut holder, 20..30).await.unwrap();
 }
 
