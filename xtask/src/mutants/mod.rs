@@ -5,6 +5,7 @@ mod copy;
 mod patch;
 mod ring;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -82,35 +83,40 @@ impl Verdict {
 
 pub(crate) fn run(args: &Args) -> crate::Verdict {
     let root = tree::root()?;
-    let mut patches = chosen(patch::read_all(&root.join("tests/mutants"))?, args)?;
+    let all = patch::read_all(&root.join("tests/mutants"))?;
     let mut fates = match &args.json {
-        Some(json) if args.resume && json.exists() => caught_before(json, &patches)?,
+        Some(json) if args.resume && json.exists() => caught_before(json, &all)?,
         _ => Vec::new(),
     };
     if !fates.is_empty() {
         println!("{} were caught before", fates.len());
     }
+    let mut patches = chosen(all, args)?;
     patches.retain(|patch| fates.iter().all(|fate: &Fate| fate.name != patch.name));
     let copy = Copy::new(&root, patches.len() > FEW)?;
     let commit = tree::head(&root)?;
-    let mut sound: Option<Sound> = None;
-    for (done, patch) in patches.iter().enumerate() {
-        // Patches of one ring follow one another.
-        let ring = match sound.take().filter(|sound| sound.ring == patch.ring) {
-            Some(ring) => ring,
-            None => Sound::judge(&copy, &patch.ring)?,
-        };
-        let fate = plant(&copy, patch, &ring, &commit)?;
-        sound = Some(ring);
-        let (word, place) = (fate.verdict.word(), format!("{}/{}", done + 1, patches.len()));
-        println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", fate.name, fate.seconds, fate.how);
-        fates.push(fate);
-        // Each time anew: the whole takes long, and what is known must not be lost with the rest.
-        if let Some(json) = &args.json {
-            fates.sort_by(|a, b| a.name.cmp(&b.name));
-            fs::write(json, serde_json::to_vec_pretty(&fates)?)
-                .with_context(|| format!("cannot write {}", json.display()))?;
+    let mut done = 0;
+    for kind in patches.chunk_by(|a, b| ring::kind(&a.ring) == ring::kind(&b.ring)) {
+        // All of a kind before the first bug: the sound tree is built once for them.
+        copy.sync()?;
+        let sound = kind
+            .chunk_by(|a, b| a.ring == b.ring)
+            .map(|patches| Ok((&*patches[0].ring, Sound::judge(&copy, &patches[0].ring)?)))
+            .collect::<Result<BTreeMap<_, _>>>()?;
+        for patch in kind {
+            let fate = plant(&copy, patch, &sound[&*patch.ring], &commit)?;
+            done += 1;
+            let (word, place) = (fate.verdict.word(), format!("{done}/{}", patches.len()));
+            println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", fate.name, fate.seconds, fate.how);
+            fates.push(fate);
+            // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+            if let Some(json) = &args.json {
+                fates.sort_by(|a, b| a.name.cmp(&b.name));
+                fs::write(json, serde_json::to_vec_pretty(&fates)?)
+                    .with_context(|| format!("cannot write {}", json.display()))?;
+            }
         }
+        copy.sync()?;
     }
     let caught = fates.iter().filter(|fate| fate.verdict == Verdict::Caught).count();
     println!("{} planted, {caught} caught", fates.len());
@@ -140,14 +146,12 @@ fn digest(file: &Path) -> Result<String> {
 
 /// A ring on the tree without any bug: one that fails then would "catch" everything.
 struct Sound {
-    ring: String,
     programs: Programs,
     judgement: Judgement,
 }
 
 impl Sound {
     fn judge(copy: &Copy, ring: &str) -> Result<Self> {
-        copy.sync()?;
         let (programs, judgement) = match Programs::of(copy, ring) {
             Ok(programs) => {
                 let judgement = ring::judge(copy, ring, &programs)?;
@@ -156,7 +160,7 @@ impl Sound {
             Err(error) => (Programs::default(), Judgement::Broken(format!("{error:#}"))),
         };
         println!("sound  {:<44} {judgement}", format!("ring: {ring}"));
-        Ok(Self { ring: ring.to_owned(), programs, judgement })
+        Ok(Self { programs, judgement })
     }
 }
 
@@ -170,7 +174,6 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate
         },
         _ => Judgement::Broken(format!("without the bug its ring does not pass either: {}", sound.judgement)),
     };
-    copy.sync()?;
     Ok(Fate {
         name: patch.name.clone(),
         promise: patch.promise.clone(),
@@ -192,7 +195,7 @@ fn chosen(mut patches: Vec<Patch>, args: &Args) -> Result<Vec<Patch>> {
         patches.retain(|patch| patch.name == *only);
     }
     if let Some(ring) = &args.ring {
-        patches.retain(|patch| patch.ring.split(' ').next() == Some(ring));
+        patches.retain(|patch| ring::kind(&patch.ring) == ring);
     }
     if let Some(sample) = args.sample {
         patches.sort_by_key(|patch| rank(&args.seed, &patch.name));
@@ -201,7 +204,7 @@ fn chosen(mut patches: Vec<Patch>, args: &Args) -> Result<Vec<Patch>> {
     if patches.is_empty() {
         bail!("no such patch in tests/mutants");
     }
-    // Patches of one ring follow one another, so that less is built between them.
+    // Rings of one kind follow one another, and within them the patches of one ring, so that less is built between them.
     patches.sort_by(|a, b| (&a.ring, &a.name).cmp(&(&b.ring, &b.name)));
     Ok(patches)
 }

@@ -130,6 +130,11 @@ impl Programs {
     }
 }
 
+/// The first word of a ring, which says what is built for it.
+pub(crate) fn kind(ring: &str) -> &str {
+    split(ring).0
+}
+
 fn split(ring: &str) -> (&str, &str) {
     let (name, filter) = ring.split_once(' ').unwrap_or((ring, ""));
     (name, filter.trim())
