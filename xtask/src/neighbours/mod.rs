@@ -78,7 +78,7 @@ names_per_bucket = 60
 requests_per_bucket = 120
 owners_per_bucket = 20
 assignments_per_bucket = 40
-tenant_rate = 10000
+tenant_rate = 5000
 ";
 
 /// In this time the neighbour is at its limits.

@@ -31,7 +31,7 @@ pub(super) struct Length {
 }
 
 /// Between two steps, so that the script stays below the rate of a tenant.
-const STEP: Duration = Duration::from_millis(3);
+const STEP: Duration = Duration::from_millis(6);
 
 /// After so many pairs the other clients hear, too, far sooner than their lease ends.
 const PAIRS_BETWEEN: usize = 256;

@@ -25,7 +25,7 @@ use parking_lot::RwLock;
 use crate::config::LATE_BODIES;
 
 pub use self::descriptors::fit_open_files;
-pub(crate) use self::pace::{Pace, Paces};
+pub(crate) use self::pace::{Pace, Paces, Turns};
 pub(crate) use self::refusals::Refusals;
 pub use self::refusals::Refused;
 pub use self::settings::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};

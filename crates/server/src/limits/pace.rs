@@ -12,6 +12,12 @@ use tokio::time::Instant;
 /// What nobody was charged for lately may be done at once.
 const BURST: Duration = Duration::from_secs(1);
 
+/// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a millisecond.
+const SLICE: u32 = 16;
+
+/// Whoever would have to wait longer than this pays for nothing beforehand, so that sessions without number do not wait for slices that others do not use.
+const LONGEST_QUEUE: Duration = Duration::from_millis(500);
+
 /// The pace of one session or tenant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace(Instant);
@@ -30,6 +36,14 @@ impl Pace {
     /// How long to wait before the next.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.0.saturating_duration_since(now).saturating_sub(BURST)
+    }
+
+    /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for how many was paid.
+    fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
+        let wait = self.charge(now, count, rate);
+        let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE };
+        self.charge(now, slice, rate);
+        (now + wait, slice)
     }
 
     /// How many may be done at once before it is to wait.
@@ -84,20 +98,48 @@ struct Known {
 /// Fewer are not swept.
 const LEAST_SWEPT: usize = 1024;
 
-impl Paces {
-    /// Charges the tenant for so many of a session; how long that should wait before the next.
-    pub(crate) fn charge(&self, tenant: &str, count: u32, rate: u32) -> Duration {
-        self.with(tenant, |tenant, now| tenant.all.charge(now, count, rate))
+/// The turns of a session among all of its tenant.
+///
+/// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as far apart as the slices are long: were all
+/// to wait until there is something left, they would come together, in front of everybody else; and each would do a single frame.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    next: Instant,
+    /// What was paid for and not done yet.
+    paid: u32,
+}
+
+impl Turns {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { next: now, paid: 0 }
     }
 
+    /// When it is the session's turn.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Charges for so many.
+    pub(crate) fn charge(&mut self, paces: &Paces, tenant: &str, count: u32, rate: u32) {
+        let unpaid = count.saturating_sub(self.paid);
+        self.paid = self.paid.saturating_sub(count);
+        // What is done before the turn, such as a pong, does not change when that is.
+        if self.paid == 0 {
+            (self.next, self.paid) =
+                paces.with(tenant, |tenant, now| tenant.all.take_turn(now, unpaid, rate));
+        }
+    }
+
+    /// How many may be done at once.
+    pub(crate) fn room(&self, paces: &Paces, tenant: &str, rate: u32) -> u32 {
+        self.paid.max(paces.with(tenant, |tenant, now| tenant.all.room(now, rate)))
+    }
+}
+
+impl Paces {
     /// Charges the tenant for what a call that was admitted has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
         self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));
-    }
-
-    /// How many the tenant may do at once before it is to wait.
-    pub(crate) fn room(&self, tenant: &str, rate: u32) -> u32 {
-        self.with(tenant, |tenant, now| tenant.all.room(now, rate))
     }
 
     /// Charges the tenant for a call that counts as so many, unless it has to wait; then it is told how long, and charged nothing.
@@ -127,7 +169,76 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use tokio::time::sleep_until;
+
     use super::*;
+
+    /// So many sessions of a tenant that do in each turn what they may, up to `batch`, for a minute: what each has done, and how often so many had their
+    /// turn within the same millisecond.
+    async fn crowd(sessions: usize, batch: u32, rate: u32) -> (Vec<u32>, BTreeMap<u32, usize>) {
+        let paces = Arc::new(Paces::default());
+        let start = Instant::now();
+        let sessions = (0..sessions).map(|_| {
+            let paces = paces.clone();
+            tokio::spawn(async move {
+                let (mut turns, mut done, mut at) = (Turns::new(start), 0, Vec::new());
+                while start.elapsed() < Duration::from_secs(60) {
+                    let count = turns.room(&paces, "a", rate).clamp(1, batch);
+                    turns.charge(&paces, "a", count, rate);
+                    done += count;
+                    at.push(start.elapsed().as_millis());
+                    sleep_until(turns.next()).await;
+                    tokio::task::yield_now().await;
+                }
+                (done, at)
+            })
+        });
+        let (mut done, mut at) = (Vec::new(), BTreeMap::<_, u32>::new());
+        for session in sessions.collect::<Vec<_>>() {
+            let (count, turns) = session.await.unwrap();
+            done.push(count);
+            // Without the burst at the beginning.
+            turns.into_iter().filter(|ms| *ms > 5_000).for_each(|ms| *at.entry(ms).or_default() += 1);
+        }
+        let mut together = BTreeMap::new();
+        at.into_values().for_each(|count| *together.entry(count).or_default() += 1);
+        (done, together)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_sessions_of_a_tenant_take_turns() {
+        let (done, together) = crowd(24, 128, 10_000).await;
+        let all: u32 = done.iter().sum();
+        assert!(
+            (609_000..=611_000).contains(&all),
+            "{all} in a minute and the second before it at 10000 a second"
+        );
+        assert!(done.iter().all(|each| each.abs_diff(all / 24) < all / 240), "unequal shares: {done:?}");
+        let crowded: usize = together.range(3..).map(|(_, times)| times).sum();
+        assert!(crowded < 100, "so many had their turn in one millisecond, so often: {together:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_one_after_the_other_has_the_whole_rate() {
+        let (done, _) = crowd(1, 1, 1_000).await;
+        assert!((60_900..=61_100).contains(&done[0]), "{done:?} in a minute and the second before it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_done_before_the_turn_does_not_bring_it_forward() {
+        let (paces, start) = (Paces::default(), Instant::now());
+        let mut turns = Turns::new(start);
+        turns.charge(&paces, "a", 1_100, 1_000);
+        let turn = turns.next();
+        assert_eq!(turn - start, Duration::from_millis(100));
+        turns.charge(&paces, "a", 1, 1_000);
+        assert_eq!(turns.next(), turn);
+        turns.charge(&paces, "a", 100, 1_000);
+        assert!(turns.next() > turn + Duration::from_millis(100));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_second_of_work_is_done_at_once_and_the_rest_at_the_rate() {
@@ -159,16 +270,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_have_half_of_the_rate_beside_sessions_that_take_all() {
         const RATE: u32 = 1000;
-        let paces = std::sync::Arc::new(Paces::default());
+        let paces = Arc::new(Paces::default());
         let start = Instant::now();
         let is_over = move || start.elapsed() > Duration::from_secs(60);
         let sessions = (0..24).map(|_| {
             let paces = paces.clone();
             tokio::spawn(async move {
-                let mut done = 0;
+                let (mut turns, mut done) = (Turns::new(start), 0);
                 while !is_over() {
                     done += 128;
-                    tokio::time::sleep(paces.charge("a", 128, RATE)).await;
+                    turns.charge(&paces, "a", 128, RATE);
+                    sleep_until(turns.next()).await;
                 }
                 done
             })
@@ -194,7 +306,7 @@ mod tests {
     async fn tenants_that_do_nothing_are_forgotten() {
         let paces = Paces::default();
         for tenant in 0..20 * LEAST_SWEPT {
-            paces.charge(&tenant.to_string(), 1, 1000);
+            Turns::new(Instant::now()).charge(&paces, &tenant.to_string(), 1, 1000);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert!(paces.0.lock().of.len() <= LEAST_SWEPT);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Session;
 use super::connection::Reading;
-use crate::limits::Pace;
+use crate::limits::{Pace, Turns};
 
 /// For how long before its turn a session is read for what is urgent.
 const LEASH: Duration = Duration::from_secs(1);
@@ -25,13 +25,13 @@ pub(super) struct Pacing {
     done: u32,
     /// Only what is urgent is read before one of these.
     own_turn: Instant,
-    tenants_turn: Instant,
+    among_all: Turns,
 }
 
 impl Default for Pacing {
     fn default() -> Self {
         let now = Instant::now();
-        Self { own: Pace::new(now), read: 0, done: 0, own_turn: now, tenants_turn: now }
+        Self { own: Pace::new(now), read: 0, done: 0, own_turn: now, among_all: Turns::new(now) }
     }
 }
 
@@ -48,7 +48,7 @@ impl Pacing {
 
     /// What is read at present.
     pub(super) fn reading(&self) -> Reading {
-        let turn = self.own_turn.max(self.tenants_turn);
+        let turn = self.turn_of_both();
         let now = Instant::now();
         if turn <= now {
             Reading::All
@@ -59,9 +59,13 @@ impl Pacing {
         }
     }
 
-    /// When it is the turn of the tenant.
+    /// When it is the turn among the sessions of the tenant.
     pub(super) fn tenants_turn(&self) -> Instant {
-        self.tenants_turn
+        self.among_all.next()
+    }
+
+    fn turn_of_both(&self) -> Instant {
+        self.own_turn.max(self.among_all.next())
     }
 
     /// Waits for the next turn; for ever if it is now.
@@ -72,7 +76,7 @@ impl Pacing {
     pub(super) async fn turn(&self, reading: Reading) {
         match reading {
             Reading::All => std::future::pending().await,
-            Reading::Urgent => sleep_until(self.own_turn.max(self.tenants_turn)).await,
+            Reading::Urgent => sleep_until(self.turn_of_both()).await,
             Reading::Nothing => sleep_until(self.own_turn - LEASH).await,
         }
     }
@@ -84,7 +88,7 @@ impl Session {
         let (bounds, now) = (&self.server.bounds, Instant::now());
         let settings = bounds.settings();
         let own = self.pacing.own.room(now, settings.session_rate);
-        own.min(bounds.paces.room(self.tenant(), settings.tenant_rate)).max(1)
+        own.min(self.pacing.among_all.room(&bounds.paces, self.tenant(), settings.tenant_rate)).max(1)
     }
 
     /// Charges session and tenant for what was done.
@@ -97,8 +101,8 @@ impl Session {
         let settings = bounds.settings();
         self.pacing.own_turn = now + self.pacing.own.charge(now, read, settings.session_rate);
         let all = read.saturating_add(done);
-        let wait = bounds.paces.charge(self.tenant(), all, settings.tenant_rate);
-        self.pacing.tenants_turn = now + wait;
+        let tenant = self.port.bucket().key().tenant();
+        self.pacing.among_all.charge(&bounds.paces, tenant, all, settings.tenant_rate);
     }
 
     fn tenant(&self) -> &str {
