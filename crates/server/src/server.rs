@@ -153,7 +153,8 @@ impl Server {
         Self::over(config, house, None)
     }
 
-    /// A server over a house of one's own, whose bounds should be those of a server.
+    /// A server over a house of one's own, whose bounds should be those of a server. If it has [`Rooms`](lockhouse::Rooms), they become as large as
+    /// [`limits.table_mib_per_tenant`](LimitSettings::table_mib_per_tenant) says, now and at each reload.
     pub fn of(config: Config, house: House) -> Arc<Self> {
         Self::over(config, house, None)
     }
@@ -170,6 +171,9 @@ impl Server {
 
     fn over(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
         let bounds = Arc::new(Bounds::new(config.limits));
+        if let Some(rooms) = house.rooms() {
+            rooms.set(config.limits.table_bytes());
+        }
         Arc::new(Self {
             authority: watch::Sender::new(Arc::new(config.authority.clone())),
             config,

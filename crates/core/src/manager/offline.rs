@@ -148,9 +148,7 @@ impl<S: BuildHasher> LockManager<S> {
         let Some(slot) = self.table.find_name(name) else { return Ok(Need::Fresh) };
         let table = &self.table;
         match table.own_lock(party, slot) {
-            Some(own) if mode == Mode::Shared || table.entries[own].mode == Mode::Exclusive => {
-                return Ok(Need::Covered(own));
-            }
+            Some(own) if self.covers(own, mode) => return Ok(Need::Covered(own)),
             Some(own) if table.names[slot].held.is_only(own) => return Ok(Need::Upgrade(own)),
             Some(_) => {}
             None if self.is_free(slot, mode) => return Ok(Need::Fresh),
@@ -161,6 +159,11 @@ impl<S: BuildHasher> LockManager<S> {
         let holders = others.take(Refusal::HOLDERS_SHOWN).map(|other| self.holder(&table.entries[other]));
         let queued = table.names[slot].queued;
         Err(Conflict { name: name.to_buf(), holders: holders.collect(), queued })
+    }
+
+    /// Whether a lock that is held is as good as one of that mode.
+    pub(super) fn covers(&self, own: u32, mode: Mode) -> bool {
+        mode == Mode::Shared || self.table.entries[own].mode == Mode::Exclusive
     }
 
     fn check_room(&self, party: u32, names: &[(Name<'_>, Mode)], needs: &[Need]) -> Result<(), Refusal> {

@@ -41,7 +41,7 @@ impl<S: BuildHasher> LockManager<S> {
         let party = self.table.owners.get(&new.owner);
         let is_had = |&(name, mode): &(_, Mode)| {
             let own = party.and_then(|party| self.own_lock(*party, name, None));
-            own.is_some_and(|own| mode == Mode::Shared || self.table.entries[own].mode == Mode::Exclusive)
+            own.is_some_and(|own| self.covers(own, mode))
         };
         let fresh = new.locks.iter().filter(|lock| !is_had(lock));
         fresh.map(|(name, _)| most_bytes_of_entry(*name, new.metadata)).sum()

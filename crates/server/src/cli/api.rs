@@ -128,7 +128,18 @@ fn failure(problem: &Value) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn another_credential_is_advised_only_where_one_would_help() {
+        let is_advised = |problem: Value| failure(&problem).message.contains(DENIED);
+        assert!(is_advised(json!({"code": "unauthenticated", "detail": "no such key"})));
+        assert!(is_advised(json!({"code": "forbidden", "detail": "may not", "permission": "claim"})));
+        assert!(!is_advised(json!({"code": "forbidden", "detail": "not the secret of this owner"})));
+        assert!(!is_advised(json!({"code": "locked", "detail": "locked"})));
+    }
 
     #[tokio::test]
     async fn a_server_that_is_silent_or_breaks_off_is_not_told_as_one_that_is_not_there() {

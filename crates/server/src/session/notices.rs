@@ -86,10 +86,11 @@ impl Session {
         }
     }
 
-    /// What the client has not taken counts for its tenant. Whoever has much of it goes, if the tenant has all that it may have.
+    /// What the client has not taken counts for its tenant. Whoever leaves much unacknowledged goes, if the tenant has all that it may have; an answer
+    /// that is still being written had room when it was made.
     pub(super) fn judge_unread(&mut self) -> Verdict {
         self.unread.settle(self.counted());
-        if self.outbound.bytes() > SPARED_BYTES && self.unread.is_full() {
+        if self.outbound.unacknowledged_bytes() > SPARED_BYTES && self.unread.is_full() {
             return Over::SlowTenant.verdict();
         }
         Verdict::GoOn
@@ -317,10 +318,9 @@ fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
         Refusal::TooManyNames { limit } => {
             quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }
-        Refusal::NoRoom { limit } => quota(Problem::with_field(
-            "tenant",
-            format!("one with room for it in memory: it has all of its {limit} bytes"),
-        )),
+        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
+            "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
+        ))),
         Refusal::TooManyAgents { limit } => {
             quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
         }

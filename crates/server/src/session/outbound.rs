@@ -114,6 +114,11 @@ impl Outbound {
         self.unacknowledged_bytes + self.outbox.unnumbered_bytes
     }
 
+    /// What the client was told and has not acknowledged.
+    pub(super) fn unacknowledged_bytes(&self) -> usize {
+        self.unacknowledged_bytes
+    }
+
     /// Whether more is unacknowledged than a session may have.
     pub(super) fn overflowed(&self) -> bool {
         self.unacknowledged.len() > RESEND_FRAMES || self.unacknowledged_bytes > RESEND_BYTES

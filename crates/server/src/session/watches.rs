@@ -124,9 +124,10 @@ impl Session {
         let bytes = pages.iter().map(String::len).sum();
         self.pacing.has_done(price_of_text(bytes));
         if !self.has_room(bytes) {
-            let rule =
-                "one that the sessions of the tenant have room for, beside what waits to be taken already";
-            self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+            let problem = Problem::with_message(
+                "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
+            );
+            self.error(Some(look.id), ErrorCode::QuotaExceeded, problem);
             return false;
         }
         pages.into_iter().for_each(|text| self.outbound.push_unnumbered(text));

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::SinkExt;
 use serde_json::json;
-use tokio_tungstenite::MaybeTlsStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::{Client, PATIENCE, TestServer, config};
@@ -81,7 +80,7 @@ async fn a_close_behind_more_than_is_looked_through_is_heeded_when_the_client_ha
 
 /// Sends these bytes before anybody else can run. When the client is dropped, its connection breaks by a reset.
 fn send_last(client: &Client, bytes: &[u8]) {
-    let MaybeTlsStream::Plain(stream) = client.socket.get_ref() else { panic!("TLS") };
+    let stream = client.socket.get_ref();
     assert_eq!(stream.try_write(bytes).unwrap(), bytes.len());
     stream.set_zero_linger().unwrap();
 }

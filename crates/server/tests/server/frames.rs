@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::sync::oneshot;
-use tokio_tungstenite::MaybeTlsStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::{Client, TestServer};
@@ -146,7 +145,7 @@ async fn a_watch_is_silent_while_nothing_changes() {
 /// Asks again and again, without a pause and for more than it reads meanwhile, on two threads that nothing else shares; tells
 /// when a text has come that begins so.
 fn flood_until(client: Client, beginning: &'static str) -> oneshot::Receiver<()> {
-    let MaybeTlsStream::Plain(stream) = client.socket.into_inner() else { panic!("TLS") };
+    let stream = client.socket.into_inner();
     let mut stream = stream.into_std().unwrap();
     stream.set_nonblocking(false).unwrap();
     let mut sink = stream.try_clone().unwrap();

@@ -202,7 +202,7 @@ trait SendRaw {
     async fn send_raw(&mut self);
 }
 
-impl SendRaw for tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<TcpStream>> {
+impl SendRaw for tokio_tungstenite::WebSocketStream<TcpStream> {
     /// Bytes that are no WebSocket frame.
     async fn send_raw(&mut self) {
         self.get_mut().write_all(&[0xFF; 64]).await.unwrap();

@@ -10,7 +10,7 @@ fn long(number: usize) -> String {
     format!("{number}{}", "n".repeat(4_000))
 }
 
-/// Joins, and holds that many names of 4 KB, numbered from `first` on; why not, if it may not.
+/// Holds names of 4 KB with these numbers; why not, if it may not.
 async fn hold(client: &mut Client, names: std::ops::Range<usize>) -> Result<(), Value> {
     for number in names {
         client.request(number as u64 + 1, 1, &long(number)).await;
@@ -38,7 +38,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
         (&json!("error"), &json!("quota_exceeded")),
         "{refused}"
     );
-    let message = "tenant must be one with room for it in memory: it has all of its 1048576 bytes";
+    let message = "the tables of the tenant have all of the 1048576 bytes of memory that they may have: give something back first";
     assert_eq!(refused["message"], message);
     let held = refused["id"].as_u64().unwrap() - 1;
     assert!((200..260).contains(&held), "{held} names of 4 KB fit into 1 MiB");
@@ -103,6 +103,42 @@ async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_els
     assert_eq!(be_told(&mut deaf[1], 64..120).await, Err(4429));
     be_told(&mut deaf[2], 64..120).await.unwrap();
     hold(&mut holder, 20..30).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_in_the_middle_of_a_long_answer_may_read_it_to_its_end() {
+    let limits = LimitSettings { unread_mib_per_tenant: 2, ..LimitSettings::default() };
+    let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
+    let mut holder = server.client().await;
+    holder.join(1).await;
+    hold(&mut holder, 100..400).await.unwrap();
+    let mut reader = Client::hello_over_a_narrow_link(server.address).await;
+    reader.send(json!({"type": "query", "id": 1})).await;
+    let first = reader.next().await;
+    assert_eq!((&first["type"], &first["more"]), (&json!("snapshot"), &json!(true)));
+
+    let metadata = "m".repeat(1_000);
+    for id in 501..=503 {
+        let shared = json!({"type": "request", "id": id, "agent": 1, "name": "held", "mode": "shared", "metadata": metadata});
+        holder.call(shared).await;
+        holder.granted(id).await;
+    }
+    let mut deaf = server.client().await;
+    deaf.join(1).await;
+    assert_eq!(be_told(&mut deaf, 1..1_000).await, Err(4429), "the tenant is never full");
+    // The heart of the reader beats, and the rest comes.
+    reader.send(json!({"type": "query", "id": 2, "name": "held"})).await;
+    let mut pages = 1;
+    loop {
+        let page = reader.next().await;
+        assert_eq!((&page["type"], &page["id"]), (&json!("snapshot"), &json!(1)), "{page}");
+        pages += 1;
+        if page["more"] != true {
+            break;
+        }
+    }
+    assert!(pages > 10, "{pages} pages");
+    assert_eq!(reader.next().await["id"], 2);
 }
 
 #[tokio::test]

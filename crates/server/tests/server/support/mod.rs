@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt, StreamExt};
 use lockhouse_server::{Config, Lease, Server, bind};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 /// Nothing that is waited for takes so long on a working server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ impl TestServer {
 
 /// A WebSocket that sends and receives what it is told.
 pub(crate) struct Client {
-    pub(crate) socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    pub(crate) socket: WebSocketStream<TcpStream>,
     pub(crate) welcome: Value,
     /// The last number sent.
     pub(crate) seq: u64,
@@ -90,9 +90,15 @@ pub(crate) struct Client {
 impl Client {
     /// Connects, with query parameters such as `?bucket=a`, and sends nothing.
     pub(crate) async fn open(address: SocketAddr, query: &str) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self::open_over(stream, address, query).await
+    }
+
+    async fn open_over(stream: TcpStream, address: SocketAddr, query: &str) -> Self {
         let mut request = format!("ws://{address}/v1/ws{query}").into_client_request().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("lockhouse.v1"));
-        let connect = connect_async_with_config(request, None, true);
+        let connect = client_async(request, stream);
         let (socket, response) = timeout(PATIENCE, connect).await.unwrap().unwrap();
         assert_eq!(response.headers()["sec-websocket-protocol"], "lockhouse.v1");
         Self { socket, welcome: Value::Null, seq: 0, received: 0, alive: true }
@@ -105,7 +111,19 @@ impl Client {
 
     /// Connects and says hello with that credential.
     pub(crate) async fn hello_with(address: SocketAddr, query: &str, credential: Option<&str>) -> Self {
-        let mut client = Self::open(address, query).await;
+        Self::open(address, query).await.say_hello(credential).await
+    }
+
+    /// Connects over a link that has room for next to nothing, and says hello.
+    pub(crate) async fn hello_over_a_narrow_link(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        let stream = socket.connect(address).await.unwrap();
+        Self::open_over(stream, address, "").await.say_hello(None).await
+    }
+
+    async fn say_hello(self, credential: Option<&str>) -> Self {
+        let mut client = self;
         client.send(json!({"type": "hello", "client": "test", "credential": credential})).await;
         client.welcome = client.next().await;
         assert_eq!(client.welcome["type"], "welcome");
