@@ -21,6 +21,8 @@ pub enum Loss {
     Broken,
     /// The server knows nothing of its session any more: it was started anew, or ended the session.
     SessionEnded,
+    /// The credential of its session was deleted, ran out, or may not do any more what it could.
+    Denied,
     /// It had been brought back after a restart, and then a lock that excludes it, too, which is younger.
     Superseded,
     /// Another process has taken the store over.
@@ -48,6 +50,7 @@ impl std::fmt::Display for Loss {
             Self::Terminated => "its agent has ended",
             Self::Broken => "broken by an operator",
             Self::SessionEnded => "the server knows nothing of its session any more",
+            Self::Denied => "the server takes its credential no more, or allows it less",
             Self::Superseded => "superseded by a younger lock after a restart",
             Self::Fenced => "another process has taken the store over",
             Self::StoreFailed => "the store can no longer be trusted",

@@ -86,6 +86,9 @@ pub enum BackupError {
     /// A backup never writes over anything.
     #[error("{} exists already; name a file that does not", .0.display())]
     Exists(PathBuf),
+    /// There is no folder for it.
+    #[error("{} cannot be written: its folder is not there", .0.display())]
+    NoFolder(PathBuf),
     /// The store has none.
     #[error("{0} has no backup of its own; {1}")]
     Unsupported(&'static str, &'static str),

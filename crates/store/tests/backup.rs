@@ -79,8 +79,10 @@ async fn a_backup_is_one_file_that_must_be_restored_first() {
     writer.store.backup(backup.clone()).await.unwrap();
     let again = writer.store.backup(backup.clone()).await;
     assert_eq!(again, Err(BackupError::Exists(backup.clone())));
-    let nowhere = writer.store.backup(folder.file("not/there.db")).await;
-    assert!(matches!(nowhere, Err(BackupError::NotWritten { .. })), "{nowhere:?}");
+    for nowhere in [folder.file("not/there.db"), backup.join("there.db")] {
+        let refused = writer.store.backup(nowhere.clone()).await;
+        assert_eq!(refused, Err(BackupError::NoFolder(nowhere)));
+    }
     writer.close().await;
 
     assert_eq!(SqliteStore::open(&backup).unwrap_err(), OpenError::Backup { path: backup.clone() });

@@ -334,9 +334,8 @@ impl State {
     pub(super) fn disconnected(&mut self, code: Option<u16>) {
         match code {
             Some(close::LEASE_EXPIRED) => self.end_session(Loss::Expired, None),
-            Some(close::REPLACED | close::SLOW_READER | close::UNAUTHENTICATED | close::FORBIDDEN) => {
-                self.end_session(Loss::SessionEnded, None);
-            }
+            Some(close::REPLACED | close::SLOW_READER) => self.end_session(Loss::SessionEnded, None),
+            Some(close::UNAUTHENTICATED | close::FORBIDDEN) => self.end_session(Loss::Denied, None),
             Some(code @ (close::BAD_FRAME | close::TOO_LARGE | close::UNSUPPORTED)) => {
                 // To send the same frames again would only repeat it.
                 let failure = RequestError::Refused(format!("close code {code}"));
@@ -446,7 +445,7 @@ impl State {
             self.expire_unconfirmed();
             return false;
         };
-        let loss = if session.lease.outlives_credential() { Loss::SessionEnded } else { Loss::Expired };
+        let loss = if session.lease.outlives_credential() { Loss::Denied } else { Loss::Expired };
         self.end_session(loss, None);
         true
     }
@@ -473,9 +472,9 @@ impl State {
     /// The server takes the key no more: everything is over for good.
     pub(super) fn deny(&mut self, message: &str) {
         let failure = RequestError::Refused(message.to_owned());
-        self.end_session(Loss::SessionEnded, Some(failure.clone()));
+        self.end_session(Loss::Denied, Some(failure.clone()));
         // Between two sessions there are requests, too.
-        self.lose_requests(&HashSet::new(), None, Loss::SessionEnded, Some(&failure));
+        self.lose_requests(&HashSet::new(), None, Loss::Denied, Some(&failure));
         self.fail_looks_with(&failure);
         self.close();
     }
@@ -483,7 +482,7 @@ impl State {
     fn fatal(&mut self, code: FatalCode, message: &str) {
         match code {
             // The next connection may have another key.
-            FatalCode::Unauthenticated | FatalCode::Forbidden => self.end_session(Loss::SessionEnded, None),
+            FatalCode::Unauthenticated | FatalCode::Forbidden => self.end_session(Loss::Denied, None),
             FatalCode::LeaseExpired => self.end_session(Loss::Expired, None),
             FatalCode::Replaced | FatalCode::SlowReader => self.end_session(Loss::SessionEnded, None),
             FatalCode::BadFrame | FatalCode::BadSeq | FatalCode::TooLarge => {

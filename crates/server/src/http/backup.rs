@@ -61,7 +61,7 @@ pub(super) async fn backup(
             audit::note(&deed, None, Some("by the secret of the operator"));
             Ok(Json(Backup { file: file.display().to_string() }))
         }
-        Err(error @ (BackupError::Exists(_) | BackupError::Unsupported(..))) => {
+        Err(error @ (BackupError::Exists(_) | BackupError::NoFolder(_) | BackupError::Unsupported(..))) => {
             Err(Problem::new(Code::Invalid, error.to_string()))
         }
         Err(error) => Err(Problem::new(Code::Unavailable, error.to_string()).retry_after(AGAIN)),

@@ -134,8 +134,11 @@ impl Sources {
         let unheard =
             self.environment.keys().filter(|name| !keys().iter().any(|key| key.variable() == **name));
         unheard.filter_map(|name| {
-            let alike = |known: &String| strsim::damerau_levenshtein(known, name) == 1;
-            Some((name.as_str(), keys().iter().map(Key::variable).find(alike)?))
+            let known = keys().iter().map(Key::variable);
+            let (distance, nearest) =
+                known.map(|known| (strsim::damerau_levenshtein(&known, name), known)).min()?;
+            // All begin alike, so that only what follows can tell them apart.
+            (distance <= 1 + (nearest.len() - PREFIX.len()) / 8).then_some((name.as_str(), nearest))
         })
     }
 }

@@ -151,9 +151,20 @@ fn a_variable_that_is_wrong_is_told_by_its_name() {
 
 #[test]
 fn a_variable_that_is_nearly_one_of_ours_is_noticed() {
-    let environment = ["LOCKHOUSE_LEESE", "LOCKHOUSE_TLS_CERT", "LOCKHOUSE_PORT_7420_TCP", "LOCKHOUSE_URL"];
+    let environment = [
+        "LOCKHOUSE_LEESE",
+        "LOCKHOUSE_LIMITS_TENNANT_RATES",
+        "LOCKHOUSE_TLS_CERT",
+        "LOCKHOUSE_CERT",
+        "LOCKHOUSE_PORT_7420_TCP",
+        "LOCKHOUSE_URL",
+    ];
     let environment = environment.map(|name| (name.to_owned(), OsString::from("x"))).into();
     let sources = Sources { environment, ..Sources::default() };
     let noticed: Vec<_> = sources.misspelt().collect();
-    assert_eq!(noticed, [("LOCKHOUSE_LEESE", "LOCKHOUSE_LEASE".to_owned())]);
+    let meant = [
+        ("LOCKHOUSE_LEESE", "LOCKHOUSE_LEASE".to_owned()),
+        ("LOCKHOUSE_LIMITS_TENNANT_RATES", "LOCKHOUSE_LIMITS_TENANT_RATE".to_owned()),
+    ];
+    assert_eq!(noticed, meant);
 }

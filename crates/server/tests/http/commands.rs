@@ -216,6 +216,10 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
     let (code, _, stderr) = shell.told(&["backup", backup, "--store", &store]);
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("exists already"), "{stderr}");
+    let nowhere = database.with_file_name("no/backup.db");
+    let (code, _, stderr) = shell.told(&["backup", nowhere.to_str().unwrap(), "--store", &store]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("its folder is not there"), "{stderr}");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(backup).unwrap());
     assert_eq!(mode & 0o777, 0o600);
     shell.ok(&["lock", "order/7"]);

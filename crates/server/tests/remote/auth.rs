@@ -77,7 +77,7 @@ async fn a_client_whose_key_is_deleted_loses_its_locks_and_does_not_come_back() 
     let agent = connection.agent("a").unwrap();
     let lock = agent.locks().request("n").await.unwrap();
     server.reload_auth(authority(&[&bob])).unwrap();
-    assert_eq!(timeout(PATIENCE, lock.lost()).await.unwrap(), Loss::SessionEnded);
+    assert_eq!(timeout(PATIENCE, lock.lost()).await.unwrap(), Loss::Denied);
     let mut state = connection.state();
     let closed = state.wait_for(|state| *state == ConnectionState::Closed);
     timeout(PATIENCE, closed).await.unwrap().unwrap();
@@ -115,5 +115,5 @@ async fn a_client_that_hears_nothing_counts_on_no_lock_beyond_the_end_of_its_cre
     let held = held.unwrap();
     peer.gone().await;
     assert_eq!(held.loss(), None);
-    assert_eq!(timeout(Duration::from_secs(10), held.lost()).await.unwrap(), Loss::SessionEnded);
+    assert_eq!(timeout(Duration::from_secs(10), held.lost()).await.unwrap(), Loss::Denied);
 }

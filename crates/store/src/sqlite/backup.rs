@@ -19,7 +19,10 @@ pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<
     if to.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(to.to_path_buf()));
     }
-    let draft = Draft::new(to).map_err(|error| not_written(error.to_string()))?;
+    let draft = Draft::new(to).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => BackupError::NoFolder(to.to_path_buf()),
+        _ => not_written(error.to_string()),
+    })?;
     copy(from, draft.path(), between).map_err(|error| not_written(error.to_string()))?;
     draft.publish(to).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => BackupError::Exists(to.to_path_buf()),
