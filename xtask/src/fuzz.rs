@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::shell::End;
 use crate::{Verdict, shell, tree};
@@ -23,13 +23,18 @@ pub(crate) struct Args {
     /// Write the result to this file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Go on where that file ends: a target that it tells as searched for as long, without a crash, is not searched again
+    #[arg(long, requires = "json")]
+    resume: bool,
 }
 
 /// What became of one target.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Found {
     target: String,
+    /// What was searched.
+    commit: String,
     seconds: u64,
     executions: u64,
     /// Inputs kept in `fuzz/corpus` with which it began.
@@ -54,13 +59,27 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let targets = chosen(targets(&root)?, args.target.as_deref())?;
     let each = args.seconds / targets.len() as u64;
     ensure!(each > 0, "--seconds {} leaves less than a second for each of {}", args.seconds, targets.len());
-    install(&root)?;
-    build(&root, &targets)?;
-    let found: Vec<Found> =
-        targets.into_iter().map(|target| search(&root, target, each)).collect::<Result<_>>()?;
-    if let Some(json) = &args.json {
-        fs::write(json, serde_json::to_vec_pretty(&found)?)
-            .with_context(|| format!("cannot write {}", json.display()))?;
+    let mut found = match &args.json {
+        Some(json) if args.resume && json.exists() => searched_before(json, &targets, each)?,
+        _ => Vec::new(),
+    };
+    if !found.is_empty() {
+        println!("{} were searched before", found.len());
+    }
+    let is_searched = |target: &String| found.iter().any(|it| it.target == *target);
+    let (_, left): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_searched);
+    if !left.is_empty() {
+        install(&root)?;
+        build(&root, &left)?;
+    }
+    for target in left {
+        found.push(search(&root, target, each)?);
+        // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+        if let Some(json) = &args.json {
+            found.sort_by(|a, b| a.target.cmp(&b.target));
+            fs::write(json, serde_json::to_vec_pretty(&found)?)
+                .with_context(|| format!("cannot write {}", json.display()))?;
+        }
     }
     let crashes: u64 = found.iter().map(|it| it.crashes).sum();
     let executions: u64 = found.iter().map(|it| it.executions).sum();
@@ -70,6 +89,14 @@ pub(crate) fn run(args: &Args) -> Verdict {
         ensure!(*executions >= least, "{target}: {executions} executions prove nothing; at least {least} do");
     }
     Ok(crashes == 0)
+}
+
+/// What an earlier run tells of these targets, if it was long enough and found nothing.
+fn searched_before(json: &Path, targets: &[String], seconds: u64) -> Result<Vec<Found>> {
+    let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
+    let mut found: Vec<Found> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
+    found.retain(|it| it.seconds >= seconds && it.crashes == 0 && targets.contains(&it.target));
+    Ok(found)
 }
 
 /// The names of all targets: their programs'.
@@ -140,7 +167,7 @@ fn search(root: &Path, target: String, seconds: u64) -> Result<Found> {
     };
     let crashes = u64::from(!end.is_success());
     report(&target, &said, executions, end, &log);
-    Ok(Found { target, seconds, executions, corpus, crashes })
+    Ok(Found { target, commit: tree::head(root)?, seconds, executions, corpus, crashes })
 }
 
 fn report(target: &str, said: &str, executions: u64, end: End, log: &Path) {
@@ -176,6 +203,24 @@ mod tests {
             "#2\tINITED cov: 5\nstat::number_of_executed_units: 8421\nstat::average_exec_per_sec:     12\n";
         assert_eq!(executions(said), Some(8421));
         assert_eq!(executions("error: could not compile"), None);
+    }
+
+    #[test]
+    fn a_run_goes_on_with_what_was_not_searched_for_as_long_or_crashed() {
+        let found = |target: &str, seconds, crashes| Found {
+            target: target.into(),
+            commit: "53ae8c3".into(),
+            seconds,
+            executions: 1000,
+            corpus: 1,
+            crashes,
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let before = [found("a", 60, 0), found("b", 59, 0), found("c", 60, 1), found("gone", 60, 0)];
+        fs::write(file.path(), serde_json::to_vec(&before).unwrap()).unwrap();
+        let targets = ["a", "b", "c", "d"].map(str::to_owned);
+        let before = searched_before(file.path(), &targets, 60).unwrap();
+        assert_eq!(before.iter().map(|it| &*it.target).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

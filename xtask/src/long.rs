@@ -22,7 +22,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("sim", &["sim", "--schedules", "100000", "--seed", "1"]),
     ("soak", &["soak", "--connections", "10000", "--seconds", "600"]),
     ("neighbours", &["neighbours", "--turns", "5", "--steps", "3000", "--pairs", "5000", "--at-most", "1.5"]),
-    ("fuzz", &["fuzz", "--seconds", "3600"]),
+    ("fuzz", &["fuzz", "--seconds", "3600", "--resume"]),
     ("mutants", &["mutants", "--resume"]),
     ("requirements", &["requirements"]),
 ];

@@ -222,7 +222,7 @@ describe('the deadline of the former session', () => {
     assert.equal(server.frames.at(-1).type, 'release');
   });
 
-  test('is watched without any traffic', async (t) => {
+  test('is watched without any traffic', { timeout: 10_000 }, async (t) => {
     const opened = await openReclaiming(t, { leaseMs: 400, heartbeatMs: 100 });
     const startedAt = performance.now();
     const { released } = await hold(opened, 'a', 7, 1, { ticket: 't7' });

@@ -64,6 +64,9 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
         for credential in
             world.credentials.all.iter().filter(|it| matches!(it.state, State::Deleted | State::Curbed))
         {
+            if tally.wrong.len() >= ENOUGH {
+                return Ok(());
+            }
             let words = world.words().await?;
             let wrong = judge_end(world, frame, credential, &words).await.unwrap_or_else(told);
             world.reload(&world.credentials.settings)?;

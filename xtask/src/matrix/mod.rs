@@ -22,7 +22,7 @@ use crate::{Verdict, tree};
 const LEAST_CELLS: u64 = 2000;
 
 /// What is wrong may cost much patience in each cell; after so many no more are looked at.
-const ENOUGH: usize = 20;
+const ENOUGH: usize = 8;
 
 /// How many wrong cells are shown.
 const SHOWN: usize = 20;

@@ -15,7 +15,7 @@ use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::tree;
+use crate::{setup, tree};
 use copy::Copy;
 use patch::Patch;
 use ring::{Judgement, Programs};
@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
     }
     let mut patches = chosen(all, args)?;
     patches.retain(|patch| fates.iter().all(|fate: &Fate| fate.name != patch.name));
+    if patches.iter().any(|patch| ring::kind(&patch.ring) == "js") {
+        setup::run(&root)?;
+    }
     let copy = Copy::new(&root, patches.len() > FEW)?;
     let commit = tree::head(&root)?;
     let mut done = 0;
