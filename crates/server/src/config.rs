@@ -145,6 +145,10 @@ pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 /// Messages that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;
 
+/// What may be done without a pause, in frames. Until the next one nobody may hear what comes for other sessions: a worker that was woken for one
+/// thing alone looks for others only after that.
+pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
+
 /// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
 pub(crate) const BUCKET_LIMITS: Limits = bucket_limits(&LimitSettings::DEFAULT);
 

@@ -148,7 +148,9 @@ impl Compared {
     fn summary(&self) -> String {
         let refused = self.neighbour.refusals().map(|(what, count)| format!("{count} by {what}"));
         format!(
-            "p99 of request and release {:.0} µs alone, {:.0} µs beside; the neighbour did {} things and was refused {}",
+            "request and release p50 {:.0} µs alone, {:.0} µs beside, p99 {:.0} µs alone, {:.0} µs beside; the neighbour did {} things and was refused {}",
+            micros(p50(&self.alone)),
+            micros(p50(&self.beside)),
             micros(p99(&self.alone)),
             micros(p99(&self.beside)),
             self.neighbour.done,
@@ -164,6 +166,7 @@ impl Compared {
             "seed": args.seed,
             "answers": self.answers,
             "differ": self.differences.len(),
+            "p50Micros": { "alone": micros(p50(&self.alone)), "beside": micros(p50(&self.beside)) },
             "p99Micros": { "alone": micros(p99(&self.alone)), "beside": micros(p99(&self.beside)) },
             "p99Ratio": (self.ratio() * 100.0).round() / 100.0,
             "atMost": args.at_most,
@@ -190,9 +193,17 @@ impl Compared {
     }
 }
 
-/// Of times in order.
+fn p50(times: &[Duration]) -> Duration {
+    percentile(times, 50)
+}
+
 fn p99(times: &[Duration]) -> Duration {
-    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    percentile(times, 99)
+}
+
+/// Of times in order.
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    times.get(times.len() * percent / 100).copied().unwrap_or_default()
 }
 
 fn micros(time: Duration) -> f64 {

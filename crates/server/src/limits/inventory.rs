@@ -170,6 +170,12 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "frames of a session that are carried out in one go",
             "others come first",
         ),
+        (
+            "GIVE_WAY_FRAMES",
+            GIVE_WAY_FRAMES.to_string(),
+            "what a session does of that without a pause, as the rates count it",
+            "what has come for others is heard",
+        ),
         ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
         ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
         (

@@ -14,7 +14,7 @@ use super::notices::Asked;
 use super::{Session, Steal};
 use crate::audit::{Named, short};
 use crate::auth::Permission;
-use crate::config::{OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
+use crate::config::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
 use crate::limits::{Refused, apart, price_of_look};
 
 /// What an input means for the connection.
@@ -47,6 +47,7 @@ impl Session {
             verdict = self.incoming(first);
         }
         let room = self.room_for_frames();
+        let mut paused_at = 0;
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn)
                 || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES
@@ -54,6 +55,10 @@ impl Session {
                 || is_paced
             {
                 break;
+            }
+            if self.pacing.spent() - paused_at >= GIVE_WAY_FRAMES {
+                paused_at = self.pacing.spent();
+                tokio::task::yield_now().await;
             }
             let Some(next) = connection.next_ready().await else { break };
             verdict = self.incoming(next);

@@ -46,6 +46,11 @@ impl Pacing {
         self.done = self.done.saturating_add(frames);
     }
 
+    /// What was read and done since it was charged for.
+    pub(super) fn spent(&self) -> u32 {
+        self.read.saturating_add(self.done)
+    }
+
     /// What is read at present.
     pub(super) fn reading(&self) -> Reading {
         let turn = self.turn_of_both();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::SinkExt;
+use lockhouse::Bucket;
 use lockhouse_server::{Config, LimitSettings, Refused};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -416,4 +417,32 @@ async fn other_bounds_are_taken_over_while_it_runs() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(refused_session(&server, "?bucket=2", None).await.1, "buckets_per_tenant");
+}
+
+#[tokio::test]
+async fn a_session_that_has_much_to_do_gives_way_to_what_has_come_for_others() {
+    const FRAMES: usize = 100;
+    let server = TestServer::start().await;
+    let mut client = server.client().await;
+    client.join(1).await;
+    let inner = server.server.clone();
+    let held = move || inner.house().buckets().iter().map(Bucket::len).sum::<usize>();
+    // On the one thread of this runtime, it has its turn when the session pauses, behind or before the next one of that.
+    let other = tokio::spawn(async move {
+        let (mut before, mut most) = (0, 0);
+        while before < FRAMES {
+            tokio::task::yield_now().await;
+            let now = held();
+            most = most.max(now - before);
+            before = now;
+        }
+        most
+    });
+    for id in 1..=FRAMES {
+        let frame = json!({"type": "request", "seq": id + 1, "id": id, "agent": 1, "name": id.to_string()});
+        client.socket.feed(Message::text(frame.to_string())).await.unwrap();
+    }
+    client.socket.flush().await.unwrap();
+    let most = timeout(PATIENCE, other).await.unwrap().unwrap();
+    assert!(most <= 2 * 8, "{most} frames in one go");
 }
