@@ -189,7 +189,8 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate
             Judgement::Broken(_) => Verdict::Error,
         },
         seconds: started.elapsed().as_secs_f64(),
-        how: judgement.to_string(),
+        // Where the project stands is nobody's business who reads it elsewhere.
+        how: judgement.to_string().replace(&*copy.root.display().to_string(), "."),
     })
 }
 

@@ -1,7 +1,9 @@
 //! How much of the server's memory a tenant may have.
 
+use futures_util::SinkExt;
 use lockhouse_server::LimitSettings;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::support::keys::TwoTenants;
 use crate::support::{Client, TestServer, config};
@@ -123,11 +125,20 @@ async fn who_is_in_the_middle_of_a_long_answer_may_read_it_to_its_end() {
         holder.call(shared).await;
         holder.granted(id).await;
     }
-    let mut deaf = server.client().await;
-    deaf.join(1).await;
-    assert_eq!(be_told(&mut deaf, 1..1_000).await, Err(4429), "the tenant is never full");
-    // The heart of the reader beats, and the rest comes.
+    // Together they have the rest of what the tenant may have, and none of them so much that he goes.
+    let mut deaf = Vec::new();
+    for _ in 0..6 {
+        let mut client = server.client().await;
+        client.join(1).await;
+        be_told(&mut client, 1..61).await.unwrap();
+        deaf.push(client);
+    }
+    holder.send(json!({"type": "query", "id": 600})).await;
+    assert_eq!(holder.next().await["code"], "quota_exceeded", "the tenant is not full");
+    // What it sends makes the session of the reader judge how much there is, and the rest comes.
+    reader.socket.send(Message::Ping(Bytes::new())).await.unwrap();
     reader.send(json!({"type": "query", "id": 2, "name": "held"})).await;
+    hold(&mut holder, 700..710).await.unwrap();
     let mut pages = 1;
     loop {
         let page = reader.next().await;
