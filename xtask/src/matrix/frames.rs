@@ -158,17 +158,22 @@ async fn judge_end(
     world.reload(&world.credentials.later)?;
     let expected =
         if credential.state == State::Deleted { Expected::Unauthenticated } else { Expected::NothingHere };
-    loop {
-        let next = client.next().await?;
-        if next["type"] == "fatal" {
-            if let Some(why) = refused_at_hello(&mut client, &next, expected).await? {
-                return Ok(Some(why));
+    // A session that goes on is told of its heart until its lease ends.
+    let end = async {
+        loop {
+            let next = client.next().await?;
+            if matches!(next["type"].as_str(), Some("fatal" | "closed")) {
+                return anyhow::Ok(next);
             }
-            break;
         }
-        if matches!(next["type"].as_str(), Some("closed")) {
-            return Ok(Some("it was closed without a word".to_owned()));
-        }
+    };
+    let Ok(end) = timeout(PATIENCE, end).await else { return Ok(Some("its session goes on".to_owned())) };
+    let end = end?;
+    if end["type"] == "closed" {
+        return Ok(Some("it was closed without a word".to_owned()));
+    }
+    if let Some(why) = refused_at_hello(&mut client, &end, expected).await? {
+        return Ok(Some(why));
     }
     // Whoever comes now is granted what the session held.
     let maker = world.credentials.named("everything")?;
