@@ -61,6 +61,28 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     hold(&mut two, 3..100).await.unwrap();
 }
 
+/// Shares the name of which `be_told` is told, with these numbers.
+async fn share(holder: &mut Client, ids: std::ops::RangeInclusive<u64>) {
+    let metadata = "m".repeat(1_000);
+    for id in ids {
+        let shared = json!({"type": "request", "id": id, "agent": 1, "name": "held", "mode": "shared", "metadata": metadata});
+        holder.call(shared).await;
+        holder.granted(id).await;
+    }
+}
+
+/// Clients that have more than 1 MiB together, and each one as much as a client may have that has yet to acknowledge.
+async fn deaf(server: &TestServer) -> Vec<Client> {
+    let mut deaf = Vec::new();
+    for _ in 0..6 {
+        let mut client = server.client().await;
+        client.join(1).await;
+        be_told(&mut client, 1..61).await.unwrap();
+        deaf.push(client);
+    }
+    deaf
+}
+
 /// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the close, if the connection ends before.
 async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
     for id in refusals {
@@ -81,20 +103,8 @@ async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_els
     let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
     let mut holder = server.client().await;
     holder.join(1).await;
-    let metadata = "m".repeat(1_000);
-    for id in 1..=3 {
-        let shared = json!({"type": "request", "id": id, "agent": 1, "name": "held", "mode": "shared", "metadata": metadata});
-        holder.call(shared).await;
-        holder.granted(id).await;
-    }
-    // More than 1 MiB together, and each one as much as a client may have that has yet to acknowledge.
-    let mut deaf = Vec::new();
-    for _ in 0..6 {
-        let mut client = server.client().await;
-        client.join(1).await;
-        be_told(&mut client, 1..61).await.unwrap();
-        deaf.push(client);
-    }
+    share(&mut holder, 1..=3).await;
+    let mut deaf = deaf(&server).await;
     hold(&mut holder, 10..20).await.unwrap();
     for client in &mut deaf {
         be_told(client, 61..64).await.unwrap();
@@ -119,20 +129,9 @@ async fn who_is_in_the_middle_of_a_long_answer_may_read_it_to_its_end() {
     let first = reader.next().await;
     assert_eq!((&first["type"], &first["more"]), (&json!("snapshot"), &json!(true)));
 
-    let metadata = "m".repeat(1_000);
-    for id in 501..=503 {
-        let shared = json!({"type": "request", "id": id, "agent": 1, "name": "held", "mode": "shared", "metadata": metadata});
-        holder.call(shared).await;
-        holder.granted(id).await;
-    }
+    share(&mut holder, 501..=503).await;
     // Together they have the rest of what the tenant may have, and none of them so much that he goes.
-    let mut deaf = Vec::new();
-    for _ in 0..6 {
-        let mut client = server.client().await;
-        client.join(1).await;
-        be_told(&mut client, 1..61).await.unwrap();
-        deaf.push(client);
-    }
+    let _deaf = deaf(&server).await;
     holder.send(json!({"type": "query", "id": 600})).await;
     assert_eq!(holder.next().await["code"], "quota_exceeded", "the tenant is not full");
     // What it sends makes the session of the reader judge how much there is, and the rest comes.
