@@ -56,23 +56,24 @@ const MEMORY_MIB: u64 = 1024;
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
-    let targets = chosen(targets(&root)?, args.target.as_deref())?;
+    let all = targets(&root)?;
+    let mut targets = chosen(all.clone(), args.target.as_deref())?;
     let each = args.seconds / targets.len() as u64;
     ensure!(each > 0, "--seconds {} leaves less than a second for each of {}", args.seconds, targets.len());
     let mut found = match &args.json {
-        Some(json) if args.resume && json.exists() => searched_before(json, &targets, each)?,
+        Some(json) if args.resume && json.exists() => searched_before(json, &all)?,
         _ => Vec::new(),
     };
+    targets.retain(|target| found.iter().all(|it| it.target != *target || !it.is_enough(each)));
     if !found.is_empty() {
-        println!("{} were searched before", found.len());
+        println!("{} were searched before, {} are left", found.len(), targets.len());
     }
-    let is_searched = |target: &String| found.iter().any(|it| it.target == *target);
-    let (_, left): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_searched);
-    if !left.is_empty() {
+    if !targets.is_empty() {
         install(&root)?;
-        build(&root, &left)?;
+        build(&root, &targets)?;
     }
-    for target in left {
+    for target in targets {
+        found.retain(|it| it.target != target);
         found.push(search(&root, target, each)?);
         // Each time anew: the whole takes long, and what is known must not be lost with the rest.
         if let Some(json) = &args.json {
@@ -84,18 +85,25 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let crashes: u64 = found.iter().map(|it| it.crashes).sum();
     let executions: u64 = found.iter().map(|it| it.executions).sum();
     println!("{} targets, {executions} executions, {crashes} crashes", found.len());
-    for Found { target, executions, .. } in found.iter().filter(|it| it.crashes == 0) {
-        let least = each * LEAST_PER_SECOND;
+    for Found { target, executions, seconds, .. } in found.iter().filter(|it| it.crashes == 0) {
+        let least = seconds * LEAST_PER_SECOND;
         ensure!(*executions >= least, "{target}: {executions} executions prove nothing; at least {least} do");
     }
     Ok(crashes == 0)
 }
 
-/// What an earlier run tells of these targets, if it was long enough and found nothing.
-fn searched_before(json: &Path, targets: &[String], seconds: u64) -> Result<Vec<Found>> {
+impl Found {
+    /// Whether that was long enough and found nothing.
+    fn is_enough(&self, seconds: u64) -> bool {
+        self.seconds >= seconds && self.crashes == 0
+    }
+}
+
+/// What an earlier run tells of targets that are still there.
+fn searched_before(json: &Path, targets: &[String]) -> Result<Vec<Found>> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
     let mut found: Vec<Found> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
-    found.retain(|it| it.seconds >= seconds && it.crashes == 0 && targets.contains(&it.target));
+    found.retain(|it| targets.contains(&it.target));
     Ok(found)
 }
 
@@ -219,8 +227,11 @@ mod tests {
         let before = [found("a", 60, 0), found("b", 59, 0), found("c", 60, 1), found("gone", 60, 0)];
         fs::write(file.path(), serde_json::to_vec(&before).unwrap()).unwrap();
         let targets = ["a", "b", "c", "d"].map(str::to_owned);
-        let before = searched_before(file.path(), &targets, 60).unwrap();
-        assert_eq!(before.iter().map(|it| &*it.target).collect::<Vec<_>>(), ["a"]);
+        let before = searched_before(file.path(), &targets).unwrap();
+        let names = |found: &[&Found]| found.iter().map(|it| it.target.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&before.iter().collect::<Vec<_>>()), ["a", "b", "c"], "nothing is forgotten");
+        let enough: Vec<_> = before.iter().filter(|it| it.is_enough(60)).collect();
+        assert_eq!(names(&enough), ["a"]);
     }
 
     #[test]
