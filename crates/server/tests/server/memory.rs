@@ -120,7 +120,7 @@ async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_els
 #[tokio::test]
 async fn who_is_in_the_middle_of_a_long_answer_may_read_it_to_its_end() {
     let limits = LimitSettings { unread_mib_per_tenant: 2, ..LimitSettings::default() };
-    let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
+    let server = TestServer::with_narrow_links(lockhouse_server::Config { limits, ..config(60_000) }).await;
     let mut holder = server.client().await;
     holder.join(1).await;
     hold(&mut holder, 100..400).await.unwrap();

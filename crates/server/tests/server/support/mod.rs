@@ -4,14 +4,14 @@ pub(crate) mod keys;
 pub(crate) mod proxy;
 pub(crate) mod resuming;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use lockhouse_server::{Config, Lease, Server, bind};
 use serde_json::{Value, json};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -43,8 +43,21 @@ impl TestServer {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
-        traces::listen();
         let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
+        Self::listening(listener, config)
+    }
+
+    /// A server whose links have room for next to nothing on their way to [`Client::hello_over_a_narrow_link`].
+    pub(crate) async fn with_narrow_links(config: Config) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        // Connections have what their listener has.
+        socket.set_send_buffer_size(4 << 10).unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        Self::listening(socket.listen(1024).unwrap(), config)
+    }
+
+    fn listening(listener: TcpListener, config: Config) -> Self {
+        traces::listen();
         let address = listener.local_addr().unwrap();
         let server = Server::new(config);
         let (stop, stopped) = oneshot::channel();
@@ -114,7 +127,7 @@ impl Client {
         Self::open(address, query).await.say_hello(credential).await
     }
 
-    /// Connects over a link that has room for next to nothing, and says hello.
+    /// Connects over a link that takes next to nothing before it is read, and says hello.
     pub(crate) async fn hello_over_a_narrow_link(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4 << 10).unwrap();
