@@ -113,9 +113,19 @@ pub(super) async fn admit(server: &Arc<Server>, request: Request) -> Read<Reques
     let path = parts.extensions.get::<MatchedPath>().cloned();
     if let Some(route) = path.and_then(|path| find(&parts.method, path.as_str())) {
         let caller = caller(server, &mut parts, route).await?;
+        if let Some(bucket) = &caller.bucket {
+            check_rate(server, bucket.tenant())?;
+        }
         parts.extensions.insert(caller);
     }
     Ok(Request::from_parts(parts, body))
+}
+
+/// Whoever is over his rate is told so before anything of his call is looked at: it costs next to nothing then, however often he tries. What a call costs
+/// is known, and charged, where it is carried out.
+fn check_rate(server: &Server, tenant: &str) -> Read<()> {
+    let admitted = server.bounds.paces.admit_call(tenant);
+    admitted.map_err(|wait| Problem::too_fast(server.bounds.settings().tenant_rate, wait))
 }
 
 async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<Caller> {

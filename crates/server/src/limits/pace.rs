@@ -78,11 +78,13 @@ impl Tenant {
         self.calls.charge(now, count, rate.div_ceil(2));
     }
 
-    fn try_charge_call(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
+    fn admit_call(&self, now: Instant) -> Result<(), Duration> {
         let wait = self.all.wait(now).min(self.calls.wait(now));
-        if wait > Duration::ZERO {
-            return Err(wait);
-        }
+        if wait.is_zero() { Ok(()) } else { Err(wait) }
+    }
+
+    fn try_charge_call(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
+        self.admit_call(now)?;
         self.charge_call(now, count, rate);
         Ok(())
     }
@@ -140,6 +142,11 @@ impl Paces {
     /// Charges the tenant for what a call that was admitted has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
         self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));
+    }
+
+    /// Whether the tenant may call now; else how long it has to wait.
+    pub(crate) fn admit_call(&self, tenant: &str) -> Result<(), Duration> {
+        self.with(tenant, |tenant, now| tenant.admit_call(now))
     }
 
     /// Charges the tenant for a call that counts as so many, unless it has to wait; then it is told how long, and charged nothing.

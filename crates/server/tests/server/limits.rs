@@ -204,6 +204,21 @@ async fn calls_over_the_rate_are_told_when_to_come_again() {
 }
 
 #[tokio::test]
+async fn of_a_call_over_the_rate_nothing_is_looked_at() {
+    let server = server(LimitSettings { tenant_rate: 1, ..LimitSettings::default() }).await;
+    // It makes no sense, which whoever may call is told.
+    let senseless = claim("default", "a").replace("claimant", "claimnot");
+    let call = async |request: &str| problem(&call_from(&server, [127, 0, 0, 1], request).await.1);
+    let (status, told, _) = call(&senseless).await;
+    assert_eq!((status, &told["code"]), (422, &json!("invalid")), "{told}");
+    for resource in ["a", "b"] {
+        assert_eq!(call(&claim("default", resource)).await.0, 201);
+    }
+    let (status, refused, _) = call(&senseless).await;
+    assert_eq!((status, &refused["code"]), (429, &json!("rate_limited")), "{refused}");
+}
+
+#[tokio::test]
 async fn a_call_costs_as_much_as_the_locks_that_it_names() {
     let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
     let post = async |path: &str, secret: &str, body: Value| {
