@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -109,11 +110,21 @@ struct Crowd {
 }
 
 pub(crate) fn run(args: &Args) -> Verdict {
-    // What is measured is the server, and not whose turn it is on this machine.
-    rustix::process::nice(10)?;
+    give_way()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, crowd(args))?;
     Ok(true)
+}
+
+/// Has the processor when nobody else wants it, like a machine of its own: what is measured is how the server treats the other tenant, and not which of
+/// the two clients has its turn here.
+fn give_way() -> Result<()> {
+    let own = std::process::id().to_string();
+    let is_idle = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();
+    if !is_idle.is_ok_and(|status| status.success()) {
+        rustix::process::nice(19)?;
+    }
+    Ok(())
 }
 
 async fn crowd(args: &Args) -> Result<()> {
