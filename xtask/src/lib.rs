@@ -92,6 +92,8 @@ enum Command {
     #[command(hide = true)]
     NeighboursCrowd(neighbours::crowd::Args),
     /// The long variants of the proofs, with their results in docs/evidence
+    ///
+    /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To begin anew, delete the file first.
     Long(long::Args),
     /// Build and run the benchmarks of bench/
     Bench(bench::Args),

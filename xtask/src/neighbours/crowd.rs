@@ -7,7 +7,7 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use lockhouse::core::{Acquire, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,10 +120,11 @@ pub(crate) fn run(args: &Args) -> Verdict {
 /// the two clients has its turn here.
 fn give_way() -> Result<()> {
     let own = std::process::id().to_string();
-    let is_idle = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();
-    if !is_idle.is_ok_and(|status| status.success()) {
-        rustix::process::nice(19)?;
-    }
+    let chrt = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();
+    ensure!(
+        chrt.context("chrt of util-linux is needed")?.success(),
+        "chrt cannot make this process an idle one"
+    );
     Ok(())
 }
 

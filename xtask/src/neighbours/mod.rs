@@ -84,6 +84,9 @@ tenant_rate = 5000
 /// In this time the neighbour is at its limits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A neighbour that is at its rate is refused at least so many calls in a second.
+const REFUSED_A_SECOND: f64 = 50.0;
+
 /// So many differences are shown.
 const SHOWN: usize = 10;
 
@@ -125,6 +128,8 @@ struct Compared {
     beside: Vec<Duration>,
     /// What the neighbour was refused meanwhile.
     neighbour: Tally,
+    /// How long that was.
+    meanwhile: Duration,
 }
 
 impl Compared {
@@ -171,6 +176,7 @@ impl Compared {
             "p99Ratio": (self.ratio() * 100.0).round() / 100.0,
             "atMost": args.at_most,
             "neighbour": self.neighbour,
+            "neighbourSeconds": self.meanwhile.as_secs(),
         })
     }
 
@@ -189,6 +195,11 @@ impl Compared {
                 "this run did too little to prove anything: the neighbour was refused {count} times by {what}, but at least {least} are needed"
             );
         }
+        let a_second = self.neighbour.rate as f64 / self.meanwhile.as_secs_f64();
+        ensure!(
+            a_second >= REFUSED_A_SECOND,
+            "this run proves nothing: the neighbour was refused by its rate {a_second:.0} times in a second, but at least {REFUSED_A_SECOND} are needed to say that it was at it"
+        );
         Ok(())
     }
 }
@@ -247,7 +258,10 @@ impl<'a> Place<'a> {
         compared.alone.extend(times);
         let (beside, times, neighbour) = self.play(args, seed, first, true)?;
         compared.beside.extend(times);
-        compared.neighbour.add(&neighbour);
+        if let Some((tally, meanwhile)) = neighbour {
+            compared.neighbour.add(&tally);
+            compared.meanwhile += meanwhile;
+        }
         let (answers, differences) = alone.differences(&beside);
         compared.answers += answers;
         let who = TENANTS[first];
@@ -261,7 +275,7 @@ impl<'a> Place<'a> {
         seed: u64,
         first: usize,
         has_neighbour: bool,
-    ) -> Result<(Told, Vec<Duration>, Tally)> {
+    ) -> Result<(Told, Vec<Duration>, Option<(Tally, Duration)>)> {
         let folder = tempfile::tempdir_in(self.folder)?;
         let config = self.config.to_str().context("the path of the settings is no text")?;
         let server = Server::start(self.binary, folder.path(), &["--config", config])?;
@@ -274,17 +288,14 @@ impl<'a> Place<'a> {
             other: TENANTS[second],
         };
         let length = Length { steps: args.steps as usize, pairs: args.pairs as usize };
+        let start = Instant::now();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (told, times) = runtime.block_on(story::play(&stage, seed, length));
-        let refused = match neighbour {
-            Some((mut crowd, before)) => {
-                let after = crowd.ask()?;
-                crowd.end()?;
-                after.since(&before)
-            }
-            None => Tally::default(),
-        };
-        Ok((told, times, refused))
+        let Some((mut crowd, before)) = neighbour else { return Ok((told, times, None)) };
+        let after = crowd.ask()?;
+        let meanwhile = start.elapsed();
+        crowd.end()?;
+        Ok((told, times, Some((after.since(&before), meanwhile))))
     }
 
     /// The neighbour, once it is at its limits.
@@ -328,9 +339,10 @@ mod tests {
     fn compared(beside_us: u64) -> Compared {
         let times = |us: u64| vec![Duration::from_micros(us); 200];
         let neighbour =
-            Tally { done: 1, rate: 9, connections: 9, buckets: 9, names: 9, owners: 9, claims: 9 };
+            Tally { done: 1, rate: 100, connections: 9, buckets: 9, names: 9, owners: 9, claims: 9 };
         let (alone, beside) = (times(100), times(beside_us));
-        Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour }
+        let meanwhile = Duration::from_secs(2);
+        Compared { answers: 5000, differences: Vec::new(), alone, beside, neighbour, meanwhile }
     }
 
     #[test]
@@ -350,5 +362,8 @@ mod tests {
         idle.neighbour.claims = 3;
         let told = idle.enough(&args()).unwrap_err().to_string();
         assert!(told.contains("refused 3 times by claims"), "{told}");
+        let slow = Compared { meanwhile: Duration::from_secs(3), ..compared(100) };
+        let told = slow.enough(&args()).unwrap_err().to_string();
+        assert!(told.contains("by its rate 33 times in a second"), "{told}");
     }
 }

@@ -121,8 +121,7 @@ pub(super) async fn admit(server: &Arc<Server>, request: Request) -> Read<Reques
     Ok(Request::from_parts(parts, body))
 }
 
-/// Whoever is over his rate is told so before anything of his call is looked at: it costs next to nothing then, however often he tries. What a call costs
-/// is known, and charged, where it is carried out.
+/// Whoever is over his rate is told so before the body of his call is parsed. What a call costs is known, and charged, where it is carried out.
 fn check_rate(server: &Server, tenant: &str) -> Read<()> {
     let admitted = server.bounds.paces.admit_call(tenant);
     admitted.map_err(|wait| Problem::too_fast(server.bounds.settings().tenant_rate, wait))

@@ -143,7 +143,7 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
         (
             "SPARED_BYTES",
             bytes(SPARED_BYTES),
-            "what a session may leave untaken, however much the others of its tenant have",
+            "what a session may leave unacknowledged, however much the others of its tenant have",
             "see `unread_mib_per_tenant`",
         ),
         (

@@ -15,6 +15,9 @@ const BURST: Duration = Duration::from_secs(1);
 /// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a millisecond.
 const SLICE: u32 = 16;
 
+/// No slice is longer than such a part of a second, so that turns come often also where rates are small.
+const LEAST_SLICES: u32 = 64;
+
 /// Whoever would have to wait longer than this pays for nothing beforehand, so that sessions without number do not wait for slices that others do not use.
 const LONGEST_QUEUE: Duration = Duration::from_millis(500);
 
@@ -41,9 +44,15 @@ impl Pace {
     /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for how many was paid.
     fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
         let wait = self.charge(now, count, rate);
-        let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE };
+        let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE.min(rate / LEAST_SLICES) };
         self.charge(now, slice, rate);
         (now + wait, slice)
+    }
+
+    /// Takes back a charge.
+    fn give_back(&mut self, count: u32, rate: u32) {
+        let paid = Duration::from_secs(1) * count / rate;
+        self.0 = self.0.checked_sub(paid).unwrap_or(self.0);
     }
 
     /// How many may be done at once before it is to wait.
@@ -123,18 +132,47 @@ impl Turns {
 
     /// Charges for so many.
     pub(crate) fn charge(&mut self, paces: &Paces, tenant: &str, count: u32, rate: u32) {
-        let unpaid = count.saturating_sub(self.paid);
-        self.paid = self.paid.saturating_sub(count);
-        // What is done before the turn, such as a pong, does not change when that is.
-        if self.paid == 0 {
-            (self.next, self.paid) =
-                paces.with(tenant, |tenant, now| tenant.all.take_turn(now, unpaid, rate));
-        }
+        paces.with(tenant, |tenant, now| {
+            self.forget(now);
+            let unpaid = count.saturating_sub(self.paid);
+            self.paid = self.paid.saturating_sub(count);
+            if now < self.next {
+                // What is done before the turn, such as a pong, does not change when that is.
+                tenant.all.charge(now, unpaid, rate);
+            } else if self.paid == 0 {
+                (self.next, self.paid) = tenant.all.take_turn(now, unpaid, rate);
+            }
+        });
     }
 
     /// How many may be done at once.
-    pub(crate) fn room(&self, paces: &Paces, tenant: &str, rate: u32) -> u32 {
-        self.paid.max(paces.with(tenant, |tenant, now| tenant.all.room(now, rate)))
+    pub(crate) fn room(&mut self, paces: &Paces, tenant: &str, rate: u32) -> u32 {
+        paces.with(tenant, |tenant, now| {
+            self.forget(now);
+            self.paid.max(tenant.all.room(now, rate))
+        })
+    }
+
+    /// Whether something was paid for and not done yet.
+    pub(crate) fn is_paid(&self) -> bool {
+        self.paid > 0
+    }
+
+    /// Lets the turn pass, and gives back what was paid for and is not done: it costs nobody anything.
+    pub(crate) fn pass(&mut self, paces: &Paces, tenant: &str, rate: u32) {
+        if self.is_paid() {
+            paces.with(tenant, |tenant, now| {
+                self.forget(now);
+                tenant.all.give_back(std::mem::take(&mut self.paid), rate);
+            });
+        }
+    }
+
+    /// What was paid for is worth nothing once its time is over, as with all that nobody did: otherwise turns could be saved up, and taken together.
+    fn forget(&mut self, now: Instant) {
+        if now > self.next + BURST {
+            self.paid = 0;
+        }
     }
 }
 
@@ -241,10 +279,88 @@ mod tests {
         turns.charge(&paces, "a", 1_100, 1_000);
         let turn = turns.next();
         assert_eq!(turn - start, Duration::from_millis(100));
+        // More than was paid for beforehand, too.
+        for count in [1, 100] {
+            turns.charge(&paces, "a", count, 1_000);
+            assert_eq!(turns.next(), turn);
+        }
+        sleep_until(turn).await;
         turns.charge(&paces, "a", 1, 1_000);
-        assert_eq!(turns.next(), turn);
-        turns.charge(&paces, "a", 100, 1_000);
         assert!(turns.next() > turn + Duration::from_millis(100));
+
+        // Where the queue is long, nothing is paid for beforehand.
+        let (mut last, turn) = (Turns::new(turn), turn + Duration::from_secs(2));
+        last.charge(&paces, "a", 1_883, 1_000);
+        assert_eq!(last.next(), turn);
+        last.charge(&paces, "a", 1, 1_000);
+        assert_eq!(last.next(), turn);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_that_were_missed_are_not_saved_up() {
+        let (paces, start) = (Paces::default(), Instant::now());
+        Turns::new(start).charge(&paces, "a", 1_000, 1_000);
+        let mut sessions: Vec<_> = (0..30).map(|_| Turns::new(start)).collect();
+        for turns in &mut sessions {
+            turns.charge(&paces, "a", 1, 1_000);
+            assert!(turns.paid > 0);
+        }
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let mut at_once = 0;
+        for turns in &mut sessions {
+            let room = turns.room(&paces, "a", 1_000);
+            turns.charge(&paces, "a", room, 1_000);
+            at_once += room;
+        }
+        assert_eq!(at_once, 1_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_nothing_to_do_in_its_turn_costs_nothing() {
+        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
+        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
+        // A thousand sessions that do something every other second are far below the rate.
+        let sessions = (0..1000).map(|number| {
+            let paces = paces.clone();
+            tokio::spawn(async move {
+                let mut turns = Turns::new(start);
+                tokio::time::sleep(Duration::from_millis(2 * number)).await;
+                while start.elapsed() < Duration::from_secs(20) {
+                    turns.charge(&paces, "a", 1, 5_000);
+                    sleep_until(turns.next()).await;
+                    turns.pass(&paces, "a", 5_000);
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+            })
+        });
+        for session in sessions.collect::<Vec<_>>() {
+            session.await.unwrap();
+        }
+        let mut last = Turns::new(Instant::now());
+        last.charge(&paces, "a", 1, 5_000);
+        assert_eq!(last.next(), Instant::now(), "the queue has gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ends_before_its_turn_costs_what_it_did() {
+        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
+        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
+        // Some 300 sessions in a second that do five things each are far below the rate.
+        while start.elapsed() < Duration::from_secs(10) {
+            let paces = paces.clone();
+            tokio::spawn(async move {
+                let mut turns = Turns::new(Instant::now());
+                for _ in 0..5 {
+                    turns.charge(&paces, "a", 1, 5_000);
+                    sleep_until(turns.next()).await;
+                }
+                turns.pass(&paces, "a", 5_000);
+            });
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let mut last = Turns::new(Instant::now());
+        last.charge(&paces, "a", 1, 5_000);
+        assert_eq!(last.next(), Instant::now(), "the queue has gone");
     }
 
     #[tokio::test(start_paused = true)]

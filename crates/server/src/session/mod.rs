@@ -263,7 +263,7 @@ impl Session {
                 () = self.admission.due() => self.judge_anew(),
                 () = self.watches.due(turn) => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
-                () = self.pacing.turn(reading) => Verdict::GoOn,
+                () = self.pacing.turn(reading) => self.begin_turn(reading),
                 () = self.port.ready() => Verdict::GoOn,
                 state = self.server.house.unavailable(), if self.has_questions() => self.answer_questions(&state),
             };
@@ -275,6 +275,7 @@ impl Session {
 
     /// Waits for the next connection; none if the session ends before.
     async fn detached(&mut self) -> Option<Connection> {
+        self.pass_turn();
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
             let Verdict::GoOn = self.take_notices() else { return None };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Session;
+use super::calls::Verdict;
 use super::connection::Reading;
 use crate::limits::{Pace, Turns};
 
@@ -73,13 +74,14 @@ impl Pacing {
         self.own_turn.max(self.among_all.next())
     }
 
-    /// Waits for the next turn; for ever if it is now.
+    /// Waits for the next turn. If it is now, waits no longer where it is paid for, and else for ever.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub(super) async fn turn(&self, reading: Reading) {
         match reading {
+            Reading::All if self.among_all.is_paid() => {}
             Reading::All => std::future::pending().await,
             Reading::Urgent => sleep_until(self.turn_of_both()).await,
             Reading::Nothing => sleep_until(self.own_turn - LEASH).await,
@@ -89,11 +91,12 @@ impl Pacing {
 
 impl Session {
     /// How many frames may be carried out before it is another's turn; at least one.
-    pub(super) fn room_for_frames(&self) -> u32 {
+    pub(super) fn room_for_frames(&mut self) -> u32 {
         let (bounds, now) = (&self.server.bounds, Instant::now());
         let settings = bounds.settings();
         let own = self.pacing.own.room(now, settings.session_rate);
-        own.min(self.pacing.among_all.room(&bounds.paces, self.tenant(), settings.tenant_rate)).max(1)
+        let tenant = self.port.bucket().key().tenant();
+        own.min(self.pacing.among_all.room(&bounds.paces, tenant, settings.tenant_rate)).max(1)
     }
 
     /// Charges session and tenant for what was done.
@@ -110,8 +113,19 @@ impl Session {
         self.pacing.among_all.charge(&bounds.paces, tenant, all, settings.tenant_rate);
     }
 
-    fn tenant(&self) -> &str {
-        self.port.bucket().key().tenant()
+    /// It is the session's turn. If it was already, nothing is there to be read.
+    pub(super) fn begin_turn(&mut self, reading: Reading) -> Verdict {
+        if reading == Reading::All {
+            self.pass_turn();
+        }
+        Verdict::GoOn
+    }
+
+    /// The session has nothing to do in its turn.
+    pub(super) fn pass_turn(&mut self) {
+        let rate = self.server.bounds.settings().tenant_rate;
+        let tenant = self.port.bucket().key().tenant();
+        self.pacing.among_all.pass(&self.server.bounds.paces, tenant, rate);
     }
 
     /// Whether others come first.
@@ -121,5 +135,11 @@ impl Session {
 
     pub(super) fn has_spent(&self, room: u32) -> bool {
         self.pacing.read >= room
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.pass_turn();
     }
 }
