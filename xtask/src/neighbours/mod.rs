@@ -221,6 +221,15 @@ fn micros(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round()
 }
 
+/// A script that was played.
+struct Played {
+    told: Told,
+    /// The times of the pairs.
+    times: Vec<Duration>,
+    /// What the neighbour was refused meanwhile, if there was one, and how long that was.
+    beside: Option<(Tally, Duration)>,
+}
+
 /// Where servers are started.
 struct Place<'a> {
     binary: &'a Path,
@@ -250,32 +259,26 @@ impl<'a> Place<'a> {
     /// Plays the script of one tenant alone and beside the other, and compares.
     fn turn(&self, args: &Args, turn: u32, first: usize, compared: &mut Compared) -> Result<()> {
         let seed = args.seed.wrapping_add(1000 * u64::from(turn) + first as u64);
-        let (alone, times, _) = self.play(args, seed, first, false)?;
-        if let Some(why) = &alone.broke_off {
+        let alone = self.play(args, seed, first, false)?;
+        if let Some(why) = &alone.told.broke_off {
             anyhow::bail!("the script of {} broke off without a neighbour: {why}", TENANTS[first]);
         }
-        ensure!(!says(&alone, "rate_limited"), "the script is faster than the rate of its tenant");
-        compared.alone.extend(times);
-        let (beside, times, neighbour) = self.play(args, seed, first, true)?;
-        compared.beside.extend(times);
-        if let Some((tally, meanwhile)) = neighbour {
+        ensure!(!says(&alone.told, "rate_limited"), "the script is faster than the rate of its tenant");
+        let beside = self.play(args, seed, first, true)?;
+        let (answers, differences) = alone.told.differences(&beside.told);
+        compared.alone.extend(alone.times);
+        compared.beside.extend(beside.times);
+        if let Some((tally, meanwhile)) = beside.beside {
             compared.neighbour.add(&tally);
             compared.meanwhile += meanwhile;
         }
-        let (answers, differences) = alone.differences(&beside);
         compared.answers += answers;
         let who = TENANTS[first];
         compared.differences.extend(differences.into_iter().map(|it| format!("turn {turn}, {who}: {it}")));
         Ok(())
     }
 
-    fn play(
-        &self,
-        args: &Args,
-        seed: u64,
-        first: usize,
-        has_neighbour: bool,
-    ) -> Result<(Told, Vec<Duration>, Option<(Tally, Duration)>)> {
+    fn play(&self, args: &Args, seed: u64, first: usize, has_neighbour: bool) -> Result<Played> {
         let folder = tempfile::tempdir_in(self.folder)?;
         let config = self.config.to_str().context("the path of the settings is no text")?;
         let server = Server::start(self.binary, folder.path(), &["--config", config])?;
@@ -291,11 +294,11 @@ impl<'a> Place<'a> {
         let start = Instant::now();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (told, times) = runtime.block_on(story::play(&stage, seed, length));
-        let Some((mut crowd, before)) = neighbour else { return Ok((told, times, None)) };
+        let Some((mut crowd, before)) = neighbour else { return Ok(Played { told, times, beside: None }) };
         let after = crowd.ask()?;
         let meanwhile = start.elapsed();
         crowd.end()?;
-        Ok((told, times, Some((after.since(&before), meanwhile))))
+        Ok(Played { told, times, beside: Some((after.since(&before), meanwhile)) })
     }
 
     /// The neighbour, once it is at its limits.

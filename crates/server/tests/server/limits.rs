@@ -55,6 +55,17 @@ fn claim_with(headers: &str, bucket: &str, resource: &str) -> String {
     )
 }
 
+/// Costs as much as sixty calls, and does nothing: what a call costs is judged before who calls.
+fn dear() -> String {
+    let lock = |id: u32| json!({"name": id.to_string(), "mode": "exclusive"});
+    let body = json!({"owner": "1", "locks": (0..60).map(lock).collect::<Value>()}).to_string();
+    format!(
+        "POST /v1/buckets/default/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer no\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
 /// How a session that is refused right away is closed.
 async fn refused_session(server: &TestServer, query: &str, credential: Option<&str>) -> (u16, String) {
     let mut client = Client::open(server.address, query).await;
@@ -211,15 +222,8 @@ async fn the_body_of_a_call_over_the_rate_is_not_parsed() {
     let call = async |request: &str| problem(&call_from(&server, [127, 0, 0, 1], request).await.1);
     let (status, told, _) = call(&senseless).await;
     assert_eq!((status, &told["code"]), (422, &json!("invalid")), "{told}");
-    // What a call costs is judged before who calls: this is a minute of the rate.
-    let lock = |id: u32| json!({"name": id.to_string(), "mode": "exclusive"});
-    let dear = json!({"owner": "1", "locks": (0..60).map(lock).collect::<Value>()}).to_string();
-    let dear = format!(
-        "POST /v1/buckets/default/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer no\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{dear}",
-        dear.len()
-    );
-    assert_eq!(call(&dear).await.0, 401);
+    // This is a minute of the rate.
+    assert_eq!(call(&dear()).await.0, 401);
     let (status, refused, _) = call(&senseless).await;
     assert_eq!((status, &refused["code"]), (429, &json!("rate_limited")), "{refused}");
 }
@@ -416,6 +420,37 @@ async fn a_tenant_that_does_too_much_slows_down_itself_and_nobody_else() {
     };
     assert!(took >= Duration::from_millis(2_700), "{took:?}");
     assert_eq!(idle.query(2).await.0, ["kept"]);
+}
+
+#[tokio::test]
+async fn sessions_that_do_little_pay_for_no_turns_and_soon_wait_for_none() {
+    let server = server(LimitSettings { tenant_rate: 1000, ..LimitSettings::default() }).await;
+    let mut clients = Vec::new();
+    for _ in 0..80 {
+        clients.push(server.client().await);
+    }
+    while problem(&call_from(&server, [127, 0, 0, 1], &dear()).await.1).0 != 429 {}
+    // Each does one thing after the other, all of them together a third of the rate.
+    for mut client in clients {
+        tokio::spawn(async move {
+            for id in 1.. {
+                client.query(id).await;
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+        });
+    }
+    let mut client = server.client().await;
+    let start = Instant::now();
+    for id in (1..).step_by(2) {
+        client.query(id).await;
+        // Another one right behind it waits, where there is anything to wait for.
+        let asked = Instant::now();
+        client.query(id + 1).await;
+        if asked.elapsed() < Duration::from_millis(50) {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "it waits for turns that nobody takes");
+    }
 }
 
 #[tokio::test]
