@@ -88,6 +88,7 @@ var LOSS_MESSAGES = {
   stolen: "Lock broken by another request with the 'steal' option.",
   expired: "The lock expired: its maxHold or the lease of its client has run out.",
   terminated: "The lock ended with the session or the agent that held it.",
+  denied: "The lock ended with the key of its client, or with what the key allowed.",
   broken: "The lock was broken by an operator.",
   superseded: "The lock could not be kept over a restart of the server."
 };
@@ -306,9 +307,9 @@ var Lease = class _Lease {
     const since = this.#confirmed;
     return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
   }
-  /** Whether the credential is over. */
-  outlivesCredential() {
-    return this.#credentialLeftMs() <= 0;
+  /** What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's end. */
+  loss() {
+    return this.#credentialLeftMs() <= 0 ? "denied" : "expired";
   }
   #credentialLeftMs() {
     return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
@@ -513,7 +514,7 @@ var Reclaims = class {
   #expire;
   #groups = [];
   #timer;
-  /** `expire` is told of the locks whose deadline has passed; they are no longer in here. */
+  /** `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer in here. */
   constructor(expire) {
     this.#expire = expire;
   }
@@ -539,7 +540,9 @@ var Reclaims = class {
     const over = this.#groups.filter(isOver);
     this.#groups = this.#groups.filter((group) => !over.includes(group));
     this.#watch();
-    this.#expire(over.flatMap(({ locks }) => [...locks]));
+    const lost = /* @__PURE__ */ new Map();
+    for (const { locks, former } of over) for (const lock of locks) lost.set(lock, former.loss());
+    this.#expire(lost);
   }
   /** Checks again when the earliest deadline passes. */
   #watch() {
@@ -664,7 +667,7 @@ var CLOSE_ABNORMAL = 1006;
 var CLOSE_SILENT = 4e3;
 var CLOSE_LEASE_EXPIRED = 4408;
 var CLOSES_OF_DENIED = /* @__PURE__ */ new Set([4401, 4403]);
-var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([...CLOSES_OF_DENIED, 4409, 4429]);
+var CLOSES_OF_ENDED = /* @__PURE__ */ new Set([4409, 4429]);
 var RENEWAL_SHARE = 0.8;
 var CLOSES_OF_BAD_FRAME = /* @__PURE__ */ new Set([1003, 1009, 4400]);
 var Session = class {
@@ -720,7 +723,7 @@ var Session = class {
   /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
   isOverdue() {
     if (!this.#identity || this.#lease.remainingMs() > 0) return false;
-    this.abandon(this.#lease.outlivesCredential() ? "terminated" : "expired");
+    this.abandon(this.#lease.loss());
     return true;
   }
   /** Ends the session, on the server too, and connects anew. */
@@ -922,6 +925,7 @@ var Session = class {
       return;
     }
     if (code === CLOSE_LEASE_EXPIRED) this.#end("expired");
+    else if (CLOSES_OF_DENIED.has(code)) this.#end("denied");
     else if (CLOSES_OF_ENDED.has(code)) this.#end("terminated");
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end("terminated", refusedByServer(code, this.#lastFatal));
@@ -931,7 +935,7 @@ var Session = class {
   /** The server takes no such key: to try again with it would be in vain. */
   #deny() {
     this.#denial = `The lock server denies access: ${this.#lastFatal}`;
-    this.#end("terminated", domError("NotAllowedError", this.#denial));
+    this.#end("denied", domError("NotAllowedError", this.#denial));
     this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState("closed");
@@ -1100,7 +1104,7 @@ var Agent = class {
   #onstate;
   /** All that is open, by id and so in the order of asking. */
   #open = /* @__PURE__ */ new Map();
-  #reclaims = new Reclaims((requests) => this.#tellLoss(requests, "expired"));
+  #reclaims = new Reclaims((lost) => this.#tellLosses(lost));
   #lastId = 0;
   #number = 1;
   constructor(clientId, dial, keys, onstate, onunreachable) {
@@ -1405,13 +1409,16 @@ var Agent = class {
     }
     this.#tellLoss(held, reason);
   }
-  /** Changes all state first, since listeners of the signals run at once. */
   #tellLoss(held, reason) {
-    for (const request of held) {
+    this.#tellLosses(new Map(held.map((request) => [request, reason])));
+  }
+  /** Changes all state first, since listeners of the signals run at once. */
+  #tellLosses(lost) {
+    for (const [request, reason] of lost) {
       this.#close(request);
       request.reject(request.hold?.lose(reason));
     }
-    for (const request of held) request.hold?.announceLoss();
+    for (const request of lost.keys()) request.hold?.announceLoss();
   }
   #close(entry) {
     this.#open.delete(entry.id);

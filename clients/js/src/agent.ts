@@ -69,7 +69,7 @@ export class Agent {
   readonly #onstate: (state: ConnectionState) => void;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
-  readonly #reclaims = new Reclaims<Request>((requests) => this.#tellLoss(requests, 'expired'));
+  readonly #reclaims = new Reclaims<Request>((lost) => this.#tellLosses(lost));
   #lastId = 0;
   #number = 1;
 
@@ -415,13 +415,17 @@ export class Agent {
     this.#tellLoss(held, reason);
   }
 
-  /** Changes all state first, since listeners of the signals run at once. */
   #tellLoss(held: Request[], reason: LossReason): void {
-    for (const request of held) {
+    this.#tellLosses(new Map(held.map((request) => [request, reason])));
+  }
+
+  /** Changes all state first, since listeners of the signals run at once. */
+  #tellLosses(lost: ReadonlyMap<Request, LossReason>): void {
+    for (const [request, reason] of lost) {
       this.#close(request);
       request.reject(request.hold?.lose(reason));
     }
-    for (const request of held) request.hold?.announceLoss();
+    for (const request of lost.keys()) request.hold?.announceLoss();
   }
 
   #close(entry: Request | Query): void {

@@ -2,7 +2,7 @@
 const { DOMException } = globalThis;
 
 /** Why a held lock was lost. */
-export type LossReason = 'stolen' | 'expired' | 'terminated' | 'broken' | 'superseded';
+export type LossReason = 'stolen' | 'expired' | 'terminated' | 'denied' | 'broken' | 'superseded';
 
 /** The AbortError with which a lost lock rejects its released promise and aborts {@link HeldLock.signal}. */
 export interface LockLostError extends DOMException {
@@ -22,6 +22,7 @@ const LOSS_MESSAGES: Record<LossReason, string> = {
   stolen: "Lock broken by another request with the 'steal' option.",
   expired: 'The lock expired: its maxHold or the lease of its client has run out.',
   terminated: 'The lock ended with the session or the agent that held it.',
+  denied: 'The lock ended with the key of its client, or with what the key allowed.',
   broken: 'The lock was broken by an operator.',
   superseded: 'The lock could not be kept over a restart of the server.',
 };

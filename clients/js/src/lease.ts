@@ -57,9 +57,9 @@ export class Lease {
     return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
   }
 
-  /** Whether the credential is over. */
-  outlivesCredential(): boolean {
-    return this.#credentialLeftMs() <= 0;
+  /** What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's end. */
+  loss(): 'expired' | 'denied' {
+    return this.#credentialLeftMs() <= 0 ? 'denied' : 'expired';
   }
 
   #credentialLeftMs(): number {

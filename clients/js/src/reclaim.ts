@@ -10,8 +10,8 @@
 // | its grant has come but waits for its task                 | not held yet: its request is asked anew              |
 // | its callback ends while the server is away                | over; never reclaimed                                |
 // | its callback ends before the answer                       | over; a release follows the reclaim                  |
-// | the deadline passes before the reclaim is sent            | lost: expired; not reclaimed                         |
-// | the deadline passes before the answer                     | lost: expired; a grant that still comes is released  |
+// | the deadline passes before the reclaim is sent            | lost with it; not reclaimed                          |
+// | the deadline passes before the answer                     | lost with it; a grant that still comes is released   |
 // | `granted` with the token of old                           | held in the new session; the new ticket counts       |
 // | `granted` with another token                              | lost: terminated, as the server broke the protocol   |
 // | `lost`, also after the grant, or `error`                  | lost: superseded                                     |
@@ -23,6 +23,7 @@
 //
 // What is pending is asked after the reclaims, in its order; a steal that was under way ends with "outcome unknown".
 
+import type { LossReason } from './errors.js';
 import type { Lease } from './lease.js';
 import { setQuietTimeout } from './timers.js';
 
@@ -33,12 +34,12 @@ interface Group<L> {
 
 /** The locks whose reclaims are not answered yet, each held under the lease of the session in which it was granted. */
 export class Reclaims<L> {
-  readonly #expire: (locks: L[]) => void;
+  readonly #expire: (lost: ReadonlyMap<L, LossReason>) => void;
   #groups: Group<L>[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `expire` is told of the locks whose deadline has passed; they are no longer in here. */
-  constructor(expire: (locks: L[]) => void) {
+  /** `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer in here. */
+  constructor(expire: (lost: ReadonlyMap<L, LossReason>) => void) {
     this.#expire = expire;
   }
 
@@ -67,7 +68,9 @@ export class Reclaims<L> {
     const over = this.#groups.filter(isOver);
     this.#groups = this.#groups.filter((group) => !over.includes(group));
     this.#watch();
-    this.#expire(over.flatMap(({ locks }) => [...locks]));
+    const lost = new Map<L, LossReason>();
+    for (const { locks, former } of over) for (const lock of locks) lost.set(lock, former.loss());
+    this.#expire(lost);
   }
 
   /** Checks again when the earliest deadline passes. */

@@ -56,8 +56,8 @@ const CLOSE_SILENT = 4000;
 const CLOSE_LEASE_EXPIRED = 4408;
 /** Closes that deny access: to all, or to the bucket. */
 const CLOSES_OF_DENIED = new Set([4401, 4403]);
-/** Closes after which the session is gone: denied, replaced, slow reader. */
-const CLOSES_OF_ENDED = new Set([...CLOSES_OF_DENIED, 4409, 4429]);
+/** Closes after which the session is gone: replaced, slow reader. */
+const CLOSES_OF_ENDED = new Set([4409, 4429]);
 /** How much of a key's time passes before the session is resumed with the next one. */
 const RENEWAL_SHARE = 0.8;
 /** Closes that blame a frame of ours; to send it again would only repeat them. */
@@ -122,7 +122,7 @@ export class Session {
   /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
   isOverdue(): boolean {
     if (!this.#identity || this.#lease.remainingMs() > 0) return false;
-    this.abandon(this.#lease.outlivesCredential() ? 'terminated' : 'expired');
+    this.abandon(this.#lease.loss());
     return true;
   }
 
@@ -351,6 +351,7 @@ export class Session {
       return;
     }
     if (code === CLOSE_LEASE_EXPIRED) this.#end('expired');
+    else if (CLOSES_OF_DENIED.has(code)) this.#end('denied');
     else if (CLOSES_OF_ENDED.has(code)) this.#end('terminated');
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
@@ -361,7 +362,7 @@ export class Session {
   /** The server takes no such key: to try again with it would be in vain. */
   #deny(): void {
     this.#denial = `The lock server denies access: ${this.#lastFatal}`;
-    this.#end('terminated', domError('NotAllowedError', this.#denial));
+    this.#end('denied', domError('NotAllowedError', this.#denial));
     this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState('closed');

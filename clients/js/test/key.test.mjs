@@ -81,7 +81,7 @@ describe('a key that is not taken', () => {
     assert.equal(server.hello.credential, 'one');
     const { released } = await hold({ server, locks }, 'n', 1, 1);
     unauthenticated(server);
-    await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
+    await assert.rejects(released, { name: 'AbortError', reason: 'denied' });
     const next = await peer.connection();
     assert.deepEqual([next.hello.credential, next.hello.resume], ['two', undefined]);
     assert.equal(client.state, 'lost');
@@ -101,7 +101,7 @@ describe('a function that gives keys', () => {
   test('has until the end of the key: no lock is counted on beyond', { timeout: 5_000 }, async (t) => {
     const { server, locks } = await open(t, { credentialMs: 500 }, { key: async () => 'one' });
     const { released } = await hold({ server, locks }, 'n', 1, 1);
-    await assert.rejects(released, { name: 'AbortError', reason: 'terminated' });
+    await assert.rejects(released, { name: 'AbortError', reason: 'denied' });
   });
 
   test('is asked again if it fails', async (t) => {

@@ -222,6 +222,16 @@ describe('the deadline of the former session', () => {
     assert.equal(server.frames.at(-1).type, 'release');
   });
 
+  test('may be the end of the key: the lock is denied, and did not expire', async (t) => {
+    const opened = await openReclaiming(t, { credentialMs: 5_000 });
+    const advance = clock(t);
+    const { lock, released } = await hold(opened, 'a', 7, 1, { ticket: 't7' });
+    await restartAndReclaim(opened);
+    advance(5_001);
+    assert.throws(() => lock.fencingToken, { name: 'AbortError', reason: 'denied' });
+    await assert.rejects(released, { name: 'AbortError', reason: 'denied' });
+  });
+
   test('is watched without any traffic', { timeout: 10_000 }, async (t) => {
     const opened = await openReclaiming(t, { leaseMs: 400, heartbeatMs: 100 });
     const startedAt = performance.now();
@@ -407,6 +417,8 @@ describe('more that ends before the answer', () => {
 
   for (const [code, reason] of [
     [4408, 'expired'],
+    [4401, 'denied'],
+    [4403, 'denied'],
     [4409, 'terminated'],
     [4429, 'terminated'],
     [4400, 'terminated'],

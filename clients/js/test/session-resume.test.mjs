@@ -99,6 +99,8 @@ describe('resume', () => {
 
   for (const [code, reason] of [
     [4408, 'expired'],
+    [4401, 'denied'],
+    [4403, 'denied'],
     [4409, 'terminated'],
     [4429, 'terminated'],
   ]) {

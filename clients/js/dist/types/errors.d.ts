@@ -1,5 +1,5 @@
 /** Why a held lock was lost. */
-export type LossReason = 'stolen' | 'expired' | 'terminated' | 'broken' | 'superseded';
+export type LossReason = 'stolen' | 'expired' | 'terminated' | 'denied' | 'broken' | 'superseded';
 /** The AbortError with which a lost lock rejects its released promise and aborts {@link HeldLock.signal}. */
 export interface LockLostError extends DOMException {
     readonly name: 'AbortError';

@@ -22,8 +22,8 @@ export declare class Lease {
     answered(n: number): void;
     /** Milliseconds until the deadline; not positive once it has passed, and also when no lease has begun. */
     remainingMs(): number;
-    /** Whether the credential is over. */
-    outlivesCredential(): boolean;
+    /** What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's end. */
+    loss(): 'expired' | 'denied';
     /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
     successor(): Lease;
 }

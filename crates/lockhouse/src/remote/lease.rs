@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::waiters::Loss;
+
 /// The answers that are remembered until the server confirms them.
 const ANSWERS: usize = 256;
 
@@ -23,8 +25,11 @@ impl Lease {
     /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still good.
     pub(super) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
         let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
-        let credential =
-            credential_ms.map(|ms| Deadline { length: Duration::from_millis(ms), confirmed: hello });
+        let credential = credential_ms.map(|ms| Deadline {
+            length: Duration::from_millis(ms),
+            confirmed: hello,
+            loss: Loss::Denied,
+        });
         Self { length, confirmed: hello, credential, answers: VecDeque::new() }
     }
 
@@ -50,13 +55,8 @@ impl Lease {
 
     /// The deadline as it stands.
     pub(super) fn deadline(&self) -> Deadline {
-        let lease = Deadline { length: self.length, confirmed: self.confirmed };
-        self.credential.filter(|end| end.remaining() < lease.remaining()).unwrap_or(lease)
-    }
-
-    /// Whether the credential is over.
-    pub(super) fn outlives_credential(&self) -> bool {
-        self.credential.is_some_and(|end| end.remaining().is_zero())
+        let lease = Deadline { length: self.length, confirmed: self.confirmed, loss: Loss::Expired };
+        self.credential.filter(|end| end.remaining() <= lease.remaining()).unwrap_or(lease)
     }
 }
 
@@ -65,9 +65,16 @@ impl Lease {
 pub(super) struct Deadline {
     length: Duration,
     confirmed: Moment,
+    /// What becomes of the locks with it.
+    loss: Loss,
 }
 
 impl Deadline {
+    /// What becomes of the locks with it: expired with the lease, or denied with the credential.
+    pub(super) fn loss(self) -> Loss {
+        self.loss
+    }
+
     /// Until then; zero once it has passed.
     pub(super) fn remaining(self) -> Duration {
         self.length.saturating_sub(self.confirmed.elapsed())
@@ -158,12 +165,14 @@ mod tests {
         let mut lease = Lease::new(10_000, Some(2_000), Moment::now());
         lease.answering(1);
         lease.answered(1);
-        assert!(lease.remaining() <= Duration::from_secs(2) && !lease.outlives_credential());
-        assert!(lease.deadline().remaining() <= Duration::from_secs(2));
+        assert!(lease.remaining() <= Duration::from_secs(2));
+        assert_eq!(lease.deadline().loss(), Loss::Denied);
         let lease = Lease::new(10_000, Some(20_000), Moment::now());
         assert!(lease.remaining() <= Duration::from_secs(9));
+        assert_eq!(lease.deadline().loss(), Loss::Expired);
         let lease = Lease::new(10_000, Some(0), Moment::now());
-        assert!(lease.remaining().is_zero() && lease.outlives_credential());
+        assert!(lease.remaining().is_zero());
+        assert_eq!(lease.deadline().loss(), Loss::Denied);
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //!                                                         deadline of the session in which it was granted
 //!   … granted                                             held, under the present session's lease, with a new ticket
 //!   … lost, or an error                                   lost: superseded
-//!   … not answered before that deadline                   lost: expired; a grant that comes later is released
+//!   … not answered before that deadline                   lost with it; a grant that comes later is released
 //!   … started anew once more, unanswered                  asked for again, with the same ticket and the same deadline
-//!   the deadline passes before there is a new session     lost: expired; nothing is asked for
+//!   the deadline passes before there is a new session     lost with it; nothing is asked for
 //!   it came without a ticket, the new server takes no     lost: session ended
 //!   reclaims, or is the old one
 //!   a release was asked for before                        not asked for again; the release tells: session ended
@@ -26,7 +26,6 @@ use lockhouse_core::FencingToken;
 use super::lease::{Deadline, Moment};
 use super::requests::{Entry, Stage};
 use super::state::{Breach, State};
-use crate::waiters::Loss;
 use crate::wire::{Call, Reclaim, Ticket};
 
 /// What a later life of the server is shown.
@@ -65,11 +64,12 @@ impl State {
         if !self.first_due.is_some_and(|due| due.remaining().is_zero()) {
             return;
         }
-        let overdue =
-            |entry: &Entry| entry.is_held() && entry.due.is_some_and(|due| due.remaining().is_zero());
-        let keys: Vec<u64> =
-            self.entries.iter().filter(|(_, entry)| overdue(entry)).map(|(key, _)| *key).collect();
-        keys.into_iter().for_each(|key| self.lost(key, Loss::Expired));
+        let overdue = |(key, entry): (&u64, &Entry)| {
+            let due = entry.due.filter(|due| entry.is_held() && due.remaining().is_zero())?;
+            Some((*key, due.loss()))
+        };
+        let overdue: Vec<_> = self.entries.iter().filter_map(overdue).collect();
+        overdue.into_iter().for_each(|(key, loss)| self.lost(key, loss));
         self.note_first_due();
     }
 

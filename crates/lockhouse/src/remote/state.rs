@@ -440,13 +440,12 @@ impl State {
 
     /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells whether it did.
     pub(super) fn expire_if_overdue(&mut self) -> bool {
-        let overdue = self.session.as_ref().filter(|session| session.lease.remaining().is_zero());
-        let Some(session) = overdue else {
+        let deadline = self.session.as_ref().map(|session| session.lease.deadline());
+        let Some(over) = deadline.filter(|deadline| deadline.remaining().is_zero()) else {
             self.expire_unconfirmed();
             return false;
         };
-        let loss = if session.lease.outlives_credential() { Loss::Denied } else { Loss::Expired };
-        self.end_session(loss, None);
+        self.end_session(over.loss(), None);
         true
     }
 

@@ -20,8 +20,11 @@ struct Client {
 
 impl Client {
     async fn start(lease_ms: u64) -> (Self, Peer) {
+        Self::welcomed(json!({"epoch": "e1", "reclaims": true, "leaseMs": lease_ms})).await
+    }
+
+    async fn welcomed(fields: serde_json::Value) -> (Self, Peer) {
         let server = Scripted::start().await;
-        let fields = json!({"epoch": "e1", "reclaims": true, "leaseMs": lease_ms});
         let (connection, mut peer) = tokio::join!(connect(server.url()), server.welcome(fields));
         let connection = connection.unwrap();
         let agent = connection.agent("a").unwrap();
@@ -166,6 +169,17 @@ async fn until_the_reclaim_is_answered_the_deadline_of_old_holds() {
     peer.send(json!({"type": "granted", "id": reclaim["id"], "token": 17, "ticket": "17.2"})).await;
     assert_eq!(peer.expect("release").await["id"], reclaim["id"]);
     settled(&client.connection, &mut peer).await;
+}
+
+#[tokio::test]
+async fn until_the_reclaim_is_answered_nothing_is_held_beyond_the_end_of_the_credential() {
+    let fields = json!({"epoch": "e1", "reclaims": true, "credentialMs": 2_000});
+    let (client, mut peer) = Client::welcomed(fields).await;
+    let held = client.lock(&mut peer, "n", 17).await;
+    drop(peer);
+    let mut peer = client.next_life("e2").await;
+    peer.expect("reclaim").await;
+    assert_eq!(held.lost().await, Loss::Denied);
 }
 
 #[tokio::test]
