@@ -46,17 +46,17 @@ impl Generation {
 
 impl Recent {
     /// The bucket with that key; none if it is not in use, and its tenant has `most` in use already.
-    pub(crate) fn bucket(&self, house: &House, key: BucketKey, most: usize) -> Option<Bucket> {
+    pub(crate) fn bucket(&self, house: &House, key: &BucketKey, most: usize) -> Option<Bucket> {
         let past = {
             let mut generations = self.0.lock();
-            if let Some((bucket, _)) = generations.present.buckets.get(&key) {
+            if let Some((bucket, _)) = generations.present.buckets.get(key) {
                 return Some(bucket.clone());
             }
-            generations.past.buckets.remove(&key)
+            generations.past.buckets.remove(key)
         };
         let bucket = match past {
             Some((bucket, _)) => bucket,
-            None => house.bucket_if_room(key, most)?,
+            None => house.bucket_if_room(key.clone(), most)?,
         };
         self.0.lock().present.keep(&bucket);
         Some(bucket)
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_bucket_stays_in_use_until_nobody_has_asked_for_it_for_two_turns() {
         let (house, recent) = (House::new(), Recent::default());
-        let ask = || drop(recent.bucket(&house, BucketKey::from("b"), MOST));
+        let ask = || drop(recent.bucket(&house, &BucketKey::from("b"), MOST));
         ask();
         recent.turn();
         assert_eq!(house.buckets().len(), 1);
@@ -111,7 +111,7 @@ mod tests {
             // In partitions of their own: a tenant may name any number.
             let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{number}");
             let key = BucketKey { bucket: "b".to_owned(), partition };
-            let bucket = recent.bucket(&house, key.clone(), 2 * MOST);
+            let bucket = recent.bucket(&house, &key, 2 * MOST);
             assert_eq!(bucket.expect("there is room").key(), &key);
         };
         (0..2 * MOST).for_each(|number| ask("loud", number));

@@ -99,7 +99,7 @@ fn find(method: &Method, path: &str) -> Option<&'static Route> {
 pub(super) struct Caller {
     pub(super) identity: Arc<Identity>,
     /// The bucket of the path.
-    pub(super) bucket: Option<BucketKey>,
+    pub(super) bucket: Option<Arc<BucketKey>>,
 }
 
 #[derive(Deserialize)]
@@ -114,17 +114,18 @@ pub(super) async fn admit(server: &Arc<Server>, request: Request) -> Read<Reques
     if let Some(route) = path.and_then(|path| find(&parts.method, path.as_str())) {
         let caller = caller(server, &mut parts, route).await?;
         if let Some(bucket) = &caller.bucket {
-            check_rate(server, bucket.tenant())?;
+            charge(server, bucket.tenant())?;
         }
         parts.extensions.insert(caller);
     }
     Ok(Request::from_parts(parts, body))
 }
 
-/// Whoever is over his rate is told so before the body of his call is parsed. What a call costs is known, and charged, where it is carried out.
-fn check_rate(server: &Server, tenant: &str) -> Read<()> {
-    let admitted = server.bounds.paces.admit_call(tenant);
-    admitted.map_err(|wait| Problem::too_fast(server.bounds.settings().tenant_rate, wait))
+/// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his call is parsed. What it costs beyond that is
+/// charged where it shows.
+fn charge(server: &Server, tenant: &str) -> Read<()> {
+    let rate = server.bounds.settings().tenant_rate;
+    server.bounds.paces.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
 async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<Caller> {
@@ -148,7 +149,7 @@ async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<
         return Err(problem);
     }
     let bucket = match (needs, bucket) {
-        (InBucket(_), Ok(members)) => Some(of_path(&identity, members.0)?),
+        (InBucket(_), Ok(members)) => Some(Arc::new(of_path(&identity, members.0)?)),
         (InBucket(_), Err(rejection)) => return Err(bad_path(&rejection)),
         _ => None,
     };

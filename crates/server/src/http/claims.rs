@@ -240,7 +240,7 @@ pub(super) async fn claim(
     GivenKey(key): GivenKey,
     JsonBody(new): JsonBody<NewClaim>,
 ) -> Read<(StatusCode, Json<Claimed>)> {
-    let claimed = desk::claim(&server, bucket, &new, key.as_deref()).await?;
+    let claimed = desk::claim(&server, &bucket, &new, key.as_deref()).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 
@@ -260,7 +260,7 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Read<Json<ClaimState>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
-    let claim = desk::current_claim(&server, bucket, resource.as_name()).await?;
+    let claim = desk::current_claim(&server, &bucket, resource.as_name()).await?;
     claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
 }
 
@@ -282,7 +282,7 @@ pub(super) async fn renew(
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Renewed>> {
-    desk::renew(&server, bucket, &key, &asker).await.map(Json)
+    desk::renew(&server, &bucket, &key, &asker).await.map(Json)
 }
 
 /// Release a claim
@@ -303,7 +303,7 @@ pub(super) async fn release(
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<ReleasedClaim>> {
-    desk::release(&server, bucket, &key, &asker).await?;
+    desk::release(&server, &bucket, &key, &asker).await?;
     Ok(Json(ReleasedClaim { resource: JsonName(key.resource), released: true }))
 }
 
@@ -325,7 +325,7 @@ pub(super) async fn finalize(
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Assignment>> {
-    desk::finalize(&server, bucket, &key, &asker).await.map(Json)
+    desk::finalize(&server, &bucket, &key, &asker).await.map(Json)
 }
 
 /// Show an assignment
@@ -342,7 +342,7 @@ pub(super) async fn assignment(
     uri: Uri,
 ) -> Read<Json<Assignment>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
-    let assignment = desk::assignment(&server, bucket, resource.as_name()).await?;
+    let assignment = desk::assignment(&server, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
 }
 
@@ -365,13 +365,12 @@ pub(super) async fn unassign(
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
     let reason = parameters.text("reason", &REASON)?;
-    let place = bucket.bucket.clone();
-    let unassigned = desk::unassign(&server, bucket, resource.as_name(), token).await?;
+    let unassigned = desk::unassign(&server, &bucket, resource.as_name(), token).await?;
     if unassigned {
         let deed = Deed {
             who: Some(&caller.identity),
             what: "unassign",
-            bucket: &place,
+            bucket: &bucket.bucket,
             name: Some(&Named(resource.as_name())),
         };
         audit::note(&deed, None, reason);

@@ -22,7 +22,7 @@ use super::problem::{Code, Problem};
 use super::read::Read;
 use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord, Told};
 use crate::audit::Named;
-use crate::limits::{LimitSettings, Refused, apart};
+use crate::limits::{Refused, apart};
 use crate::recent::STAY;
 use crate::server::{Phase, Server};
 
@@ -38,19 +38,13 @@ const RESTART: Duration = Duration::from_secs(1);
 /// For how long a bound that was reached is asked after in vain, about.
 const QUOTA: Duration = Duration::from_secs(1);
 
-/// Every call comes here once, with how many locks it names: it costs as much as so many calls with one.
-pub(super) fn bucket(server: &Server, key: BucketKey, locks: usize) -> Read<Bucket> {
-    let LimitSettings { tenant_rate, buckets_per_tenant, .. } = server.bounds.settings();
-    let price = locks.max(1).try_into().unwrap_or(u32::MAX);
-    server
-        .bounds
-        .paces
-        .try_charge_call(key.tenant(), price, tenant_rate)
-        .map_err(|wait| Problem::too_fast(tenant_rate, wait))?;
-    let room = server.recent.bucket(&server.house, key, buckets_per_tenant as usize);
+/// Every call comes here once.
+pub(super) fn bucket(server: &Server, key: &BucketKey) -> Read<Bucket> {
+    let most = server.bounds.settings().buckets_per_tenant;
+    let room = server.recent.bucket(&server.house, key, most as usize);
     let bucket = room.ok_or_else(|| {
         server.bounds.refuse(Refused::BucketsPerTenant);
-        let rule = format!("one of at most {buckets_per_tenant} of a tenant that are in use at once");
+        let rule = format!("one of at most {most} of a tenant that are in use at once");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(STAY)
     })?;
     if server.phase() != Phase::Running {
@@ -60,8 +54,13 @@ pub(super) fn bucket(server: &Server, key: BucketKey, locks: usize) -> Read<Buck
     Ok(bucket)
 }
 
-pub(super) async fn open_owner(server: &Server, key: BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
-    let mut opening = bucket(server, key, 1)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+/// Charges for a call that names so many locks: it costs as much as so many calls with one.
+fn charge_locks(server: &Server, key: &BucketKey, count: usize) {
+    server.bounds.charge_call(key.tenant(), count.saturating_sub(1).try_into().unwrap_or(u32::MAX));
+}
+
+pub(super) async fn open_owner(server: &Server, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
+    let mut opening = bucket(server, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
     if let Some(max_ms) = new.max_ms {
         opening = opening.max_life(Duration::from_millis(max_ms));
     }
@@ -94,8 +93,8 @@ async fn resume(server: &Server, bucket: &Bucket, key: &OwnerKey) -> Read<Owner>
     })
 }
 
-pub(super) async fn heartbeat(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Beat> {
-    let owner = resume(server, &bucket(server, key, 1)?, owner).await?;
+pub(super) async fn heartbeat(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<Beat> {
+    let owner = resume(server, &bucket(server, key)?, owner).await?;
     if !owner.touch().await.map_err(of_store)? {
         return Err(unknown_owner());
     }
@@ -106,8 +105,8 @@ async fn expiry(owner: &Owner) -> Read<At> {
     owner.expires_at().await.map_err(of_store)?.map(At).ok_or_else(unknown_owner)
 }
 
-pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<Told> {
-    let bucket = bucket(server, key, 1)?;
+pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<Told> {
+    let bucket = bucket(server, key)?;
     let owner = resume(server, &bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
     let id = owner.id().to_string();
@@ -133,13 +132,14 @@ pub(super) async fn owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> 
     }))
 }
 
-pub(super) async fn end_owner(server: &Server, key: BucketKey, owner: &OwnerKey) -> Read<()> {
-    let owner = resume(server, &bucket(server, key, 1)?, owner).await?;
+pub(super) async fn end_owner(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<()> {
+    let owner = resume(server, &bucket(server, key)?, owner).await?;
     if owner.end().await.map_err(of_store)? { Ok(()) } else { Err(unknown_owner()) }
 }
 
-pub(super) async fn lock(server: &Server, key: BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
-    let owner = resume(server, &bucket(server, key, new.locks.len())?, owner).await?;
+pub(super) async fn lock(server: &Server, key: &BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
+    charge_locks(server, key, new.locks.len());
+    let owner = resume(server, &bucket(server, key)?, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
@@ -197,7 +197,7 @@ fn name_of(lockable: &Lockable) -> NameBuf {
 
 pub(super) async fn unlock(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     owner: &OwnerKey,
     release: &Release,
 ) -> Read<usize> {
@@ -206,7 +206,8 @@ pub(super) async fn unlock(
         Release::These(unwanted) => unwanted.len(),
         Release::AllBut(spared) => spared.len(),
     };
-    let owner = resume(server, &bucket(server, key, named)?, owner).await?;
+    charge_locks(server, key, named);
+    let owner = resume(server, &bucket(server, key)?, owner).await?;
     let released = match release {
         Release::These(unwanted) => {
             let names: Vec<_> =
@@ -225,11 +226,12 @@ pub(super) async fn unlock(
 
 pub(super) async fn undo(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     owner: &OwnerKey,
     regretted: &[Regretted],
 ) -> Read<usize> {
-    let owner = resume(server, &bucket(server, key, regretted.len())?, owner).await?;
+    charge_locks(server, key, regretted.len());
+    let owner = resume(server, &bucket(server, key)?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
         // The mode has no say in what is taken back.
@@ -241,11 +243,11 @@ pub(super) async fn undo(
 
 pub(super) async fn claim(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     new: &NewClaim,
     idempotency_key: Option<&str>,
 ) -> Read<Claimed> {
-    let claims = bucket(server, key, 1)?.claims();
+    let claims = bucket(server, key)?.claims();
     let mut claiming =
         claims.claim(new.resource.as_name(), &*new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = &new.metadata {
@@ -284,12 +286,12 @@ fn refuse_token(server: &Server, asker: &Asker, key: &ClaimKey, error: ClaimErro
 
 pub(super) async fn renew(
     server: &Server,
-    bucket_key: BucketKey,
+    bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<Renewed> {
     let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key, 1)?.claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(refused)?;
     Ok(Renewed { resource: JsonName(key.resource.clone()), expires_at: At(expires_at) })
@@ -297,34 +299,34 @@ pub(super) async fn renew(
 
 pub(super) async fn release(
     server: &Server,
-    bucket_key: BucketKey,
+    bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<()> {
     let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key, 1)?.claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     claims.release(key.resource.as_name(), &token).await.map_err(refused)
 }
 
 pub(super) async fn finalize(
     server: &Server,
-    bucket_key: BucketKey,
+    bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<Assignment> {
     let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key, 1)?.claims();
+    let claims = bucket(server, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(refused)
 }
 
 pub(super) async fn current_claim(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<ClaimState>> {
-    let claim = bucket(server, key, 1)?.claims().get(resource).await.map_err(of_claim)?;
+    let claim = bucket(server, key)?.claims().get(resource).await.map_err(of_claim)?;
     Ok(claim.map(|claim| ClaimState {
         resource: JsonName(claim.resource),
         claimant: claim.claimant,
@@ -337,21 +339,21 @@ pub(super) async fn current_claim(
 
 pub(super) async fn assignment(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<Assignment>> {
-    let assignment = bucket(server, key, 1)?.claims().assignment(resource).await.map_err(of_claim)?;
+    let assignment = bucket(server, key)?.claims().assignment(resource).await.map_err(of_claim)?;
     Ok(assignment.map(Assignment::from))
 }
 
 pub(super) async fn unassign(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     resource: Name<'_>,
     token: Option<u64>,
 ) -> Read<bool> {
     let token = token.map(FencingToken::new);
-    bucket(server, key, 1)?.claims().unassign(resource, token).await.map_err(of_claim)
+    bucket(server, key)?.claims().unassign(resource, token).await.map_err(of_claim)
 }
 
 impl From<LockInfo> for Entry {

@@ -260,7 +260,7 @@ pub(super) async fn query(
 ) -> Read<Told> {
     let parameters = Parameters::parse(&uri)?;
     let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
-    looks::query(&server, bucket, &filter, &cut).await
+    looks::query(&server, &bucket, &filter, &cut).await
 }
 
 #[cfg(test)]

@@ -77,16 +77,9 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
     let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    // The body has to be hashed whatever comes of it; the call itself pays where it is carried out, and here where it is not.
-    let (paces, rate) = (&server.bounds.paces, server.bounds.settings().tenant_rate);
-    if let Err(wait) = paces.try_charge_call(bucket.tenant(), price_of_body(body.len()), rate) {
-        return Problem::too_fast(rate, wait).into_response();
-    }
-    let begin = server.answers.begin(&bucket, id, content);
-    if !matches!(begin, Begin::First(_)) {
-        paces.charge_call(bucket.tenant(), 1, rate);
-    }
-    match begin {
+    // The body has to be hashed whatever comes of it.
+    server.bounds.charge_call(bucket.tenant(), price_of_body(body.len()));
+    match server.answers.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.

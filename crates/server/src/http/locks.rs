@@ -433,7 +433,7 @@ pub(super) async fn lock(
     JsonBody(new): JsonBody<NewLocks>,
 ) -> Read<(StatusCode, Json<Locked>)> {
     let key = OwnerKey { owner: new.owner, secret };
-    let locked = desk::lock(&server, bucket, &key, &new).await?;
+    let locked = desk::lock(&server, &bucket, &key, &new).await?;
     Ok((StatusCode::CREATED, Json(locked)))
 }
 
@@ -456,7 +456,7 @@ pub(super) async fn release(
     JsonBody(old): JsonBody<OldLocks>,
 ) -> Read<Json<Released>> {
     let key = OwnerKey { owner: old.owner, secret };
-    let released = desk::unlock(&server, bucket, &key, &old.release).await?;
+    let released = desk::unlock(&server, &bucket, &key, &old.release).await?;
     Ok(Json(Released { released }))
 }
 
@@ -480,7 +480,7 @@ pub(super) async fn undo(
     JsonBody(regretted): JsonBody<UndoneLocks>,
 ) -> Read<Json<Undone>> {
     let key = OwnerKey { owner: regretted.owner, secret };
-    let undone = desk::undo(&server, bucket, &key, &regretted.locks).await?;
+    let undone = desk::undo(&server, &bucket, &key, &regretted.locks).await?;
     Ok(Json(Undone { undone }))
 }
 
@@ -506,5 +506,5 @@ pub(super) async fn list(
             && kind.is_none_or(|kind| kind == lock.kind)
             && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes())
     };
-    looks::locks(&server, bucket, &cut, is_wanted).await
+    looks::locks(&server, &bucket, &cut, is_wanted).await
 }

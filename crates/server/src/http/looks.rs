@@ -15,8 +15,8 @@ use crate::limits::{apart, price_of_look, price_of_text};
 use crate::server::Server;
 
 /// A page of what is held, pending and assigned.
-pub(super) async fn query(server: &Server, key: BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
-    let bucket = bucket(server, key, 1)?;
+pub(super) async fn query(server: &Server, key: &BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
+    let bucket = bucket(server, key)?;
     let snapshot = if filter.admits_entries() { look(server, &bucket).await? } else { Snapshot::default() };
     let assigned = if filter.admits_assignments() {
         // The first may be the last of the page before, and the last says that there is a next page.
@@ -37,11 +37,11 @@ pub(super) async fn query(server: &Server, key: BucketKey, filter: &Filter, cut:
 /// A page of the offline locks that are wanted.
 pub(super) async fn locks(
     server: &Server,
-    key: BucketKey,
+    key: &BucketKey,
     cut: &Cut,
     is_wanted: impl Fn(&HeldLock) -> bool,
 ) -> Read<Told> {
-    let bucket = bucket(server, key, 1)?;
+    let bucket = bucket(server, key)?;
     let snapshot = look(server, &bucket).await?;
     Ok(apart(size(&snapshot), || {
         let locks = entries(snapshot).filter_map(|entry| {
@@ -78,6 +78,5 @@ pub(super) fn tell(server: &Server, bucket: &Bucket, what: &impl Serialize) -> T
 
 /// Charges the tenant for what a call has cost beyond its admission.
 fn charge(server: &Server, bucket: &Bucket, price: u32) {
-    let rate = server.bounds.settings().tenant_rate;
-    server.bounds.paces.charge_call(bucket.key().tenant(), price, rate);
+    server.bounds.charge_call(bucket.key().tenant(), price);
 }

@@ -137,9 +137,8 @@ pub(super) async fn open(
     InBucket(bucket): InBucket,
     JsonBody(new): JsonBody<NewOwner>,
 ) -> Read<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
-    let bucket_name = bucket.bucket.clone();
-    let opened = desk::open_owner(&server, bucket, &new).await?;
-    let bucket = utf8_percent_encode(&bucket_name, NON_ALPHANUMERIC);
+    let opened = desk::open_owner(&server, &bucket, &new).await?;
+    let bucket = utf8_percent_encode(&bucket.bucket, NON_ALPHANUMERIC);
     let location = format!("/v1/buckets/{bucket}/owners/{}", opened.owner);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(opened)))
 }
@@ -160,7 +159,7 @@ pub(super) async fn heartbeat(
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<Json<Beat>> {
-    desk::heartbeat(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
+    desk::heartbeat(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
 }
 
 /// Show an owner and its locks
@@ -176,7 +175,7 @@ pub(super) async fn show(
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<Told> {
-    desk::owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await
+    desk::owner(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
 }
 
 /// End an owner
@@ -196,10 +195,13 @@ pub(super) async fn end(
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<StatusCode> {
-    let bucket = of.bucket.bucket.clone();
-    desk::end_owner(&server, of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
-    let deed =
-        Deed { who: Some(&caller.identity), what: "end owner", bucket: &bucket, name: Some(&of.owner) };
+    desk::end_owner(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
+    let deed = Deed {
+        who: Some(&caller.identity),
+        what: "end owner",
+        bucket: &of.bucket.bucket,
+        name: Some(&of.owner),
+    };
     audit::note(&deed, None, Some("by its secret"));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -23,12 +23,12 @@ use crate::server::Server;
 
 /// The bucket of the path.
 #[derive(Clone, Debug)]
-pub(super) struct InBucket(pub(super) BucketKey);
+pub(super) struct InBucket(pub(super) Arc<BucketKey>);
 
 /// The owner of the path, in its bucket.
 #[derive(Clone, Debug)]
 pub(super) struct OfOwner {
-    pub(super) bucket: BucketKey,
+    pub(super) bucket: Arc<BucketKey>,
     pub(super) owner: u64,
 }
 

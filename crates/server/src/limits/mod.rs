@@ -152,6 +152,11 @@ impl Bounds {
         self.bodies.take(from, LATE_BODIES, LATE_BODIES).ok()
     }
 
+    /// Charges the tenant for what a call that was admitted costs beyond that.
+    pub(crate) fn charge_call(&self, tenant: &str, count: u32) {
+        self.paces.charge_call(tenant, count, self.settings().tenant_rate);
+    }
+
     /// How many connections there are.
     pub(crate) fn connections(&self) -> usize {
         self.networks.len()

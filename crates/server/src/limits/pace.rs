@@ -87,14 +87,12 @@ impl Tenant {
         self.calls.charge(now, count, rate.div_ceil(2));
     }
 
-    fn admit_call(&self, now: Instant) -> Result<(), Duration> {
+    fn admit_call(&mut self, now: Instant, rate: u32) -> Result<(), Duration> {
         let wait = self.all.wait(now).min(self.calls.wait(now));
-        if wait.is_zero() { Ok(()) } else { Err(wait) }
-    }
-
-    fn try_charge_call(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
-        self.admit_call(now)?;
-        self.charge_call(now, count, rate);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        self.charge_call(now, 1, rate);
         Ok(())
     }
 }
@@ -177,19 +175,16 @@ impl Turns {
 }
 
 impl Paces {
-    /// Charges the tenant for what a call that was admitted has cost beyond that.
+    /// Charges the tenant for a call, unless it has to wait; then it is told how long, and charged nothing.
+    pub(crate) fn admit_call(&self, tenant: &str, rate: u32) -> Result<(), Duration> {
+        self.with(tenant, |tenant, now| tenant.admit_call(now, rate))
+    }
+
+    /// Charges the tenant for what a call that was admitted costs beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
-        self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));
-    }
-
-    /// Whether the tenant may call now; else how long it has to wait.
-    pub(crate) fn admit_call(&self, tenant: &str) -> Result<(), Duration> {
-        self.with(tenant, |tenant, now| tenant.admit_call(now))
-    }
-
-    /// Charges the tenant for a call that counts as so many, unless it has to wait; then it is told how long, and charged nothing.
-    pub(crate) fn try_charge_call(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
-        self.with(tenant, |tenant, now| tenant.try_charge_call(now, count, rate))
+        if count > 0 {
+            self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));
+        }
     }
 
     fn with<T>(&self, name: &str, then: impl FnOnce(&mut Tenant, Instant) -> T) -> T {
@@ -383,11 +378,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tenants_do_not_slow_each_other_down() {
         let paces = Paces::default();
-        while paces.try_charge_call("a", 1, 10).is_ok() {}
-        assert!(paces.try_charge_call("a", 1, 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
-        assert_eq!(paces.try_charge_call("b", 1, 10), Ok(()));
+        while paces.admit_call("a", 10).is_ok() {}
+        assert!(paces.admit_call("a", 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
+        assert_eq!(paces.admit_call("b", 10), Ok(()));
         tokio::time::advance(Duration::from_millis(101)).await;
-        assert_eq!(paces.try_charge_call("a", 1, 10), Ok(()));
+        assert_eq!(paces.admit_call("a", 10), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -411,7 +406,7 @@ mod tests {
         let sessions: Vec<_> = sessions.collect();
         let mut calls = 0;
         while !is_over() {
-            match paces.try_charge_call("a", 1, RATE) {
+            match paces.admit_call("a", RATE) {
                 Ok(()) => calls += 1,
                 Err(wait) => tokio::time::sleep(wait).await,
             }

@@ -229,6 +229,26 @@ async fn the_body_of_a_call_over_the_rate_is_not_parsed() {
 }
 
 #[tokio::test]
+async fn a_call_that_makes_no_sense_counts_as_any_other() {
+    let makes_sense = claim("default", "a");
+    let senseless = [
+        makes_sense.replace("claimant", "claimnot"),
+        makes_sense.replace("application/json", "text/plain"),
+        "GET /v1/buckets/default/query?limit=none HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+    ];
+    for request in senseless {
+        let server = server(LimitSettings { tenant_rate: 1, ..LimitSettings::default() }).await;
+        let call = async |request: &str| problem(&call_from(&server, [127, 0, 0, 1], request).await.1).0;
+        let mut statuses = vec![call(&request).await];
+        while statuses.last() != Some(&429) {
+            assert!(statuses.len() < 20, "never refused: {statuses:?}");
+            statuses.push(call(&request).await);
+        }
+        assert_eq!(call(&makes_sense).await, 429, "after {statuses:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_costs_as_much_as_the_locks_that_it_names() {
     let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
     let post = async |path: &str, secret: &str, body: Value| {
