@@ -167,7 +167,10 @@ impl Harm {
                     .prepare(&format!("SELECT name FROM pragma_table_info('{}')", name(*table)))?
                     .query_map([], |row| row.get(0))?
                     .collect::<Result<_, _>>()?;
-                let column = &columns[usize::from(*column) % columns.len().max(1)];
+                let Some(column) = columns.get(usize::from(*column) % columns.len().max(1)) else {
+                    // The table is gone.
+                    return Ok(());
+                };
                 let place = row.map_or(String::new(), |row| {
                     format!("WHERE {column} = (SELECT {column} FROM {} LIMIT 1 OFFSET {row})", name(*table))
                 });

@@ -220,7 +220,11 @@ fn documented(method: &Method, path: &str) -> Option<&'static Vec<u16>> {
     static DOCUMENT: OnceLock<Document> = OnceLock::new();
     let (_, methods) =
         DOCUMENT.get_or_init(read_document).iter().find(|(template, _)| fits(template, path))?;
-    methods.get(&method.as_str().to_ascii_lowercase())
+    // `PoST` is another method than `POST`.
+    methods
+        .iter()
+        .find(|(known, _)| known.to_ascii_uppercase() == method.as_str())
+        .map(|(_, statuses)| statuses)
 }
 
 fn fits(template: &str, path: &str) -> bool {
