@@ -221,10 +221,7 @@ fn documented(method: &Method, path: &str) -> Option<&'static Vec<u16>> {
     let (_, methods) =
         DOCUMENT.get_or_init(read_document).iter().find(|(template, _)| fits(template, path))?;
     // `PoST` is another method than `POST`.
-    methods
-        .iter()
-        .find(|(known, _)| known.to_ascii_uppercase() == method.as_str())
-        .map(|(_, statuses)| statuses)
+    methods.get(method.as_str())
 }
 
 fn fits(template: &str, path: &str) -> bool {
@@ -260,7 +257,7 @@ fn read_document() -> Document {
     };
     let methods = |path: &Value| {
         let operations = path.as_object().into_iter().flatten();
-        operations.map(|(method, operation)| (method.clone(), statuses(operation))).collect()
+        operations.map(|(method, operation)| (method.to_ascii_uppercase(), statuses(operation))).collect()
     };
     let mut all: Document = paths.iter().map(|(template, path)| (template.clone(), methods(path))).collect();
     // A path that is written out goes before one with a place for anything.
