@@ -328,12 +328,14 @@ mod tests {
                 }
             })
         });
-        for session in sessions.collect::<Vec<_>>() {
+        let sessions: Vec<_> = sessions.collect();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let mut another = Turns::new(Instant::now());
+        another.charge(&paces, "a", 1, 5_000);
+        assert_eq!(another.next(), Instant::now(), "the queue has gone, while they are all there");
+        for session in sessions {
             session.await.unwrap();
         }
-        let mut last = Turns::new(Instant::now());
-        last.charge(&paces, "a", 1, 5_000);
-        assert_eq!(last.next(), Instant::now(), "the queue has gone");
     }
 
     #[tokio::test(start_paused = true)]
