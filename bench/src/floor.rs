@@ -1,10 +1,14 @@
-//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent, decides nothing, keeps a record of it if it
-//! is told to, and answers as ours does. What it cannot reach, no server on these libraries and this disk can.
+//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does. What it cannot reach, no server on
+//! these libraries and this disk can.
+//!
+//! It decides nothing, and keeps a record if it is told to; or it has a lock table, and claims of those who call: without asking who they are, at any rate, by
+//! no rule.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use axum::Router;
@@ -14,6 +18,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::serve::ListenerExt;
+use lockhouse::{Claims, House};
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -25,7 +31,10 @@ const FILE: u64 = 4 << 20;
 /// Those who wait until their record is kept; nobody does where none is kept.
 type Disk = Option<Sender<oneshot::Sender<()>>>;
 
-/// Serves on that port until it is killed.
+const CLAIM: &str = "/v1/buckets/default/claims";
+const RELEASE: &str = "/v1/buckets/default/claims/release";
+
+/// Serves on that port until it is killed, and decides nothing.
 pub fn serve(port: u16, kept_in: Option<&Path>) -> Result<()> {
     let disk: Disk = match kept_in {
         None => None,
@@ -38,11 +47,23 @@ pub fn serve(port: u16, kept_in: Option<&Path>) -> Result<()> {
             Some(queue)
         }
     };
-    let router = Router::new()
-        .route("/v1/buckets/default/claims", post(claim))
-        .route("/v1/buckets/default/claims/release", post(release))
-        .with_state(disk);
+    answer(port, || Router::new().route(CLAIM, post(claim)).route(RELEASE, post(release)).with_state(disk))
+}
+
+/// Serves on that port until it is killed, with a lock table in memory.
+pub fn serve_claims(port: u16) -> Result<()> {
+    answer(port, || {
+        let claims = House::new().bucket("default").claims();
+        Router::new()
+            .route(CLAIM, post(claim_in_table))
+            .route(RELEASE, post(release_in_table))
+            .with_state(claims)
+    })
+}
+
+fn answer(port: u16, router: impl FnOnce() -> Router) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        let router = router();
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
         Ok(axum::serve(listener, router).await?)
@@ -82,4 +103,71 @@ async fn answered(ok: StatusCode, disk: &Disk, body: &[u8], answer: &'static str
     };
     let status = if kept && body.starts_with(b"{") { ok } else { StatusCode::INTERNAL_SERVER_ERROR };
     (status, [(header::CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewClaim<'a> {
+    resource: &'a str,
+    claimant: &'a str,
+    ttl_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct ClaimKey<'a> {
+    resource: &'a str,
+    token: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Claimed<'a> {
+    resource: &'a str,
+    claimant: &'a str,
+    token: &'a str,
+    /// Ours tells it as a date.
+    expires_at: u64,
+    fencing_token: u64,
+}
+
+#[derive(Serialize)]
+struct Released<'a> {
+    resource: &'a str,
+    released: bool,
+}
+
+async fn claim_in_table(State(claims): State<Claims>, body: Bytes) -> Response {
+    let Ok(NewClaim { resource, claimant, ttl_ms }) = serde_json::from_slice(&body) else {
+        return StatusCode::UNPROCESSABLE_ENTITY.into_response();
+    };
+    let Ok(claim) = claims.claim(resource, claimant, Duration::from_millis(ttl_ms)).await else {
+        return StatusCode::CONFLICT.into_response();
+    };
+    let since_epoch = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let claimed = Claimed {
+        resource,
+        claimant,
+        token: &claim.token().reveal(),
+        expires_at: since_epoch(claim.expires_at()),
+        fencing_token: claim.fencing_token().get(),
+    };
+    json(StatusCode::CREATED, &claimed)
+}
+
+async fn release_in_table(State(claims): State<Claims>, body: Bytes) -> Response {
+    let Ok(ClaimKey { resource, token }) = serde_json::from_slice(&body) else {
+        return StatusCode::UNPROCESSABLE_ENTITY.into_response();
+    };
+    let Ok(token) = token.parse() else { return StatusCode::CONFLICT.into_response() };
+    match claims.release(resource, &token).await {
+        Ok(()) => json(StatusCode::OK, &Released { resource, released: true }),
+        Err(_) => StatusCode::CONFLICT.into_response(),
+    }
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }

@@ -37,6 +37,9 @@ struct Args {
     /// What it keeps its records in.
     #[arg(long, hide = true, value_name = "FILE")]
     floor_keeps: Option<PathBuf>,
+    /// That it has a lock table instead.
+    #[arg(long, hide = true, conflicts_with = "floor_keeps")]
+    floor_claims: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,6 +59,9 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(port) = args.floor {
+        if args.floor_claims {
+            return floor::serve_claims(port);
+        }
         return floor::serve(port, args.floor_keeps.as_deref());
     }
     ensure!(

@@ -53,8 +53,9 @@ pub fn run(
     if wanted("http-64") {
         let ours = servers::lockhouse(&program, Some(cpu), servers::IN_MEMORY).start()?;
         let redis = servers::redis(cpu, servers::FORGETFUL)?.start()?;
-        let floor = servers::floor(cpu, &[])?.start()?;
-        figures.extend(http(&ours, &redis, &floor).run(rounds)?);
+        let (bare, table) =
+            (servers::floor(cpu, &[])?.start()?, servers::floor(cpu, &["--floor-claims"])?.start()?);
+        figures.extend(http(&ours, &redis, &bare, &table).run(rounds)?);
     }
     for size in restart::SIZES.into_iter().filter(|size| wanted(size.id)) {
         figures.extend(restart::run(&program, cpu, size, rounds)?);
@@ -142,11 +143,12 @@ impl Kept {
 }
 
 /// Neither side keeps anything.
-fn http<'a>(ours: &'a Server, redis: &'a Server, floor: &'a Server) -> Bench<'a> {
+fn http<'a>(ours: &'a Server, redis: &'a Server, bare: &'a Server, table: &'a Server) -> Bench<'a> {
     let contenders = vec![
         contender::<Claims>("lockhouse", ours, Plan::SEPARATE),
         contender::<Redis>("Redis 7, 64 connections", redis, Plan::SEPARATE).target(0.8),
-        contender::<Claims>("bare HTTP", floor, Plan::SEPARATE),
+        contender::<Claims>("bare HTTP", bare, Plan::SEPARATE),
+        contender::<Claims>("bare HTTP with JSON and a lock table", table, Plan::SEPARATE),
     ];
     Bench { id: "http-64", unit: "pairs/CPU s", better: Better::Higher, contenders }
 }

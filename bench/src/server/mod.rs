@@ -149,12 +149,12 @@ pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static st
     }
 }
 
-/// The least of servers that speak as ours does, which keeps a record of everything or of nothing.
-pub(crate) fn floor(cpu: usize, keeping: &[&'static str]) -> Result<Recipe> {
+/// The least of servers that speak as ours does, which does what these arguments tell it.
+pub(crate) fn floor(cpu: usize, doing: &[&'static str]) -> Result<Recipe> {
     Ok(Recipe {
         name: "floor",
         program: std::env::current_exe()?,
-        args: [&["--floor", "{port}"], keeping].concat(),
+        args: [&["--floor", "{port}"], doing].concat(),
         user: None,
         prepare: None,
         cpu: Some(cpu),
