@@ -221,6 +221,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     writer.store.backup(backup.clone()).await.unwrap();
     let line = |from: &Path, to: &Path| {
         let error = restore(from, to).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
         error.replace(folder.path().to_str().unwrap(), "D")
     };
     let refused = |from: &Path, to: &Path| {

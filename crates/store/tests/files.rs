@@ -128,6 +128,32 @@ async fn a_damaged_file_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn what_is_repeated_of_a_damaged_file_is_one_short_line() {
+    let folder = Folder::new();
+    let file = folder.file("lockhouse.db");
+    database(&file).await;
+    let whole = fs::read(&file).unwrap();
+    // The text of a table without its end: what is left of it cannot be understood.
+    let statement = b"CREATE TABLE slots";
+    let at = whole.windows(statement.len()).position(|text| text == statement).unwrap();
+    let length = whole[at..].iter().position(|byte| *byte == b')').unwrap();
+    let line = |damage: &dyn Fn(&mut [u8])| {
+        let mut bytes = whole.clone();
+        damage(&mut bytes[at..at + length]);
+        fs::write(&file, bytes).unwrap();
+        refusal(&folder, &file)
+    };
+    let quoted = line(&|text| text[statement.len()] = b'[');
+    assert!(quoted.contains("unrecognized token"), "{quoted}");
+    let ends = line(&|text| text[statement.len()..].fill(b'\n'));
+    let written = line(&|text| text[statement.len()..][..7].copy_from_slice(b"[\x1B[31m\x07"));
+    for line in [quoted, ends, written] {
+        assert!(line.starts_with("F is damaged (malformed database schema (slots)"), "{line}");
+        assert!(!line.contains(char::is_control) && line.len() < 600, "{line:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_file_keeps_the_log_of_its_crash() {
     let folder = Folder::new();
     let (file, copy) = (folder.file("lockhouse.db"), folder.file("copy.db"));

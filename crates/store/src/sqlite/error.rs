@@ -170,15 +170,29 @@ impl Trouble {
     }
 }
 
-/// The message with the number by which SQLite's documentation knows it.
+/// The message in one line, with the number by which SQLite's documentation knows it.
 pub(crate) fn said(error: &rusqlite::Error) -> Box<str> {
     let message = match error {
         // It would repeat the whole statement, which has many lines.
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         error => error.to_string(),
     };
+    let message = one_line(&message);
     match error.sqlite_extended_error_code() {
         Some(code) => format!("{message}, SQLite's {code}").into(),
-        None => message.into(),
+        None => message,
     }
 }
+
+/// What SQLite says repeats what it found in the file, which may be anything at any length.
+pub(crate) fn one_line(message: &str) -> Box<str> {
+    let words = message.split(|char: char| char.is_control() || char.is_whitespace());
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]).into(),
+        None => line.into(),
+    }
+}
+
+/// Enough for whatever SQLite says on its own.
+const MESSAGE_CHARS: usize = 400;

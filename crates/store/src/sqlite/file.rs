@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{OpenError, said};
+use super::error::{OpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
@@ -189,7 +189,7 @@ pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), OpenEr
     let check = file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     let why = match check {
         Ok(verdict) if verdict == "ok" => return Ok(()),
-        Ok(verdict) => verdict.lines().collect::<Vec<_>>().join(", ").into(),
+        Ok(verdict) => one_line(&verdict),
         Err(error) => match OpenError::sqlite(path, &error) {
             OpenError::Foreign { .. } => said(&error),
             other => return Err(other),

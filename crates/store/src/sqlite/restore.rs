@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 use super::apply::{bits, number};
-use super::error::{OpenError, said};
+use super::error::{OpenError, one_line, said};
 use super::file::{self, Draft, beside, pragma};
 use super::{backup, schema};
 
@@ -113,7 +113,7 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     let check = file.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
     match check.map_err(|error| OpenError::sqlite(path, &error)) {
         Ok(verdict) if verdict == "ok" => {}
-        Ok(verdict) => return Err(unusable(format!("it is damaged ({verdict})").into())),
+        Ok(verdict) => return Err(unusable(format!("it is damaged ({})", one_line(&verdict)).into())),
         Err(OpenError::InUse { .. }) => return Err(unusable("a lockhouse is running on it".into())),
         Err(error) => return Err(unusable(error.to_string().into())),
     }
