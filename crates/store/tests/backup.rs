@@ -259,6 +259,21 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     fs::write(folder.file("damaged.db"), damaged).unwrap();
     let line = refused(&folder.file("damaged.db"), &file);
     assert!(line.starts_with("D/damaged.db cannot be restored: it is damaged ("), "{line}");
+    // A statement that cannot be read, and one that is gone: what is told of them is one line, and its advice fits.
+    let mut malformed = fs::read(&backup).unwrap();
+    let statement = b"CREATE TABLE tenants";
+    let at = malformed.windows(statement.len()).position(|text| text == statement).unwrap();
+    malformed[at + statement.len()] = b'[';
+    fs::write(folder.file("malformed.db"), malformed).unwrap();
+    let line = refused(&folder.file("malformed.db"), &file);
+    let told = "D/malformed.db cannot be restored: it is damaged (malformed database schema (tenants) - ";
+    assert!(line.starts_with(told) && line.ends_with("); name another backup"), "{line}");
+    let partial = folder.file("partial.db");
+    fs::copy(&backup, &partial).unwrap();
+    Connection::open(&partial).unwrap().execute_batch("DROP TABLE tenants").unwrap();
+    let line = refused(&partial, &file);
+    let told = "D/partial.db cannot be restored: no such table: tenants, SQLite's 1; name another backup";
+    assert_eq!(line, told);
     fs::copy(&backup, folder.file("newer.db")).unwrap();
     Connection::open(folder.file("newer.db")).unwrap().pragma_update(None, "user_version", 9).unwrap();
     let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 1; name another backup";

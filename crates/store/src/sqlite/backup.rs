@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
+use super::error::said;
 use super::file::Draft;
 use super::schema;
 use crate::BackupError;
@@ -23,7 +24,7 @@ pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<
         ErrorKind::NotFound | ErrorKind::NotADirectory => BackupError::NoFolder(to.to_path_buf()),
         _ => not_written(error.to_string()),
     })?;
-    copy(from, draft.path(), between).map_err(|error| not_written(error.to_string()))?;
+    copy(from, draft.path(), between).map_err(|error| not_written(said(&error).into()))?;
     draft.publish(to).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => BackupError::Exists(to.to_path_buf()),
         _ => not_written(error.to_string()),

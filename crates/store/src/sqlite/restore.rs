@@ -82,9 +82,14 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     let former = Former::lock(to)?;
     let source = open_backup(from)?;
     let draft = Draft::new(to).map_err(|error| not_written(&error))?;
-    backup::copy(&source, draft.path(), || ()).map_err(|error| not_written(&error))?;
-    prepare(draft.path())
-        .map_err(|error| RestoreError::Unusable { path: from.into(), why: error.to_string().into() })?;
+    backup::copy(&source, draft.path(), || ()).map_err(|error| not_written(&said(&error)))?;
+    let prepared = prepare(draft.path()).map_err(|error| said(&error)).and_then(|leap| match leap {
+        Leap::Made => Ok(()),
+        Leap::NoneLeft { highest } => {
+            Err(format!("its fencing tokens are used up to {highest}, which leaves none for a leap").into())
+        }
+    });
+    prepared.map_err(|why| RestoreError::Unusable { path: from.into(), why })?;
     let kept_aside = former.as_ref().map(|former| former.keep_aside(to)).transpose();
     let kept_aside = kept_aside.map_err(|error| not_written(&error))?;
     draft.replace(to).map_err(|error| not_written(&error))?;
@@ -115,6 +120,7 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
         Ok(verdict) if verdict == "ok" => {}
         Ok(verdict) => return Err(unusable(format!("it is damaged ({})", one_line(&verdict)).into())),
         Err(OpenError::InUse { .. }) => return Err(unusable("a lockhouse is running on it".into())),
+        Err(OpenError::Damaged { why, .. }) => return Err(unusable(format!("it is damaged ({why})").into())),
         Err(error) => return Err(unusable(error.to_string().into())),
     }
     let (found, known) =
@@ -136,8 +142,13 @@ fn is_foreign(path: &Path) -> rusqlite::Result<bool> {
     }
 }
 
+enum Leap {
+    Made,
+    NoneLeft { highest: u64 },
+}
+
 /// Makes a database of a copy of the backup.
-fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn prepare(path: &Path) -> rusqlite::Result<Leap> {
     let mut file = Connection::open(path)?;
     schema::migrate(&mut file, schema::STEPS)?;
     let marks = "SELECT max(mark) FROM (SELECT mark FROM buckets UNION ALL SELECT mark FROM tenants
@@ -145,9 +156,7 @@ fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let highest = number(file.query_row(marks, [], |row| row.get(0))?);
     let floor = highest + LEAP;
     if floor >= FencingToken::LIMIT {
-        return Err(
-            format!("its fencing tokens are used up to {highest}, which leaves none for a leap").into()
-        );
+        return Ok(Leap::NoneLeft { highest });
     }
     let transaction = file.transaction()?;
     // A bucket may have begun anew after the backup, above the mark of another, so all get the highest.
@@ -160,7 +169,7 @@ fn prepare(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.commit()?;
     file.close().map_err(|(_, error)| error)?;
-    Ok(())
+    Ok(Leap::Made)
 }
 
 /// The database that is there, locked unless it is too broken for that.
