@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use jsonwebtoken::jwk::{Jwk, JwkSet};
 use lockhouse_server::auth::{Algorithm, Authority, JwtSettings, KeySettings, Permission, Settings};
 use lockhouse_server::{AuthenticationStays, BindError, Config, bind};
 use serde_json::{Value, json};
@@ -140,13 +141,18 @@ fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
 const SECRET: &str = "a secret of the issuer that is long enough";
 
 fn token(seconds: u64) -> String {
+    token_of(SECRET, None, seconds)
+}
+
+fn token_of(secret: &str, kid: Option<&str>, seconds: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let claims = json!({
         "iss": "idp", "aud": "lockhouse", "exp": now + seconds, "tenant": "acme",
         "buckets": {"default": ["request"]},
     });
-    let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
-    let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
+    let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes());
+    let header = jsonwebtoken::Header { kid: kid.map(str::to_owned), ..Default::default() };
+    let token = jsonwebtoken::encode(&header, &claims, &key).unwrap();
     traces::secret(Kind::Token, &token);
     token
 }
@@ -168,6 +174,45 @@ async fn a_session_ends_with_its_token_unless_it_was_resumed_with_a_newer_one() 
     assert_eq!(ends.next().await["code"], "unauthenticated");
     assert_eq!(ends.closed().await, 4401);
     assert_eq!(server.server.session_count(), 1);
+}
+
+#[tokio::test]
+async fn a_key_set_is_read_again_and_the_sessions_of_a_key_that_has_left_it_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let rotate = |keys: &[(&str, &str)]| {
+        let jwk = |(kid, secret): &(&str, &str)| {
+            let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes());
+            let mut jwk = Jwk::from_encoding_key(&key, jsonwebtoken::Algorithm::HS256).unwrap();
+            jwk.common.key_id = Some((*kid).to_owned());
+            jwk
+        };
+        let set = JwkSet { keys: keys.iter().map(jwk).collect() };
+        std::fs::write(&file, serde_json::to_string(&set).unwrap()).unwrap();
+        Settings {
+            jwt: vec![JwtSettings { key_file: None, jwks_file: Some(file.clone()), ..issuer(&folder) }],
+            ..Settings::default()
+        }
+    };
+    let (old, new) = (("1", SECRET), ("2", "another secret of the issuer, as long"));
+    let of = |(kid, secret): (&str, &str)| token_of(secret, Some(kid), 1000);
+    let server = server(&rotate(&[old])).await;
+    let reload = |settings: &Settings| server.server.reload_auth(Authority::new(settings).unwrap()).unwrap();
+    let mut before = client(&server, &of(old)).await;
+    assert_eq!(greeted(&server, "", Some(&of(new))).await.1["code"], "unauthenticated");
+
+    // While both are in the set, both are taken, and nobody's session ends.
+    reload(&rotate(&[old, new]));
+    let mut after = client(&server, &of(new)).await;
+    before.request(1, 1, "old").await;
+    before.granted(1).await;
+
+    reload(&rotate(&[new]));
+    assert_eq!(before.next().await["code"], "unauthenticated");
+    assert_eq!(before.closed().await, 4401);
+    assert_eq!(greeted(&server, "", Some(&of(old))).await.1["code"], "unauthenticated");
+    after.request(1, 1, "old").await;
+    after.granted(1).await;
 }
 
 #[tokio::test]
