@@ -278,7 +278,7 @@ fn heard(event: Event<'_>) -> Result<Heard> {
         Event::Released { id, held } => Heard::Released { id, held },
         Event::Lost { id, .. } => Heard::Lost { id },
         Event::Ended { agent, .. } => bail!("agent {agent} was ended"),
-        Event::Error { id, code, problem } => {
+        Event::Error { id, code, problem, .. } => {
             Heard::Error { id, code: code.word(), message: problem.message.into_owned() }
         }
     })

@@ -178,6 +178,7 @@
     "unknown_agent",
     "forbidden",
     "closing",
+    "unavailable",
     "internal"
   ]);
   var ProtocolError = class extends Error {
@@ -255,13 +256,14 @@
     return value;
   }
   function readError(frame) {
-    const { field, value, rule } = frame;
+    const { field, value, rule, retryAfterMs } = frame;
     const code = text(frame, "code");
     const detail = {
       code: KNOWN_CODES.has(code) ? code : "internal",
       ...typeof field === "string" && { field },
       ...typeof value === "string" && { value },
-      ...typeof rule === "string" && { rule }
+      ...typeof rule === "string" && { rule },
+      ...typeof retryAfterMs === "number" && { retryAfterMs }
     };
     const message = typeof frame.message === "string" ? frame.message : detail.code;
     return { type: "error", id: frame.id == null ? 0 : positive(frame, "id"), detail, message };

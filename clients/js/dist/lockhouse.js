@@ -143,6 +143,7 @@ var KNOWN_CODES = /* @__PURE__ */ new Set([
   "unknown_agent",
   "forbidden",
   "closing",
+  "unavailable",
   "internal"
 ]);
 var ProtocolError = class extends Error {
@@ -220,13 +221,14 @@ function count(frame, field) {
   return value;
 }
 function readError(frame) {
-  const { field, value, rule } = frame;
+  const { field, value, rule, retryAfterMs } = frame;
   const code = text(frame, "code");
   const detail = {
     code: KNOWN_CODES.has(code) ? code : "internal",
     ...typeof field === "string" && { field },
     ...typeof value === "string" && { value },
-    ...typeof rule === "string" && { rule }
+    ...typeof rule === "string" && { rule },
+    ...typeof retryAfterMs === "number" && { retryAfterMs }
   };
   const message = typeof frame.message === "string" ? frame.message : detail.code;
   return { type: "error", id: frame.id == null ? 0 : positive(frame, "id"), detail, message };

@@ -16,6 +16,8 @@ export interface RefusalDetail {
   readonly field?: string;
   readonly value?: string;
   readonly rule?: string;
+  /** When it may be worth to ask again. Without it: not before something else has changed. */
+  readonly retryAfterMs?: number;
 }
 
 const LOSS_MESSAGES: Record<LossReason, string> = {

@@ -59,6 +59,7 @@ const KNOWN_CODES = new Set([
   'unknown_agent',
   'forbidden',
   'closing',
+  'unavailable',
   'internal',
 ]);
 
@@ -152,13 +153,14 @@ export function count(frame: RawFrame, field: string): number {
 
 /** The `error` frame; one that names no request has the id 0. */
 function readError(frame: RawFrame): Notice {
-  const { field, value, rule } = frame;
+  const { field, value, rule, retryAfterMs } = frame;
   const code = text(frame, 'code');
   const detail: RefusalDetail = {
     code: KNOWN_CODES.has(code) ? code : 'internal',
     ...(typeof field === 'string' && { field }),
     ...(typeof value === 'string' && { value }),
     ...(typeof rule === 'string' && { rule }),
+    ...(typeof retryAfterMs === 'number' && { retryAfterMs }),
   };
   const message = typeof frame.message === 'string' ? frame.message : detail.code;
   return { type: 'error', id: frame.id == null ? 0 : positive(frame, 'id'), detail, message };

@@ -91,6 +91,7 @@ describe('what a server does wrong', () => {
     ['not_supported', 'NotSupportedError'],
     ['quota_exceeded', 'QuotaExceededError'],
     ['unknown_agent', 'InvalidStateError'],
+    ['unavailable', 'OperationError'],
     ['internal', 'OperationError'],
     ['from_the_future', 'OperationError'],
     ['bad_frame', 'TypeError'],
@@ -103,12 +104,14 @@ describe('what a server does wrong', () => {
         seq: 1,
         id: 1,
         code,
+        retryAfterMs: 1500,
         field: 'name',
         value: 'v',
         rule: 'r',
         message: 'name: v, but r',
       });
-      const detail = { code: code === 'from_the_future' ? 'internal' : code, field: 'name', value: 'v', rule: 'r' };
+      const known = code === 'from_the_future' ? 'internal' : code;
+      const detail = { code: known, field: 'name', value: 'v', rule: 'r', retryAfterMs: 1500 };
       await assert.rejects(request, { name, message: 'name: v, but r', detail });
     });
   }

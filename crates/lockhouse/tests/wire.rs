@@ -303,9 +303,10 @@ fn event_meaning(event: &Event<'_>) -> Value {
         Event::Released { id, held } => json!({"type": "released", "id": id, "held": held}),
         Event::Lost { id, reason } => json!({"type": "lost", "id": id, "reason": reason.word()}),
         Event::Ended { agent, reason } => json!({"type": "ended", "agent": agent, "reason": reason.word()}),
-        Event::Error { id, code, problem } => {
+        Event::Error { id, code, retry_after_ms, problem } => {
             let mut meaning = problem_meaning("error", code.word(), problem);
             meaning["id"] = json!(id);
+            meaning["retryAfterMs"] = json!(retry_after_ms);
             meaning
         }
     }
@@ -495,11 +496,9 @@ fn event() -> impl Strategy<Value = Event<'static>> {
         (number(), any::<bool>()).prop_map(|(id, held)| Event::Released { id, held }),
         (number(), lost).prop_map(|(id, reason)| Event::Lost { id, reason }),
         (number(), ended).prop_map(|(agent, reason)| Event::Ended { agent, reason }),
-        (prop::option::of(number()), code, problem()).prop_map(|(id, code, problem)| Event::Error {
-            id,
-            code,
-            problem
-        }),
+        (prop::option::of(number()), code, prop::option::of(number()), problem()).prop_map(
+            |(id, code, retry_after_ms, problem)| Event::Error { id, code, retry_after_ms, problem }
+        ),
     ]
 }
 

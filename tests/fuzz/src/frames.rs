@@ -53,8 +53,12 @@ fn refused(text: &str, bad: &BadClientFrame) {
     };
     promise!(problem.field.is_some() || !is_object(text), "{text}: {bad} names no field");
     told_in_bounds(problem);
-    let event =
-        Event::Error { id: Some(NUMBER_LIMIT - 1), code: ErrorCode::QuotaExceeded, problem: problem.clone() };
+    let event = Event::Error {
+        id: Some(NUMBER_LIMIT - 1),
+        code: ErrorCode::QuotaExceeded,
+        retry_after_ms: Some(NUMBER_LIMIT - 1),
+        problem: problem.clone(),
+    };
     let answer = Envelope::new(ServerFrame::Numbered { seq: NUMBER_LIMIT - 1, event });
     let written = answer.to_text();
     promise!(written.len() <= ANSWER_BYTES, "the answer has {} bytes: {written}", written.len());

@@ -11,6 +11,8 @@ export interface RefusalDetail {
     readonly field?: string;
     readonly value?: string;
     readonly rule?: string;
+    /** When it may be worth to ask again. Without it: not before something else has changed. */
+    readonly retryAfterMs?: number;
 }
 /** Makes the error for a lock that was lost. */
 export declare function lockLost(reason: LossReason): LockLostError;

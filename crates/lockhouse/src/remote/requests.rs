@@ -283,7 +283,7 @@ impl State {
                 self.end_agent(agent, Loss::Broken);
                 self.close_if_unused();
             }
-            Event::Error { id: Some(id), code, problem } => {
+            Event::Error { id: Some(id), code, problem, .. } => {
                 let error = refused(code, &problem);
                 if !self.fail_look(id, &error)
                     && let Some(key) = self.key(id)

@@ -140,6 +140,8 @@ pub enum Event<'a> {
         id: Option<u64>,
         /// What kind of error.
         code: ErrorCode,
+        /// When it may be worth to ask again, in milliseconds; none: not before the client does something about it.
+        retry_after_ms: Option<u64>,
         /// What is wrong.
         problem: Problem<'a>,
     },
@@ -202,6 +204,8 @@ struct Raw<'a> {
     more: Field<'a>,
     #[serde(borrow)]
     code: Field<'a>,
+    #[serde(borrow)]
+    retry_after_ms: Field<'a>,
     #[serde(borrow)]
     field: Field<'a>,
     #[serde(borrow)]
@@ -381,7 +385,8 @@ impl<'a> Raw<'a> {
     fn error(&self) -> Read<Event<'a>> {
         let id = read::positive_if_any("id", self.id)?;
         let code = ErrorCode::from_word(&read::text("code", self.code)?);
-        Ok(Event::Error { id, code, problem: self.problem()? })
+        let retry_after_ms = read::positive_if_any("retryAfterMs", self.retry_after_ms)?;
+        Ok(Event::Error { id, code, retry_after_ms, problem: self.problem()? })
     }
 
     fn fatal(&self) -> Read<ServerFrame<'a>> {
@@ -506,9 +511,10 @@ impl Event<'_> {
                 object.word("reason", reason.word());
                 object
             }
-            Self::Error { id, code, problem } => {
+            Self::Error { id, code, retry_after_ms, problem } => {
                 let mut object = numbered(out, "error", *id);
                 object.word("code", code.word());
+                object.number_if_any("retryAfterMs", *retry_after_ms);
                 return problem.write(object);
             }
         };

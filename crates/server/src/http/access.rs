@@ -128,6 +128,14 @@ fn charge(server: &Server, tenant: &str) -> Read<()> {
     server.bounds.paces.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
+/// Charges for what a call is about to cost beyond its admission. Of those that were admitted together the first goes on, so that a tenant never owes more
+/// than one of them costs.
+pub(super) fn charge_more(server: &Server, tenant: &str, count: usize) -> Read<()> {
+    let rate = server.bounds.settings().tenant_rate;
+    let count = count.try_into().unwrap_or(u32::MAX);
+    server.bounds.paces.admit_more(tenant, count, rate).map_err(|wait| Problem::too_fast(rate, wait))
+}
+
 async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<Caller> {
     let needs = route.needs;
     if needs == Nothing {

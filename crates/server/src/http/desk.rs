@@ -10,6 +10,7 @@ use lockhouse::{
 };
 use percent_encoding::percent_decode_str;
 
+use super::access::charge_more;
 use super::claims::{Assignment, ClaimKey, ClaimState, Claimed, NewClaim, Renewed};
 use super::entries::{Entry, EntryKind, EntryState};
 use super::locks::{
@@ -22,7 +23,7 @@ use super::problem::{Code, Problem};
 use super::read::Read;
 use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord, Told};
 use crate::audit::Named;
-use crate::limits::{Refused, apart};
+use crate::limits::{QUOTA, Refused, apart};
 use crate::recent::STAY;
 use crate::server::{Phase, Server};
 
@@ -34,9 +35,6 @@ pub(super) struct OwnerKey {
 
 /// For how long a server that stops is away, about.
 const RESTART: Duration = Duration::from_secs(1);
-
-/// For how long a bound that was reached is asked after in vain, about.
-const QUOTA: Duration = Duration::from_secs(1);
 
 /// Every call comes here once.
 pub(super) fn bucket(server: &Server, key: &BucketKey) -> Read<Bucket> {
@@ -55,8 +53,8 @@ pub(super) fn bucket(server: &Server, key: &BucketKey) -> Read<Bucket> {
 }
 
 /// Charges for a call that names so many locks: it costs as much as so many calls with one.
-fn charge_locks(server: &Server, key: &BucketKey, count: usize) {
-    server.bounds.charge_call(key.tenant(), count.saturating_sub(1).try_into().unwrap_or(u32::MAX));
+fn charge_locks(server: &Server, key: &BucketKey, count: usize) -> Read<()> {
+    charge_more(server, key.tenant(), count.saturating_sub(1))
 }
 
 pub(super) async fn open_owner(server: &Server, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
@@ -138,7 +136,7 @@ pub(super) async fn end_owner(server: &Server, key: &BucketKey, owner: &OwnerKey
 }
 
 pub(super) async fn lock(server: &Server, key: &BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
-    charge_locks(server, key, new.locks.len());
+    charge_locks(server, key, new.locks.len())?;
     let owner = resume(server, &bucket(server, key)?, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
@@ -206,7 +204,7 @@ pub(super) async fn unlock(
         Release::These(unwanted) => unwanted.len(),
         Release::AllBut(spared) => spared.len(),
     };
-    charge_locks(server, key, named);
+    charge_locks(server, key, named)?;
     let owner = resume(server, &bucket(server, key)?, owner).await?;
     let released = match release {
         Release::These(unwanted) => {
@@ -230,7 +228,7 @@ pub(super) async fn undo(
     owner: &OwnerKey,
     regretted: &[Regretted],
 ) -> Read<usize> {
-    charge_locks(server, key, regretted.len());
+    charge_locks(server, key, regretted.len())?;
     let owner = resume(server, &bucket(server, key)?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));

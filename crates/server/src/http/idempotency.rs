@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::access::Caller;
+use super::access::{Caller, charge_more};
 use super::body::collect;
 use super::problem::{Code, Problem};
 use super::read::Read;
@@ -72,13 +72,15 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
+    // What it costs to tell it from others: the frames of the WebSocket count by the KiB, too.
+    if let Err(problem) = charge_more(server, bucket.tenant(), body.len() >> 10) {
+        return problem.into_response();
+    }
     let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
     let secret = bytes_of(&parts.headers, &header::AUTHORIZATION);
     let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    // The body has to be hashed whatever comes of it.
-    server.bounds.charge_call(bucket.tenant(), price_of_body(body.len()));
     match server.answers.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
@@ -92,11 +94,6 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Begin::Again(answer) => answer.response(),
         Begin::Refused(problem) => problem.into_response(),
     }
-}
-
-/// What it costs to tell a body from others, in frames: those of the WebSocket count by the KiB, too.
-fn price_of_body(bytes: usize) -> u32 {
-    (bytes >> 10).try_into().unwrap_or(u32::MAX)
 }
 
 fn bytes_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h [u8] {

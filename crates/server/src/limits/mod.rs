@@ -18,6 +18,7 @@ mod watched;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse::Rooms;
 use parking_lot::RwLock;
@@ -31,6 +32,9 @@ pub use self::refusals::Refused;
 pub use self::settings::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
 pub(crate) use self::shares::{Full, Share, Shares};
 pub(crate) use self::watched::Watched;
+
+/// For how long a bound that others have reached is asked after in vain, about.
+pub(crate) const QUOTA: Duration = Duration::from_secs(1);
 
 /// All bounds of a server, and who has how much.
 #[derive(Debug)]
@@ -152,7 +156,7 @@ impl Bounds {
         self.bodies.take(from, LATE_BODIES, LATE_BODIES).ok()
     }
 
-    /// Charges the tenant for what a call that was admitted costs beyond that.
+    /// Charges the tenant for what an admitted call has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32) {
         self.paces.charge_call(tenant, count, self.settings().tenant_rate);
     }
@@ -210,7 +214,7 @@ mod tests {
                 let (tell, told) = std::sync::mpsc::channel();
                 tokio::spawn(async move { tell.send(()) });
                 // The only worker waits for the other task.
-                apart(LARGE + 1, || told.recv_timeout(std::time::Duration::from_secs(10)).is_ok())
+                apart(LARGE + 1, || told.recv_timeout(Duration::from_secs(10)).is_ok())
             });
             work.await
         });

@@ -95,6 +95,19 @@ impl Tenant {
         self.charge_call(now, 1, rate);
         Ok(())
     }
+
+    /// Whoever has been admitted would have to wait but for that only if others have come in between.
+    fn admit_more(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
+        let mut before = *self;
+        before.all.give_back(1, rate);
+        before.calls.give_back(1, rate.div_ceil(2));
+        let wait = before.all.wait(now).min(before.calls.wait(now));
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        self.charge_call(now, count, rate);
+        Ok(())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -180,7 +193,16 @@ impl Paces {
         self.with(tenant, |tenant, now| tenant.admit_call(now, rate))
     }
 
-    /// Charges the tenant for what a call that was admitted costs beyond that.
+    /// Charges the tenant for what an admitted call is about to cost beyond that, unless it has to wait for others that were admitted meanwhile; then it is
+    /// told how long, and charged nothing more.
+    pub(crate) fn admit_more(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
+        if count == 0 {
+            return Ok(());
+        }
+        self.with(tenant, |tenant, now| tenant.admit_more(now, count, rate))
+    }
+
+    /// Charges the tenant for what an admitted call has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
         if count > 0 {
             self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));

@@ -1,12 +1,13 @@
 //! From the client's frames to the bucket's commands.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use lockhouse::StoreState;
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, Problem, Reclaim, ServerFrame,
+    Look, NUMBER_LIMIT, Problem, Reclaim, ServerFrame,
 };
 
 use super::connection::{Connection, Incoming};
@@ -296,12 +297,13 @@ impl Session {
 
     /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
-        let StoreState::Unavailable { why, .. } = state else { return Verdict::Stop };
+        let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
         let message = format!("nothing can be told as kept at the moment: {why}");
         for (tag, asked) in std::mem::take(&mut self.asked) {
             match asked {
                 Asked::Query(look) => {
-                    self.error(Some(look.id), ErrorCode::Unavailable, Problem::with_message(message.clone()));
+                    let problem = Problem::with_message(message.clone());
+                    self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
                 }
                 asked => self.asked.push_back((tag, asked)),
             }
@@ -362,11 +364,35 @@ impl Session {
         self.error(id, ErrorCode::UnknownAgent, problem)
     }
 
+    /// Waiting does not help.
     pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
+        self.tell_error(id, code, problem, None)
+    }
+
+    /// The same may find another answer after a while.
+    pub(super) fn not_now(
+        &mut self,
+        id: Option<u64>,
+        code: ErrorCode,
+        problem: Problem<'_>,
+        pause: Duration,
+    ) -> Verdict {
+        let ms =
+            u64::try_from(pause.as_millis()).map_or(NUMBER_LIMIT - 1, |ms| ms.clamp(1, NUMBER_LIMIT - 1));
+        self.tell_error(id, code, problem, Some(ms))
+    }
+
+    fn tell_error(
+        &mut self,
+        id: Option<u64>,
+        code: ErrorCode,
+        problem: Problem<'_>,
+        retry_after_ms: Option<u64>,
+    ) -> Verdict {
         if code == ErrorCode::QuotaExceeded {
             self.server.bounds.refuse(Refused::Frame);
         }
-        self.outbound.push(Event::Error { id, code, problem });
+        self.outbound.push(Event::Error { id, code, retry_after_ms, problem });
         Verdict::GoOn
     }
 

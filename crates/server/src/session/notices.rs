@@ -13,6 +13,7 @@ use lockhouse::wire::{
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
 use crate::config::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
+use crate::limits::QUOTA;
 
 /// No refusal has more, its holders apart.
 const REFUSAL_BYTES: usize = 128;
@@ -211,16 +212,21 @@ impl Session {
             Refusal::Superseded | Refusal::NotRecovering | Refusal::UnknownToken => {
                 self.outbound.push(Event::Lost { id, reason: LostReason::Superseded });
             }
-            refusal => {
-                let (code, problem) = fault_of(refusal, agent);
-                self.error(Some(id), code, problem);
-            }
+            refusal => self.refuse(Some(id), agent, refusal),
         }
     }
 
     fn refused_join(&mut self, agent: u64, refusal: &Refusal) {
+        self.refuse(None, agent, refusal);
+    }
+
+    fn refuse(&mut self, id: Option<u64>, agent: u64, refusal: &Refusal) {
         let (code, problem) = fault_of(refusal, agent);
-        self.error(None, code, problem);
+        if depends_on_others(refusal) {
+            self.not_now(id, code, problem, QUOTA);
+        } else {
+            self.error(id, code, problem);
+        }
     }
 
     fn refused(&mut self, id: u64, agent: u64, acquire: Acquire, refusal: &Refusal) {
@@ -234,10 +240,7 @@ impl Session {
             Refusal::Closed if matches!(acquire, Acquire::IfAvailable(_)) => {
                 self.outbound.push(Event::Refused { id, holders: Vec::new(), queued: 0 });
             }
-            refusal => {
-                let (code, problem) = fault_of(refusal, agent);
-                self.error(Some(id), code, problem);
-            }
+            refusal => self.refuse(Some(id), agent, refusal),
         }
     }
 
@@ -296,6 +299,17 @@ impl Over {
         };
         Verdict::Fatal(code, Problem::with_message(message))
     }
+}
+
+/// Whether somebody else may make room, so that asking again later is worth it.
+fn depends_on_others(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::TooManyEntries { .. }
+            | Refusal::TooManyNames { .. }
+            | Refusal::TooManyAgents { .. }
+            | Refusal::NoRoom { .. }
+    )
 }
 
 fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {

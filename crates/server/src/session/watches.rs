@@ -12,7 +12,7 @@ use super::Session;
 use super::calls::Verdict;
 use super::notices::Asked;
 use crate::config::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING};
-use crate::limits::price_of_text;
+use crate::limits::{QUOTA, price_of_text};
 
 /// The watches of one connection.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ impl Session {
             let problem = Problem::with_message(
                 "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
             );
-            self.error(Some(look.id), ErrorCode::QuotaExceeded, problem);
+            self.not_now(Some(look.id), ErrorCode::QuotaExceeded, problem, QUOTA);
             return false;
         }
         pages.into_iter().for_each(|text| self.outbound.push_unnumbered(text));

@@ -279,6 +279,43 @@ async fn a_call_costs_as_much_as_the_locks_that_it_names() {
 }
 
 #[tokio::test]
+async fn calls_that_are_admitted_together_owe_no_more_than_one_of_them_costs() {
+    let server = server(LimitSettings { tenant_rate: 100, ..LimitSettings::default() }).await;
+    let claim = claim_with("Idempotency-Key: k\r\n", "default", "n");
+    let (head, body) = claim.split_once("\r\n\r\n").unwrap();
+    let length = format!("Content-Length: {}", body.len());
+    let head = head.replace(&length, &format!("Content-Length: {}", body.len() + (60 << 10)));
+    let long = format!("{head}\r\n\r\n{body}{}", " ".repeat(60 << 10));
+    for (request, status) in [(dear(), 401), (long, 201)] {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        // Whoever is asked for the body has been admitted. They are as many as may be at once, and each costs sixty times as much as that.
+        let mut calls = Vec::new();
+        for _ in 0..90 {
+            let head = format!("{head}\r\nExpect: 100-continue\r\n\r\n");
+            let (stream, answer) = call_from(&server, [127, 0, 0, 1], &head).await;
+            assert!(answer.starts_with("HTTP/1.1 100 "), "{answer}");
+            calls.push(stream);
+        }
+        let (mut through, mut longest) = (0, 0);
+        for stream in &mut calls {
+            stream.write_all(body.as_bytes()).await.unwrap();
+            let mut answer = vec![0; 64 << 10];
+            let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("no answer").unwrap();
+            match problem(&String::from_utf8_lossy(&answer[..length])) {
+                (429, told, _) => longest = longest.max(told["retryAfterMs"].as_u64().unwrap()),
+                (other, told, _) => {
+                    assert_eq!(other, status, "{told}");
+                    through += 1;
+                }
+            }
+        }
+        assert!((1..=5).contains(&through), "{through} of {} went on", calls.len());
+        assert!((1..=1_500).contains(&longest), "{longest} ms");
+        tokio::time::sleep(Duration::from_millis(longest + 1_000)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_page_costs_what_is_on_it_however_many_assignments_there_are() {
     let server = server(LimitSettings { tenant_rate: 30, ..LimitSettings::default() }).await;
     let claims = server.server.house().bucket("default").claims();

@@ -141,6 +141,7 @@ async fn a_session_has_as_many_requests_as_it_was_told() {
     client.socket.flush().await.unwrap();
     let error = client.next().await;
     assert_eq!((&error["code"], &error["id"]), (&json!("quota_exceeded"), &json!(limit + 1)), "{error}");
+    assert_eq!(error.get("retryAfterMs"), None, "nobody else can make room: {error}");
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     );
     let message = "the tables of the tenant have all of the 1048576 bytes of memory that they may have: give something back first";
     assert_eq!(refused["message"], message);
+    assert_eq!(refused["retryAfterMs"], 1000, "others of the tenant may make room");
     let held = refused["id"].as_u64().unwrap() - 1;
     assert!((200..260).contains(&held), "{held} names of 4 KB fit into 1 MiB");
     assert_eq!(hold(&mut two, 1..2).await.unwrap_err()["message"], message);
@@ -167,6 +168,7 @@ async fn a_query_is_refused_while_too_much_waits_to_be_taken() {
             (&json!("error"), &json!("quota_exceeded")),
             "{refused}"
         );
+        assert_eq!(refused["retryAfterMs"], 1000);
         // Of one name there is less to tell.
         client.send(json!({"type": frame, "id": 2, "name": long(7)})).await;
         assert_eq!(client.next().await["type"], "snapshot");
