@@ -1,8 +1,8 @@
-//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does. What it cannot reach, no server on
-//! these libraries and this disk can.
+//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does.
 //!
-//! It decides nothing, and keeps a record if it is told to; or it has a lock table, and claims of those who call: without asking who they are, at any rate, by
-//! no rule.
+//! Bare, it decides nothing, and keeps a record if it is told to: what it cannot reach then, no server on these libraries and this disk can. Or it takes JSON
+//! apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is missing from there to ours are identity,
+//! permissions, rates, problems and counting.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -128,7 +128,9 @@ function noticeOf(frame) {
       return { type, id, held: infos(frame.held), pending: infos(frame.pending), more: frame.more };
     case 'error': {
       const detail = Object.fromEntries(
-        ['code', 'field', 'value', 'rule'].map((key) => [key, frame[key]]).filter(([, value]) => value !== null),
+        ['code', 'field', 'value', 'rule', 'retryAfterMs']
+          .map((key) => [key, frame[key]])
+          .filter(([, value]) => value !== null),
       );
       return { type, id: id ?? 0, detail, message: frame.message };
     }
