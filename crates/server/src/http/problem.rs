@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::claims::Assignment;
 use super::views::{At, Conflict, Holder};
 use crate::auth::{Permission, Unauthenticated};
-use crate::limits::Refused;
+use crate::limits::{Refused, told_ms};
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -239,7 +239,7 @@ impl Problem {
     }
 
     pub(super) fn retry_after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
-        self.retry_after_ms = Some(pause.as_millis().try_into().unwrap_or(u64::MAX));
+        self.retry_after_ms = Some(told_ms(pause));
         self
     }
 }
@@ -255,8 +255,8 @@ impl IntoResponse for Box<Problem> {
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(ms) = self.retry_after_ms {
-            // In whole seconds, rounded up: whoever comes earlier comes in vain.
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
+            // In whole seconds, rounded up once more.
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
         }
         let realm = match self.code {
             Code::Unauthenticated => Some("Bearer realm=\"lockhouse\""),
@@ -372,10 +372,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_told_in_whole_seconds_rounded_up() {
-        for (ms, seconds) in [(0, "1"), (1, "1"), (1000, "1"), (1001, "2")] {
-            let problem = Problem::new(Code::Recovering, "").retry_after(Duration::from_millis(ms));
-            assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], seconds);
+    fn nobody_is_told_to_come_before_it_is_time() {
+        let pauses = [
+            (0, 1, "1"),
+            (1, 1, "1"),
+            (1_000_000, 1, "1"),
+            (1_000_001, 2, "1"),
+            (1_000_000_000, 1_000, "1"),
+            (1_000_000_001, 1_001, "2"),
+            (u64::MAX, u64::MAX / 1_000_000 + 1, "18446744074"),
+        ];
+        for (ns, ms, seconds) in pauses {
+            let problem = Problem::new(Code::Recovering, "").retry_after(Duration::from_nanos(ns));
+            assert_eq!(problem.retry_after_ms, Some(ms), "{ns} ns");
+            assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], seconds, "{ns} ns");
         }
     }
 }

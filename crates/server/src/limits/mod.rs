@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::Rooms;
+use lockhouse::wire::NUMBER_LIMIT;
 use parking_lot::RwLock;
 
 use crate::config::LATE_BODIES;
@@ -35,6 +36,12 @@ pub(crate) use self::watched::Watched;
 
 /// For how long a bound that others have reached is asked after in vain, about.
 pub(crate) const QUOTA: Duration = Duration::from_secs(1);
+
+/// When to ask again, as clients are told: in whole milliseconds, rounded up, as whoever comes earlier comes in vain.
+pub(crate) fn told_ms(pause: Duration) -> u64 {
+    let ms = pause.as_nanos().div_ceil(1_000_000);
+    ms.clamp(1, u128::from(NUMBER_LIMIT) - 1) as u64
+}
 
 /// All bounds of a server, and who has how much.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use lockhouse::StoreState;
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, NUMBER_LIMIT, Problem, Reclaim, ServerFrame,
+    Look, Problem, Reclaim, ServerFrame,
 };
 
 use super::connection::{Connection, Incoming};
@@ -16,7 +16,7 @@ use super::{Session, Steal};
 use crate::audit::{Named, short};
 use crate::auth::Permission;
 use crate::config::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
-use crate::limits::{Refused, apart, price_of_look};
+use crate::limits::{Refused, apart, price_of_look, told_ms};
 
 /// What an input means for the connection.
 #[derive(Debug)]
@@ -377,9 +377,7 @@ impl Session {
         problem: Problem<'_>,
         pause: Duration,
     ) -> Verdict {
-        let ms =
-            u64::try_from(pause.as_millis()).map_or(NUMBER_LIMIT - 1, |ms| ms.clamp(1, NUMBER_LIMIT - 1));
-        self.tell_error(id, code, problem, Some(ms))
+        self.tell_error(id, code, problem, Some(told_ms(pause)))
     }
 
     fn tell_error(
