@@ -93,6 +93,17 @@ impl<C, N> Outbox<C, N> {
         None
     }
 
+    /// As [`hold`](Self::hold), for one that waits for the last group whatever it speaks of: its names wait as long.
+    pub(crate) fn hold_longest(&mut self, names: &[Name<'_>], notice: N) -> Option<N> {
+        if self.is_idle() {
+            return Some(notice);
+        }
+        let group = self.last();
+        names.iter().for_each(|name| self.wait(*name, group));
+        self.notices_of(group).push(notice);
+        None
+    }
+
     /// Keeps a notice that speaks of the whole bucket, or gives it back if it may leave now.
     pub(crate) fn hold_behind_all(&mut self, notice: N) -> Option<N> {
         if self.is_idle() {

@@ -272,7 +272,7 @@ impl State {
             self.outbox.hold(names, grant.token.get(), parcel)
         } else {
             // The reservation of its token came before what it waits for now.
-            self.outbox.hold_behind_all(parcel)
+            self.outbox.hold_longest(names, parcel)
         }
     }
 

@@ -60,6 +60,20 @@ fn a_notice_waits_for_the_last_change_of_its_name_and_other_names_pass() {
 }
 
 #[test]
+fn what_waits_longest_makes_its_names_wait_for_the_last_group() {
+    let mut outbox = outbox();
+    command(&mut outbox, &["a"]);
+    command(&mut outbox, &["b"]);
+    assert_eq!(outbox.hold_longest(&[Name::new("c").unwrap()], "granted"), None);
+    assert!(!tell(&mut outbox, "c", "lost"));
+    assert!(tell(&mut outbox, "d", "about d"));
+    assert!(commit(&mut outbox, 1).is_empty());
+    assert_eq!(commit(&mut outbox, 1), ["granted", "lost"]);
+    assert_eq!(outbox.hold_longest(&[Name::new("c").unwrap()], "granted"), Some("granted"));
+    assert_forgot_everything(&outbox);
+}
+
+#[test]
 fn a_notice_passes_once_the_changes_of_its_name_are_durable_though_others_are_not() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);

@@ -245,6 +245,48 @@ async fn a_port_is_told_of_each_name_in_order_and_of_other_names_at_once() {
     );
 }
 
+#[tokio::test]
+async fn the_first_grant_of_a_bucket_is_told_before_its_loss() {
+    let gate = Gate::new();
+    let (clock, options) = manual();
+    let house = gate.house_with(options).await;
+    let bucket = house.bucket("new");
+    let port = bucket.port(100);
+    let agent = join(&port, None).unwrap();
+    gate.shut();
+    let (stolen, overdue) = (Name::new("n").unwrap(), Name::new("m").unwrap());
+    port.submit(1, Command::Request(NewRequest::new(agent, stolen, WAIT)));
+    let short = NewRequest { max_hold_ms: Some(1000), ..NewRequest::new(agent, overdue, WAIT) };
+    port.submit(2, Command::Request(short));
+    port.submit(3, Command::Request(NewRequest::new(agent, stolen, Acquire::Steal)));
+    clock.advance(Duration::from_secs(1));
+    let told = drained(&port);
+    assert!(
+        told.iter().all(|notice| matches!(notice, Notice::Answer { outcome: Outcome::Queued(_), .. })),
+        "nobody was told yet that he holds: {told:?}"
+    );
+    gate.open();
+    settle().await;
+    let ends = drained(&port);
+    let of = |wanted: &Name<'_>| {
+        let about = |notice: &&Notice| match notice {
+            Notice::Effect(Effect::Lost { name, .. }) => name.as_name() == *wanted,
+            _ => false,
+        };
+        ends.iter().position(|notice| about(&notice)).expect("a loss is told")
+    };
+    let grants_before = |loss: usize| {
+        let grants = ends[..loss].iter();
+        grants.filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
+    };
+    assert_eq!(
+        (grants_before(of(&stolen)), ends.len()),
+        (2, 5),
+        "both first grants, then the losses: {ends:?}"
+    );
+    assert!(grants_before(of(&overdue)) >= 2, "{ends:?}");
+}
+
 fn tag_of(notice: &Notice) -> Option<u64> {
     match notice {
         Notice::Answer { tag, .. } => Some(*tag),

@@ -5,7 +5,6 @@ use lockhouse::{FencingToken, Name};
 
 use super::{Held, Standing, Tab};
 use crate::history::record::{Gain, Reason};
-use crate::sim::book::Book;
 use crate::sim::server::{Life, NAMES};
 use crate::sim::session::Frame;
 
@@ -17,7 +16,7 @@ impl Tab {
                 self.granted(life, tag, request, token, ticket);
             }
             Frame::Refused { tag, refusal } => self.refused(life, tag, &refusal),
-            Frame::Lost { tag, reason } => self.lost(&life.server.book, tag, reason),
+            Frame::Lost { tag, reason } => self.lost(life, tag, reason),
             Frame::Ended => {
                 // It hears of it only if it was late itself.
                 let session = self.session.take();
@@ -137,15 +136,19 @@ impl Tab {
         self.forget(at);
     }
 
-    fn lost(&mut self, book: &Book, tag: u64, reason: LossReason) {
+    fn lost(&mut self, life: &Life, tag: u64, reason: LossReason) {
+        let book = &life.server.book;
         let Some(at) = self.at(tag) else { return };
         book.count(match reason {
             LossReason::Stolen => "web: stolen",
             LossReason::Expired => "web: held too long",
             LossReason::Superseded => "web: superseded",
         });
-        if matches!(self.requests[at].state, Standing::Held(_)) {
-            book.lost(&self.name, self.requests[at].op, None);
+        match self.requests[at].state {
+            Standing::Held(_) => book.lost(&self.name, self.requests[at].op, None),
+            // As real clients have it: a loss ends what was granted, and nothing else.
+            Standing::Pending => return life.server.strange("a lock was lost before it was told as granted"),
+            Standing::GivenUp => {}
         }
         self.forget(at);
     }
