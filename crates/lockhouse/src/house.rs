@@ -162,6 +162,10 @@ impl House {
                     return None;
                 }
                 let bucket = self.inner.new_bucket(key.clone(), registry.marks.above(&key));
+                if self.inner.is_closing.load(Ordering::Acquire) {
+                    // Before anybody else can find it: it is not among those that were closed, and what is granted in it would be held after a clean stop.
+                    bucket.handle(Command::Close);
+                }
                 registry.insert(key, &bucket);
                 drop(registry);
                 self.inner.begin(&bucket);
@@ -236,12 +240,11 @@ impl Inner {
 
     /// What a new bucket has to hear, without any mutex.
     fn begin(&self, bucket: &Arc<Shared>) {
-        if self.is_closing.load(Ordering::Acquire) {
-            bucket.handle(Command::Close);
-            // Whoever waits in a bucket that came too late to be told of the loss would wait for ever.
-            if let Some(why) = self.why_over() {
-                bucket.is_over(Some(why));
-            }
+        // Whoever waits in a bucket that came too late to be told of the loss would wait for ever.
+        if self.is_closing.load(Ordering::Acquire)
+            && let Some(why) = self.why_over()
+        {
+            bucket.is_over(Some(why));
         }
         if self.recovery.of_new_until.is_some() {
             // Tells the ticker of the end of its recovery, during which it must not be forgotten.

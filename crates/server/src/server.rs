@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -407,7 +408,23 @@ impl Server {
             );
         }
         self.recent.forget_all();
-        self.house.close().await
+        self.close_house().await
+    }
+
+    /// Waits for the store as long as it works, and where it refuses for the time of a drain, too: what it has not kept was told to nobody.
+    async fn close_house(&self) -> StoreState {
+        let mut closed = pin!(self.house.close());
+        loop {
+            if let Ok(state) = timeout(self.config.drain.max(LEAST_DRAIN), &mut closed).await {
+                return state;
+            }
+            if let StoreState::Unavailable { why, .. } = self.house.store_state() {
+                tracing::warn!(
+                    "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
+                );
+                return StoreState::Closed { clean: false };
+            }
+        }
     }
 
     /// The step to [`Phase::Stopping`].
@@ -415,6 +432,9 @@ impl Server {
         self.phase.send_replace(Phase::Stopping);
     }
 }
+
+/// A store that refuses is given so long at the end at least.
+const LEAST_DRAIN: Duration = Duration::from_secs(1);
 
 /// Connections at once that are told why they are refused.
 const REFUSED_AT_ONCE: usize = 64;
@@ -478,7 +498,7 @@ async fn serve_http(
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
         () = async { tokio::select! { () = stop.cancelled() => {}, () = until(expires_at) => {} } } => {

@@ -122,3 +122,24 @@ async fn a_server_killed_on_a_full_disk_has_lost_nothing_that_it_told() {
     assert_eq!(kept, sorted(locking.granted.take()));
     assert_eq!(api.lock(&owner, "last", "write").await.status, 201);
 }
+
+#[tokio::test]
+async fn a_server_is_stopped_on_a_full_disk_too_and_has_lost_nothing_that_it_told() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, 2 * MIB);
+    let mut api = Api::over(ServerProcess::over_file("500ms", folder.file("lockhouse.db")));
+    let owner = api.owner("Anna").await;
+    let ballast = folder.fill();
+    let locking = Locking::default();
+    tokio::select! {
+        () = locking.run(&api, &owner) => panic!("it was not to end"),
+        answer = until_unavailable(&api) => assert_eq!(answer.outcome(), (503, "unavailable"), "{answer:?}"),
+    }
+    assert!(api.server.terminate(), "it ends by itself");
+    fs::remove_file(ballast).unwrap();
+    api.restart();
+    let mut kept = sorted(api.locked().await);
+    let unanswered = format!("customer/{}", locking.granted.borrow().len());
+    kept.retain(|name| *name != unanswered);
+    assert_eq!(kept, sorted(locking.granted.take()));
+}
