@@ -1,6 +1,6 @@
 //! What goes in: commands in the imperative, all of them borrowed.
 
-use crate::{AgentId, FencingToken, Name, OwnedLock, OwnerId, RequestId, Seal};
+use crate::{Acquired, AgentId, FencingToken, Name, OwnerId, RequestId, Seal};
 
 /// How a lock may be shared. <https://w3c.github.io/web-locks/#concept-lock-mode>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +115,19 @@ pub struct NewLocks<'a> {
     pub metadata: Option<&'a str>,
 }
 
+/// What a step of a business transaction was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquisition<'a> {
+    /// The name.
+    pub name: Name<'a>,
+    /// Its token; of a name that the step took and then upgraded, the last one.
+    pub token: FencingToken,
+    /// How it came about; of a name that the step took and then upgraded, as fresh.
+    pub how: Acquired,
+    /// How often the step was told since that the owner has it already.
+    pub again: u32,
+}
+
 /// Which of its locks an owner gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlock<'a> {
@@ -195,13 +208,14 @@ pub enum Command<'a> {
         locks: Unlock<'a>,
     },
     /// A step of the business transaction failed. What it was granted, as [`Outcome::Locked`](crate::Outcome::Locked) told, is
-    /// taken back: what is fresh is released, what was upgraded is shared again, under the token of the upgrade.
+    /// taken back: what is fresh is released, what was upgraded is shared again, under the token of the upgrade. What others
+    /// have been told since that the owner has it stays: another step of it may rest on that.
     /// Answer: `Undone`.
     Undo {
         /// Whose step.
         owner: OwnerId,
-        /// What it was granted; of a name that it took and then upgraded, the last token, as fresh.
-        locks: &'a [(Name<'a>, OwnedLock)],
+        /// What it was granted.
+        locks: &'a [Acquisition<'a>],
     },
     /// Claims a name. Answer: `Claimed` or `Refused`.
     Claim(NewClaim<'a>),

@@ -41,7 +41,8 @@ pub use change::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
 };
 pub use command::{
-    Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Unlock,
+    Acquire, Acquisition, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
+    Unlock,
 };
 pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
 pub use limits::Limits;

@@ -204,6 +204,7 @@ stories! {
     bringing_back_is_for_recovery_alone
     bringing_back_has_the_bounds_of_a_request
     what_a_step_took_and_upgraded_is_undone_by_its_last_token
+    what_another_step_was_told_is_held_is_not_undone
     names_of_offline_locks_and_claims_are_names_like_any_other
     an_upgraded_and_undone_lock_survives_a_restart_as_it_was
 }

@@ -74,7 +74,7 @@ pub use lockhouse_core::{FencingToken, InvalidName, Limits, Mode, Name, NameBuf,
 pub use lockhouse_store as store;
 pub use locks::{LockManager, NameArg};
 pub use open::{OpenError, Options};
-pub use owner::{Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
+pub use owner::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
 pub use pipeline::StoreState;
 pub use port::{Notice, Overflowed, Port, Robbed};
 pub use request::{Acquiring, Request};

@@ -4,7 +4,7 @@ use lockhouse_core::{FencingToken, Name, NameBuf, Unlock};
 
 use crate::kept::StoreError;
 use crate::kinds::Wanted;
-use crate::owner::{LockError, OfflineLock, Owner, Undo};
+use crate::owner::{Acquisition, LockError, OfflineLock, Owner, Undo};
 
 /// A business transaction of an owner: several steps, such as the requests of one user who edits something.
 ///
@@ -49,7 +49,7 @@ pub struct Step<'a> {
     transaction: Option<&'a mut BusinessTransaction>,
     /// Whether what came before the transaction is to be given back.
     is_first: bool,
-    /// What it was granted, each name once, to be taken back unless the step succeeds.
+    /// What it was granted, to be taken back unless the step succeeds.
     undo: Undo,
     releases: Vec<(NameBuf, Option<FencingToken>)>,
 }
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Step<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Step")
             .field("owner", &self.undo.owner().id())
-            .field("locked", &self.undo.granted)
+            .field("locked", &self.undo.acquired)
             .finish()
     }
 }
@@ -144,7 +144,7 @@ impl Step<'_> {
         let names: Vec<_> = wanted.iter().map(|(mode, wanted)| (wanted.name(), *mode)).collect();
         let undo = &mut self.undo;
         let owner = undo.owner().clone();
-        let locks = owner.lock_noting(&names, None, |granted| note(&mut undo.granted, granted)).await?;
+        let locks = owner.lock_noting(&names, None, |granted| undo.note(granted)).await?;
         self.releases.retain(|(released, _)| !locks.iter().any(|lock| lock.name == *released));
         Ok(locks)
     }
@@ -172,8 +172,8 @@ impl Step<'_> {
         let owner = self.undo.owner().clone();
         if self.is_first {
             let released = |name: &NameBuf| self.releases.iter().any(|(released, _)| released == name);
-            let granted = self.undo.granted.iter().map(|lock| &lock.name);
-            let spared: Vec<_> = granted.filter(|name| !released(name)).map(NameBuf::as_name).collect();
+            let acquired = self.undo.acquired.iter().map(|Acquisition { lock, .. }| &lock.name);
+            let spared: Vec<_> = acquired.filter(|name| !released(name)).map(NameBuf::as_name).collect();
             owner.give_back(Unlock::AllBut(&spared)).await?;
         } else if !self.releases.is_empty() {
             let releases: Vec<_> =
@@ -183,25 +183,10 @@ impl Step<'_> {
         if let Some(transaction) = &mut self.transaction {
             transaction.is_new = false;
         }
-        self.undo.granted.clear();
+        self.undo.acquired.clear();
         Ok(())
     }
 
     /// Undoes the step; the same as dropping it.
     pub fn roll_back(self) {}
-}
-
-/// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its last token.
-fn note(known: &mut Vec<OfflineLock>, granted: Vec<OfflineLock>) {
-    use lockhouse_core::Acquired;
-    for lock in granted {
-        match known.iter_mut().find(|known| known.name == lock.name) {
-            None => known.push(lock),
-            Some(_) if lock.how == Acquired::AlreadyHeld => {}
-            Some(known) => {
-                let how = if known.how == Acquired::Fresh { Acquired::Fresh } else { lock.how };
-                *known = OfflineLock { how, ..lock };
-            }
-        }
-    }
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, FencingToken, Instant,
-    LockManager, Mode, Name, NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
-    Outcome, OwnedLock, OwnerId, OwnerRecord, OwnerView, RequestId, Seal, Snapshot, Standing, Unlock,
+    Acquisition, AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect,
+    FencingToken, Instant, LockManager, Mode, Name, NameBuf, NewAgent, NewClaim, NewLocks, NewOwner,
+    NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, OwnerRecord, OwnerView, RequestId, Seal, Snapshot,
+    Standing, Unlock,
 };
 
 use super::durable::{Durable, DurableView, Presented};
@@ -54,7 +55,7 @@ struct Lists<'a> {
     locks: Vec<(Name<'a>, Mode)>,
     these: Vec<(Name<'a>, Option<FencingToken>)>,
     spared: Vec<Name<'a>>,
-    undone: Vec<(Name<'a>, OwnedLock)>,
+    undone: Vec<Acquisition<'a>>,
 }
 
 /// A number that no world comes to.
@@ -193,8 +194,16 @@ impl Pair {
                 lists.spared = spared.iter().map(NameBuf::as_name).collect();
                 Command::Unlock { owner: owner(label)?, locks: Unlock::AllBut(&lists.spared) }
             }
-            Durable::Undo { owner: label, lock, names } => {
-                lists.undone = names.iter().map(NameBuf::as_name).zip(locked(lock)?).collect();
+            Durable::Undo { owner: label, lock, names, again } => {
+                let acquired = names.iter().zip(locked(lock)?);
+                lists.undone = acquired
+                    .map(|(name, OwnedLock { token, how, .. })| Acquisition {
+                        name: name.as_name(),
+                        token,
+                        how,
+                        again: *again,
+                    })
+                    .collect();
                 Command::Undo { owner: owner(label)?, locks: &lists.undone }
             }
             Durable::Claim { claim, name, claimant, ttl_ms, metadata } => Command::Claim(NewClaim {

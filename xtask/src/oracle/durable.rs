@@ -40,11 +40,12 @@ pub(super) enum Durable {
         owner: Label,
         spared: Vec<NameBuf>,
     },
-    /// What one command locked.
+    /// What one command locked, by a step that was told so often since that it has it already.
     Undo {
         owner: Label,
         lock: Label,
         names: Vec<NameBuf>,
+        again: u32,
     },
     Claim {
         claim: Label,
@@ -123,7 +124,7 @@ impl World {
             6 => match random.pick(&view.locked).cloned() {
                 Some((lock, of, names)) => {
                     let owner = if random.percent(95) { of } else { owner(random, view) };
-                    Durable::Undo { owner, lock, names }
+                    Durable::Undo { owner, lock, names, again: random.below(3) as u32 }
                 }
                 None => self.lock(random, view),
             },
@@ -271,8 +272,8 @@ impl fmt::Display for Durable {
                 write!(f, "# O{owner} unlocks {}, under the tokens of lock {lock}", list(names))
             }
             Self::UnlockAllBut { owner, spared } => write!(f, "O{owner} unlocks all but {}", list(spared)),
-            Self::Undo { owner, lock, names } => {
-                write!(f, "# O{owner} undoes {}, as granted by lock {lock}", list(names))
+            Self::Undo { owner, lock, names, again } => {
+                write!(f, "# O{owner} undoes {}, as granted by lock {lock}, told {again} times", list(names))
             }
             Self::Claim { name, claimant, ttl_ms, metadata, .. } => {
                 write!(f, "claim {} for {claimant:?} ttl {ttl_ms}ms", json(name))?;

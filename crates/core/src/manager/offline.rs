@@ -7,8 +7,8 @@ use super::LockManager;
 use super::list::{ByName, ByParty};
 use super::table::{Extras, Held, Tenure};
 use crate::{
-    Acquired, Change, Conflict, FencingToken, Instant, LockEnd, LockRecord, Mode, Name, NewLocks, OwnedLock,
-    OwnerId, Refusal, Unlock,
+    Acquired, Acquisition, Change, Conflict, FencingToken, Instant, LockEnd, LockRecord, Mode, Name,
+    NewLocks, OwnedLock, OwnerId, Refusal, Unlock,
 };
 
 /// What one name of a command needs.
@@ -60,11 +60,12 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Takes back what a failed step was granted. Tells how many locks that changed.
-    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[(Name<'_>, OwnedLock)]) -> usize {
+    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[Acquisition<'_>]) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
-        for (name, lock) in locks {
-            let Some(slot) = self.own_lock(party, *name, Some(lock.token)) else { continue };
+        for lock in locks {
+            let own = self.own_lock(party, lock.name, Some(lock.token));
+            let Some(slot) = own.filter(|slot| !self.others_rest_on(*slot, lock.again)) else { continue };
             count += match lock.how {
                 Acquired::AlreadyHeld => 0,
                 Acquired::Fresh => {
@@ -113,6 +114,12 @@ impl<S: BuildHasher> LockManager<S> {
             since: entry.since,
             metadata: self.table.extras_of(entry).and_then(|extras| extras.metadata.clone()),
         }
+    }
+
+    /// Whether somebody besides a step that was told so often itself has been told that the owner has the lock.
+    fn others_rest_on(&self, slot: u32, told: u32) -> bool {
+        let again = self.table.entries[slot].again;
+        again == u8::MAX || u32::from(again) > told
     }
 
     fn give_back(&mut self, now: Instant, slot: u32, reason: LockEnd) {
@@ -192,7 +199,11 @@ impl<S: BuildHasher> LockManager<S> {
         metadata: Option<&str>,
     ) -> OwnedLock {
         let (slot, how) = match need {
-            Need::Covered(slot) => (slot, Acquired::AlreadyHeld),
+            Need::Covered(slot) => {
+                let again = &mut self.table.entries[slot].again;
+                *again = again.saturating_add(1);
+                (slot, Acquired::AlreadyHeld)
+            }
             Need::Upgrade(slot) => {
                 self.upgrade(now, slot, metadata);
                 (slot, Acquired::Upgraded)
@@ -216,6 +227,7 @@ impl<S: BuildHasher> LockManager<S> {
         entry.mode = Mode::Exclusive;
         entry.token = Some(Held::new(token));
         entry.since = now;
+        entry.again = 0;
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
         }

@@ -53,6 +53,8 @@ pub(super) struct Entry {
     kind: Kind,
     /// Waits only because the manager recovers.
     pub(super) if_available: bool,
+    /// How often its owner was told since the grant that it has the lock already; no more than so many are counted.
+    pub(super) again: u8,
 }
 
 impl Entry {
@@ -310,6 +312,7 @@ impl<S: BuildHasher> Table<S> {
             mode,
             kind,
             if_available: false,
+            again: 0,
         });
         if kind != Kind::Ttl {
             let party = &mut self.parties[whose];

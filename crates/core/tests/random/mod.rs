@@ -3,9 +3,9 @@
 use std::hash::BuildHasher;
 
 use lockhouse_core::{
-    Acquire, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name,
-    NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, RequestId,
-    Seal, Snapshot, Unlock,
+    Acquire, Acquisition, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode,
+    Name, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId,
+    RequestId, Seal, Snapshot, Unlock,
 };
 use proptest::prelude::*;
 
@@ -291,7 +291,17 @@ impl<S: BuildHasher> World<S> {
             }
             Step::Undo(number) => {
                 let owner;
-                (owner, undone) = pick(&self.locked, *number)?;
+                let granted;
+                (owner, granted) = pick(&self.locked, *number)?;
+                undone = granted
+                    .iter()
+                    .map(|(name, OwnedLock { token, how, .. })| Acquisition {
+                        name: *name,
+                        token: *token,
+                        how: *how,
+                        again: *number as u32 % 3,
+                    })
+                    .collect::<Vec<_>>();
                 Command::Undo { owner, locks: &undone }
             }
             Step::Claim { name: at, ttl_ms } => Command::Claim(NewClaim {

@@ -35,7 +35,7 @@ pub(super) enum Command {
     Lock { owner: String, locks: Vec<(Units, Mode)>, metadata: Option<String> },
     Unlock { owner: String, locks: Vec<(Units, Option<u64>)> },
     UnlockAllBut { owner: String, spared: Vec<Units> },
-    Undo { owner: String, locks: Vec<(Units, u64, Acquired)> },
+    Undo { owner: String, locks: Vec<Acquisition> },
     Claim { name: Units, claimant: String, ttl_ms: u64, metadata: Option<String> },
     RenewClaim(Units, Option<u64>),
     ReleaseClaim(Units, Option<u64>),
@@ -54,6 +54,13 @@ pub(super) enum Command {
 
 /// A name, in 16-bit units.
 pub(super) type Units = Vec<u16>;
+
+pub(super) struct Acquisition {
+    pub(super) name: Units,
+    pub(super) token: u64,
+    pub(super) how: Acquired,
+    pub(super) again: u32,
+}
 
 pub(super) struct Ask {
     pub(super) agent: String,
@@ -212,6 +219,12 @@ fn unlock(owner: &str, words: &[Word]) -> Parsed<Command> {
 
 fn undo(owner: &str, words: &[Word]) -> Parsed<Command> {
     let one = |item: &[Word]| {
+        let (item, again) = match item {
+            [item @ .., told, times] if told.text == "told" => {
+                (item, times.text.parse().map_err(|_| format!("{:?} is no number", times.text))?)
+            }
+            item => (item, 0),
+        };
         let (how, rest) = item.split_last().ok_or("undo what?")?;
         let how = match how.text.as_str() {
             "fresh" => Acquired::Fresh,
@@ -220,7 +233,8 @@ fn undo(owner: &str, words: &[Word]) -> Parsed<Command> {
             other => return Err(format!("{other:?} is neither fresh, upgraded nor held")),
         };
         let options: Vec<&str> = rest[1..].iter().map(|word| word.text.as_str()).collect();
-        Ok((rest[0].units.clone(), token(&options)?.ok_or("say `token N`")?, how))
+        let token = token(&options)?.ok_or("say `token N`")?;
+        Ok(Acquisition { name: rest[0].units.clone(), token, how, again })
     };
     let locks = list(words).into_iter().map(one).collect::<Parsed<_>>()?;
     Ok(Command::Undo { owner: owner.to_owned(), locks })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name, NameBuf,
-    NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, RequestId,
+    Acquisition, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name,
+    NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId,
     Seal, Standing, Unlock,
 };
 
@@ -171,17 +171,12 @@ impl World {
             }
             parse::Command::Undo { owner, locks } => {
                 let owner = self.owner(owner)?;
-                let names = names(locks.iter().map(|(name, ..)| name))?;
-                let lock = |token: u64, how| OwnedLock {
-                    token: FencingToken::new(token),
-                    mode: Mode::Exclusive,
-                    how,
+                let names = names(locks.iter().map(|lock| &lock.name))?;
+                let acquisition = |(name, lock): (_, &parse::Acquisition)| {
+                    let (name, token) = (NameBuf::as_name(name), FencingToken::new(lock.token));
+                    Acquisition { name, token, how: lock.how, again: lock.again }
                 };
-                let locks: Vec<(Name<'_>, OwnedLock)> = names
-                    .iter()
-                    .zip(locks)
-                    .map(|(name, (_, token, how))| (name.as_name(), lock(*token, *how)))
-                    .collect();
+                let locks: Vec<_> = names.iter().zip(locks).map(acquisition).collect();
                 self.handle(Command::Undo { owner, locks: &locks })
             }
             parse::Command::Claim { name, claimant, ttl_ms, metadata } => {

@@ -8,7 +8,7 @@ use lockhouse_core::{
     Refusal, Seal, Unlock,
 };
 
-use super::{Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
+use super::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
 use crate::bucket::Shared;
 use crate::error::Quota;
 use crate::kept::{OwnerError, StoreError};
@@ -114,7 +114,7 @@ pub(super) async fn give_back(
 pub(super) async fn undo(
     bucket: &Arc<Shared>,
     owner: &Owner,
-    locks: &[OfflineLock],
+    locks: &[Acquisition],
 ) -> Result<usize, StoreError> {
     let mut undone = 0;
     for locks in in_commands(locks) {
@@ -127,18 +127,19 @@ pub(super) async fn undo(
 }
 
 /// As [`undo`], at once, for those who cannot wait for the answer.
-pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[OfflineLock]) {
+pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[Acquisition]) {
     for locks in in_commands(locks) {
         bucket.tell(Command::Undo { owner: owner.id, locks: &locks });
     }
 }
 
 /// What is to be taken back, in parts that every store can keep as a whole.
-fn in_commands(locks: &[OfflineLock]) -> Vec<Vec<(Name<'_>, OwnedLock)>> {
-    let taken = locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
+fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::Acquisition<'_>>> {
+    let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
     let taken: Vec<_> = taken
-        .map(|OfflineLock { name, mode, token, how }| {
-            (name.as_name(), OwnedLock { token: *token, mode: *mode, how: *how })
+        .map(|Acquisition { lock: OfflineLock { name, token, how, .. }, again }| {
+            let name = name.as_name();
+            lockhouse_core::Acquisition { name, token: *token, how: *how, again: *again }
         })
         .collect();
     taken.chunks(Limits::DEFAULT.locks_per_command).map(<[_]>::to_vec).collect()

@@ -94,6 +94,21 @@ pub struct OfflineLock {
     pub how: Acquired,
 }
 
+/// What a step acquired, as it is taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// The lock; of a name that the step took and then upgraded, the last one, as fresh.
+    pub lock: OfflineLock,
+    /// How often the step was told since that the owner has it already.
+    pub again: u32,
+}
+
+impl From<OfflineLock> for Acquisition {
+    fn from(lock: OfflineLock) -> Self {
+        Self { lock, again: 0 }
+    }
+}
+
 /// A name that could not be locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -255,8 +270,8 @@ impl Owner {
         metadata: Option<&str>,
     ) -> Result<Vec<OfflineLock>, LockError> {
         let mut undo = Undo::new(self);
-        let locks = self.lock_noting(locks, metadata, |granted| undo.granted = granted).await;
-        undo.granted.clear();
+        let locks = self.lock_noting(locks, metadata, |granted| undo.note(granted)).await;
+        undo.acquired.clear();
         locks
     }
 
@@ -330,7 +345,8 @@ impl Owner {
     }
 
     /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is shared again. What is no longer held under its
-    /// token is passed over, and so is what the owner had before; how many it changed.
+    /// token is passed over, and so is what the owner had before, and what others were told since that the owner has it, as they may rest on that; how many
+    /// it changed.
     ///
     /// # Errors
     ///
@@ -339,7 +355,7 @@ impl Owner {
     /// # Cancel safety
     ///
     /// The locks are taken back all the same.
-    pub async fn undo(&self, locks: &[OfflineLock]) -> Result<usize, StoreError> {
+    pub async fn undo(&self, locks: &[Acquisition]) -> Result<usize, StoreError> {
         at!(&self.place, undo(self, locks))
     }
 
@@ -425,28 +441,46 @@ impl Owner {
 /// Takes back what an owner was granted, unless it is emptied before.
 pub(crate) struct Undo {
     owner: Owner,
-    pub(crate) granted: Vec<OfflineLock>,
+    /// Each name once.
+    pub(crate) acquired: Vec<Acquisition>,
 }
 
 impl Undo {
     pub(crate) fn new(owner: &Owner) -> Self {
-        Self { owner: owner.clone(), granted: Vec::new() }
+        Self { owner: owner.clone(), acquired: Vec::new() }
     }
 
     pub(crate) fn owner(&self) -> &Owner {
         &self.owner
     }
+
+    /// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its last token.
+    pub(crate) fn note(&mut self, granted: Vec<OfflineLock>) {
+        for lock in granted {
+            match self.acquired.iter_mut().find(|known| known.lock.name == lock.name) {
+                None => self.acquired.push(lock.into()),
+                Some(known) if lock.how == Acquired::AlreadyHeld => {
+                    known.again += u32::from(known.lock.token == lock.token);
+                }
+                Some(known) => {
+                    let is_fresh = known.lock.how == Acquired::Fresh;
+                    let how = if is_fresh { Acquired::Fresh } else { lock.how };
+                    *known = OfflineLock { how, ..lock }.into();
+                }
+            }
+        }
+    }
 }
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        if self.granted.iter().all(|lock| lock.how == Acquired::AlreadyHeld) {
+        if self.acquired.iter().all(|acquired| acquired.lock.how == Acquired::AlreadyHeld) {
             return;
         }
         match &self.owner.place {
-            Place::Here(bucket) => local::undo_now(bucket, &self.owner, &self.granted),
+            Place::Here(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
             #[cfg(feature = "remote")]
-            Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.granted)),
+            Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
-use super::{LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
+use super::{Acquisition, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
 use crate::error::Quota;
 use crate::kept::{OwnerError, StoreError};
 use crate::local::whole_millis;
@@ -81,7 +81,8 @@ pub(super) async fn lock(
     let tidy = |locked: Result<Vec<OfflineLock>, LockError>| async move {
         if let (Ok(granted), Place::There(api)) = (locked, &owner.place) {
             // Else they go with the owner.
-            _ = send_undo(api, &owner, &granted).await;
+            let acquired: Vec<_> = granted.into_iter().map(Acquisition::from).collect();
+            _ = send_undo(api, &owner, &acquired).await;
         }
     };
     let granted = api.carry_out(work, tidy).await??;
@@ -130,14 +131,14 @@ pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) 
     api.carry_out(work, |_| async {}).await?
 }
 
-pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[OfflineLock]) -> Result<usize, StoreError> {
+pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {
     let (place, owner, locks) = (api.clone(), owner.clone(), locks.to_vec());
     let work = async move { send_undo(&place, &owner, &locks).await };
     api.carry_out(work, |_| async {}).await?
 }
 
 /// As [`undo`], for those who cannot wait for it; whatever else is asked waits instead.
-pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<OfflineLock>) {
+pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<Acquisition>) {
     let (place, owner) = (api.clone(), owner.clone());
     api.tidy(async move {
         // Else they go with the owner.
@@ -145,12 +146,13 @@ pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<OfflineLock>) 
     });
 }
 
-async fn send_undo(api: &Api, owner: &Owner, locks: &[OfflineLock]) -> Result<usize, StoreError> {
-    let taken = locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld);
-    let items = taken.map(|lock| UndoItem {
+async fn send_undo(api: &Api, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {
+    let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
+    let items = taken.map(|Acquisition { lock, again }| UndoItem {
         name: lock.name.as_name().into(),
         fencing_token: lock.token.get(),
         how: lock.how,
+        again: *again,
     });
     let mut items: Vec<_> = items.collect();
     let mut undone = 0;

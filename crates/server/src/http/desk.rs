@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockhouse::core::{Acquired, OwnerId};
 use lockhouse::{
-    Bucket, BucketKey, ClaimError, FencingToken, HolderKind, LockError, LockInfo, LockType, Mode, Name,
-    NameBuf, OfflineLock, Owner, OwnerError, Quota, RecordKind, Secret, State, StoreError,
+    Acquisition, Bucket, BucketKey, ClaimError, FencingToken, HolderKind, LockError, LockInfo, LockType,
+    Mode, Name, NameBuf, OfflineLock, Owner, OwnerError, Quota, RecordKind, Secret, State, StoreError,
 };
 use percent_encoding::percent_decode_str;
 
@@ -233,7 +233,8 @@ pub(super) async fn undo(
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
         // The mode has no say in what is taken back.
-        OfflineLock { name, mode: Mode::Exclusive, token, how: it.how }
+        let lock = OfflineLock { name, mode: Mode::Exclusive, token, how: it.how };
+        Acquisition { lock, again: it.again }
     };
     let locks: Vec<_> = regretted.iter().map(lock).collect();
     owner.undo(&locks).await.map_err(of_store)

@@ -22,7 +22,9 @@ use super::looks;
 use super::parameters::{Bearer, InBucket, Parameters, owner_number};
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
-use super::rules::{self, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN};
+use super::rules::{
+    self, AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN,
+};
 use super::views::{At, JsonName, ModeWord, Told};
 use crate::server::Server;
 
@@ -105,6 +107,7 @@ pub(super) struct Regretted {
     pub(super) name: NameBuf,
     pub(super) token: u64,
     pub(super) how: Acquired,
+    pub(super) again: u32,
 }
 
 /// Locks to be taken back.
@@ -151,6 +154,7 @@ impl FromMembers for Regretted {
             name: members.resource("name")?,
             token: members.number("fencingToken", &TOKEN)?,
             how: members.choice("how", &TAKEN)?,
+            again: members.number_if_any("again", &AGAIN)?.unwrap_or(0) as u32,
         })
     }
 }
@@ -279,7 +283,8 @@ impl PartialSchema for UndoneLocks {
         let regretted = rules::Members::new("A lock, as it was told when it was granted.")
             .needs("name", RESOURCE.schema(), "The resource name.")
             .needs("fencingToken", TOKEN.schema(), "Its token.")
-            .needs("how", TAKEN.schema(), "How the owner came by it.");
+            .needs("how", TAKEN.schema(), "How the owner came by it.")
+            .may("again", AGAIN.schema(), "How often the same step was told since that the owner has it already, 0 if absent. What others were told so is not taken back.");
         rules::Members::new("Locks to be taken back.")
             .needs("owner", OWNER.schema(), "Whose locks.")
             .needs_list("locks", regretted.build(), LOCKS, "Which. What is no longer held under its token is passed over.")

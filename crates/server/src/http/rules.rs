@@ -115,6 +115,8 @@ pub(super) const OWNER_TTL_MS: Number = duration(1_200_000);
 pub(super) const OWNER_MAX_MS: Number = duration(28_800_000);
 pub(super) const CLAIM_TTL_MS: Number = duration(60_000);
 pub(super) const TOKEN: Number = Number { least: 1, most: wire::NUMBER_LIMIT - 1, example: 18 };
+/// How often a step was told that its owner has a lock already.
+pub(super) const AGAIN: Number = Number { least: 0, most: u32::MAX as u64, example: 0 };
 pub(super) const PAGE: Number = Number { least: 1, most: 1000, example: 100 };
 
 /// Locks in one call.

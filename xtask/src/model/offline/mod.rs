@@ -5,8 +5,8 @@ mod told;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, AgentId, Command, Effect, Instant, Limits, LockManager, Mode, Name, NewAgent, NewClaim,
-    NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party, Seal, State, Unlock,
+    Acquire, Acquisition, AgentId, Command, Effect, Instant, Limits, LockManager, Mode, Name, NewAgent,
+    NewClaim, NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party, Seal, State, Unlock,
 };
 
 use super::told::{Breach, promise};
@@ -149,7 +149,7 @@ impl World {
         let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
         let locks: Vec<(Name<'_>, Mode)>;
         let unlocks: Vec<_>;
-        let undone: Vec<(Name<'_>, OwnedLock)>;
+        let undone: Vec<Acquisition<'_>>;
         let spared = [name(NAMES.len() - 1)?];
         let command = match action {
             Action::Request { name: of, ask } => {
@@ -189,7 +189,11 @@ impl World {
             }
             Action::Undo { owner: by } => {
                 let last = self.told.owners[by].iter().flat_map(|owner| &owner.last);
-                undone = last.map(|(of, lock)| Ok((name(*of)?, *lock))).collect::<Result<_, Breach>>()?;
+                let acquired = |(of, lock): &(usize, OwnedLock)| {
+                    let OwnedLock { token, how, .. } = *lock;
+                    Ok(Acquisition { name: name(*of)?, token, how, again: 0 })
+                };
+                undone = last.map(acquired).collect::<Result<_, Breach>>()?;
                 Command::Undo { owner: owner(by)?, locks: &undone }
             }
             Action::Claim { name: of } => {

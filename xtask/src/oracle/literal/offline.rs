@@ -2,9 +2,9 @@
 //! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 
 use lockhouse_core::{
-    Acquired, Change, Command, Conflict, Effect, FencingToken, Holder, Instant, LockEnd, LockRecord, Mode,
-    Name, NameBuf, NewLocks, NewOwner, Outcome, OwnedLock, OwnerEnd, OwnerId, OwnerRecord, Party, Refusal,
-    Seal, Unlock,
+    Acquired, Acquisition, Change, Command, Conflict, Effect, FencingToken, Holder, Instant, LockEnd,
+    LockRecord, Mode, Name, NameBuf, NewLocks, NewOwner, Outcome, OwnedLock, OwnerEnd, OwnerId, OwnerRecord,
+    Party, Refusal, Seal, Unlock,
 };
 
 use super::{Literal, touch};
@@ -33,6 +33,8 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
+    /// How often the owner was told that it has this lock already.
+    pub(super) again: u32,
 }
 
 impl Literal {
@@ -221,9 +223,10 @@ impl Literal {
 
     fn acquire_one(&mut self, now: Instant, new: &NewLocks<'_>, name: &NameBuf, mode: Mode) -> OwnedLock {
         let has = self.has_lock(name, new.owner);
-        if let Some(row) = has.map(|at| &self.rows[at])
+        if let Some(row) = has.map(|at| &mut self.rows[at])
             && (row.mode == Mode::Exclusive || mode == Mode::Shared)
         {
+            row.again += 1;
             return OwnedLock { token: row.token, mode: row.mode, how: Acquired::AlreadyHeld };
         }
         let token = FencingToken::new(self.next_number());
@@ -231,13 +234,14 @@ impl Literal {
         let (row, how) = match has {
             Some(at) => {
                 let row = &mut self.rows[at];
-                (row.mode, row.token, row.since) = (Mode::Exclusive, token, now);
+                (row.mode, row.token, row.since, row.again) = (Mode::Exclusive, token, now, 0);
                 row.metadata = metadata.or(row.metadata.take());
                 (row.record(), Acquired::Upgraded)
             }
             None => {
                 let (owner, born) = (new.owner, self.birth());
-                let row = Row { name: name.clone(), owner, mode, token, since: now, metadata, born };
+                let row =
+                    Row { name: name.clone(), owner, mode, token, since: now, metadata, born, again: 0 };
                 let record = row.record();
                 self.rows.push(row);
                 (record, Acquired::Fresh)
@@ -279,16 +283,17 @@ impl Literal {
         }
     }
 
-    fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[(Name<'_>, OwnedLock)]) -> usize {
+    /// What was told to nobody but the step itself.
+    fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[Acquisition<'_>]) -> usize {
         if !self.is_alive(now, owner) {
             return 0;
         }
         let mut changed = Vec::new();
-        for (name, lock) in locks {
-            let name = name.to_buf();
+        for lock in locks {
+            let name = lock.name.to_buf();
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
-            if row.token != lock.token {
+            if row.token != lock.token || row.again > lock.again {
                 continue;
             }
             match lock.how {

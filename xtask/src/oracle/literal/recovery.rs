@@ -46,6 +46,8 @@ impl Literal {
             let expires = anew(owner.id.get(), owner.ttl_ms);
             owner.expires = owner.ends.map_or(expires, |ends| expires.min(ends));
         }
+        // Whoever was told of a lock is not written down.
+        self.rows.iter_mut().for_each(|row| row.again = 0);
         for claim in self.claims.values_mut() {
             claim.expires = anew(claim.token.get(), claim.ttl_ms);
         }

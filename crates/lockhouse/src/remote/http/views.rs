@@ -270,6 +270,7 @@ pub(crate) struct UndoItem {
     pub(crate) fencing_token: u64,
     #[serde(with = "How")]
     pub(crate) how: Acquired,
+    pub(crate) again: u32,
 }
 
 #[derive(Debug, Deserialize)]

@@ -42,6 +42,8 @@ macro_rules! behaviours {
                 going_on_keeps_the_locks_and_a_save_releases_at_its_success
                 a_failed_save_keeps_the_lock
                 two_sessions_never_work_on_one_record_at_a_time
+                a_failed_step_leaves_what_another_step_was_told_that_it_has
+                a_failed_step_takes_back_what_it_was_told_again_itself
             ;
             versions:
                 with_versions_alone_a_conflict_shows_at_the_save_and_with_a_lock_at_the_beginning

@@ -47,6 +47,39 @@ pub(crate) async fn a_failed_step_turns_an_upgrade_back(ground: impl Ground) {
     bob.lock([documents().for_read(1), documents().for_write(2)]).await.unwrap();
 }
 
+pub(crate) async fn a_failed_step_leaves_what_another_step_was_told_that_it_has(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let (ada, bob) = two(&bucket.owners()).await;
+    // A form that is sent twice: the first request breaks off while the second one goes on.
+    let (mut first, mut second) = (BusinessTransaction::resume(&ada), BusinessTransaction::resume(&ada));
+    let mut given_up = first.step();
+    given_up.lock([customers().for_write(1)]).await.unwrap();
+    let mut goes_on = second.step();
+    goes_on.lock([customers().for_write(1)]).await.unwrap();
+    given_up.roll_back();
+    assert_eq!(names(&ada).await, ["customer/1"], "the other step rests on it");
+    assert!(is_conflict(&bob.lock([customers().for_write(1)]).await));
+    goes_on.release(customers().record(1).name());
+    goes_on.commit().await.unwrap();
+    bob.lock([customers().for_write(1)]).await.unwrap();
+}
+
+pub(crate) async fn a_failed_step_takes_back_what_it_was_told_again_itself(ground: impl Ground) {
+    let (_house, bucket) = ground.bucket().await;
+    let (ada, bob) = two(&bucket.owners()).await;
+    let mut transaction = BusinessTransaction::resume(&ada);
+    let mut step = transaction.step();
+    for _ in 0..3 {
+        step.lock([documents().for_read(1)]).await.unwrap();
+    }
+    for _ in 0..3 {
+        step.lock([documents().for_write(1), customers().for_write(2)]).await.unwrap();
+    }
+    step.roll_back();
+    assert!(names(&ada).await.is_empty());
+    bob.lock([documents().for_write(1), customers().for_write(2)]).await.unwrap();
+}
+
 pub(crate) async fn a_new_transaction_gives_back_what_the_one_before_left(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let (ada, bob) = two(&bucket.owners()).await;
