@@ -214,6 +214,35 @@ async fn a_damaged_database_gives_way_to_its_backup_and_is_kept_aside_as_it_is()
 }
 
 #[tokio::test]
+async fn a_restore_through_a_link_restores_what_it_points_to() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let (file, backup) = (elsewhere.file("lockhouse.db"), folder.file("backup.db"));
+    let link = folder.file("link.db");
+    let mut writer = database(&file, 10).await;
+    writer.store.backup(backup.clone()).await.unwrap();
+    writer.keep(11, 10).await.unwrap();
+    let log = fs::read(elsewhere.file("lockhouse.db-wal")).unwrap();
+    writer.close().await;
+    // What cannot be read is moved as it is, with the log that lies beside it.
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100..].fill(0xA5);
+    fs::write(&file, &bytes).unwrap();
+    fs::write(elsewhere.file("lockhouse.db-wal"), &log[..log.len() / 2]).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+
+    let aside = elsewhere.file("lockhouse.db.before-restore-1");
+    assert_eq!(restore(&backup, &link), Ok(Restored { kept_aside: Some(aside.clone()) }));
+    assert!(link.is_symlink() && aside.is_file() && !aside.is_symlink());
+    assert!(elsewhere.file("lockhouse.db.before-restore-1-wal").exists());
+    assert!(!elsewhere.file("lockhouse.db-wal").exists(), "it would be taken for the new one's");
+    for name in [&link, &file] {
+        let writer = Writer::open(name).await;
+        assert_eq!(writer.found.len(), 10);
+        writer.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_restore_that_cannot_be_done_changes_nothing() {
     let folder = Folder::new();
     let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));

@@ -26,6 +26,12 @@ const LOG_BYTES: i32 = 64 << 20;
 /// How many statements are kept prepared: more than there are.
 const STATEMENTS: usize = 64;
 
+/// Where the file itself stands, which `path` may be a link to: its log lies beside it, and not beside the link.
+pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
 /// Opens a database file, or makes it, for this process alone.
 pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
     if exists(path)? {

@@ -55,9 +55,7 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, OpenError> {
-        let path = std::path::absolute(path).map_err(|error| OpenError::io(path, &error))?;
-        // The log lies beside the file itself, not beside a link to it.
-        let path = path.canonicalize().unwrap_or(path);
+        let path = file::resolve(path).map_err(|error| OpenError::io(path, &error))?;
         let worker = Worker::new(&path, file::open(&path, steps)?, history_rows);
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()

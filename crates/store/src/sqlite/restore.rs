@@ -75,7 +75,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     let (from, to) = (from.as_ref(), to.as_ref());
     let not_written =
         |why: &dyn ToString| RestoreError::NotWritten { path: to.into(), why: why.to_string().into() };
-    let to = &std::path::absolute(to).map_err(|error| not_written(&error))?;
+    let to = &file::resolve(to).map_err(|error| not_written(&error))?;
     if same(from, to) {
         return Err(RestoreError::Same(to.clone()));
     }
