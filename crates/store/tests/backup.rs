@@ -214,6 +214,40 @@ async fn a_damaged_database_gives_way_to_its_backup_and_is_kept_aside_as_it_is()
 }
 
 #[tokio::test]
+async fn the_logs_of_a_database_that_is_gone_are_kept_aside_and_nothing_of_them_comes_back() {
+    let folder = Folder::new();
+    let (file, backup, gone) =
+        (folder.file("lockhouse.db"), folder.file("backup.db"), folder.file("gone.db"));
+    let mut writer = database(&file, 10).await;
+    writer.store.backup(backup.clone()).await.unwrap();
+    writer.keep(11, 10).await.unwrap();
+    let epoch = writer.opened.epoch;
+    // As a crash leaves it, and then somebody removes the database: whole commits stand in the log.
+    let log = fs::read(folder.file("lockhouse.db-wal")).unwrap();
+    writer.close().await;
+
+    for count in 1..=2 {
+        let aside = |suffix: &str| folder.file(&format!("gone.db.before-restore-{count}{suffix}"));
+        fs::write(folder.file("gone.db-wal"), &log).unwrap();
+        fs::write(folder.file("gone.db-journal"), "a journal").unwrap();
+        assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(aside("-wal")) }));
+        assert!(fs::read(aside("-wal")).unwrap() == log, "changed on its way");
+        assert_eq!(fs::read(aside("-journal")).unwrap(), b"a journal");
+        let writer = Writer::open(&gone).await;
+        assert_eq!((writer.opened.epoch, writer.found.len()), (epoch + LEAP + 1, 10));
+        writer.close().await;
+        fs::remove_file(&gone).unwrap();
+    }
+    fs::write(folder.file("gone.db-journal"), "a journal").unwrap();
+    let journal = folder.file("gone.db.before-restore-3-journal");
+    assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(journal) }));
+    // Nor is a database kept beside the log of another one.
+    let former = folder.file("gone.db.before-restore-4");
+    assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(former.clone()) }));
+    assert_eq!(Writer::open(&former).await.found.len(), 10);
+}
+
+#[tokio::test]
 async fn a_restore_through_a_link_restores_what_it_points_to() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let (file, backup) = (elsewhere.file("lockhouse.db"), folder.file("backup.db"));

@@ -26,6 +26,9 @@ const LOG_BYTES: i32 = 64 << 20;
 /// How many statements are kept prepared: more than there are.
 const STATEMENTS: usize = 64;
 
+/// What the names of the logs that SQLite has beside a database end with.
+pub(crate) const LOGS: [&str; 2] = ["-wal", "-journal"];
+
 /// Where the file itself stands, which `path` may be a link to: its log lies beside it, and not beside the link.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
@@ -49,13 +52,10 @@ fn exists(path: &Path) -> Result<bool, OpenError> {
             Err(OpenError::Foreign { path: path.to_path_buf(), what: "a folder" })
         }
         Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            match ["-wal", "-journal"].map(|suffix| beside(path, suffix)).into_iter().find(|log| log.exists())
-            {
-                Some(log) => Err(OpenError::Orphan { path: path.to_path_buf(), log }),
-                None => Ok(false),
-            }
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => match logs(path).next() {
+            Some(log) => Err(OpenError::Orphan { path: path.to_path_buf(), log }),
+            None => Ok(false),
+        },
         Err(error) => Err(OpenError::io(path, &error)),
     }
 }
@@ -261,6 +261,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// The logs of a database that are there.
+pub(crate) fn logs(path: &Path) -> impl Iterator<Item = PathBuf> {
+    LOGS.into_iter().map(|suffix| beside(path, suffix)).filter(|log| log.exists())
 }
 
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::apply::{bits, number};
 use super::error::{OpenError, one_line, said};
-use super::file::{self, Draft, beside, pragma};
+use super::file::{self, Draft, LOGS, beside, pragma};
 use super::{backup, schema};
 
 /// How far a restore raises the marks and the epoch: beyond whatever was given out after the backup.
@@ -19,7 +19,7 @@ const LEAP: u64 = 1 << 32;
 /// What a restore has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// Where the former database is now, if there was one.
+    /// Where the former database is now, if there was one, or its log if nothing else was left of it.
     pub kept_aside: Option<PathBuf>,
 }
 
@@ -90,8 +90,13 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
         }
     });
     prepared.map_err(|why| RestoreError::Unusable { path: from.into(), why })?;
-    let kept_aside = former.as_ref().map(|former| former.keep_aside(to)).transpose();
+    let kept_aside = match &former {
+        Some(former) => former.keep_aside(to).map(Some),
+        None => keep_orphans_aside(to),
+    };
     let kept_aside = kept_aside.map_err(|error| not_written(&error))?;
+    // A log that stayed, or came back when the power is lost, would be taken for the new file's.
+    file::sync_folder(to).map_err(|error| not_written(&error))?;
     draft.replace(to).map_err(|error| not_written(&error))?;
     // Only now may somebody else have the place.
     drop(former);
@@ -204,16 +209,28 @@ impl Former {
         let whole = self.0.as_ref().is_some_and(|file| make_one_file(file, path));
         let kept = link_aside(path)?;
         if !whole {
-            // A log that stayed would be taken for the new file's.
-            for suffix in ["-wal", "-journal"] {
-                let log = beside(path, suffix);
-                if log.exists() {
-                    fs::rename(log, beside(&kept, suffix))?;
-                }
-            }
+            move_logs(path, &kept)?;
         }
         Ok(kept)
     }
+}
+
+/// Moves the logs of a database that is gone, and says where one is now, if there was any.
+fn keep_orphans_aside(path: &Path) -> io::Result<Option<PathBuf>> {
+    if file::logs(path).next().is_none() {
+        return Ok(None);
+    }
+    let kept = free_name(path)?;
+    move_logs(path, &kept)?;
+    Ok(file::logs(&kept).next())
+}
+
+/// Gives the logs of a database names beside that under which it is kept.
+fn move_logs(path: &Path, kept: &Path) -> io::Result<()> {
+    LOGS.into_iter()
+        .map(|suffix| (beside(path, suffix), beside(kept, suffix)))
+        .filter(|(log, _)| log.exists())
+        .try_for_each(|(log, kept)| fs::rename(log, kept))
 }
 
 /// Moves the log into the database, unless that is damaged.
@@ -224,12 +241,13 @@ fn make_one_file(file: &Connection, path: &Path) -> bool {
 }
 
 fn link_aside(path: &Path) -> io::Result<PathBuf> {
-    for count in 1..1_000_000 {
-        let kept = beside(path, &format!(".before-restore-{count}"));
-        match fs::hard_link(path, &kept) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            linked => return linked.map(|()| kept),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
+    let kept = free_name(path)?;
+    fs::hard_link(path, &kept).map(|()| kept)
+}
+
+/// A name to keep something under, where not even the log of another database stands.
+fn free_name(path: &Path) -> io::Result<PathBuf> {
+    let mut names = (1..1_000_000).map(|count| beside(path, &format!(".before-restore-{count}")));
+    let is_free = |name: &PathBuf| name.symlink_metadata().is_err() && file::logs(name).next().is_none();
+    names.find(is_free).ok_or_else(|| ErrorKind::AlreadyExists.into())
 }
