@@ -57,6 +57,42 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
 }
 
 #[tokio::test]
+async fn a_log_that_finds_no_space_in_the_file_is_moved_there_when_there_is_space_again() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, 16 * MIB);
+    let file = folder.file("lockhouse.db");
+    let length = |path: &Path| fs::metadata(path).unwrap().len();
+    let mut writer = Writer::open(&file).await;
+    let ballast = fill(&folder);
+    // The log has its room from the beginning.
+    let mut kept = 0;
+    while writer.keep(kept + 1, 20_000).await.unwrap() == Fate::Committed {
+        kept += 1;
+    }
+    assert!(kept * 20_000 > MIB as u64 && length(&file) < MIB as u64, "{kept}");
+
+    fs::remove_file(ballast).unwrap();
+    assert_eq!(writer.keep(kept + 1, 20_000).await, Ok(Fate::Committed));
+    // The answer comes when the log has been moved.
+    assert!(length(&file) > kept * 20_000);
+    assert!(length(&folder.file("lockhouse.db-wal")) < 6 * MIB as u64);
+    writer.close().await;
+    assert!(Writer::open(&file).await.found.keys().copied().eq(1..=kept + 1));
+}
+
+#[tokio::test]
+async fn the_log_stays_short_however_much_is_written() {
+    let folder = Folder::new();
+    let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
+    for number in 1..=150 {
+        assert_eq!(writer.keep(number, 100_000).await, Ok(Fate::Committed));
+    }
+    let length = |name| fs::metadata(folder.file(name)).unwrap().len();
+    assert!(length("lockhouse.db") > 10 << 20);
+    assert!(length("lockhouse.db-wal") < 6 << 20);
+}
+
+#[tokio::test]
 async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
@@ -145,16 +181,37 @@ async fn an_error_of_the_disk_ends_the_store_and_spares_what_was_kept() {
     if let Some(file) = part() {
         return write_until_fatal(&file).await;
     }
+    fail_beyond(2000, NAME).await;
+}
+
+/// The file is what grows beyond its bound here, when the log is moved into it behind a commit.
+#[tokio::test]
+async fn an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit() {
+    const NAME: &str = "an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit";
+    if let Some(file) = part() {
+        return write_until_fatal(&file).await;
+    }
+    let log = fail_beyond(16_000, NAME).await;
+    assert!(log < 6 << 20, "it was noticed only when the log was too long: {log}");
+}
+
+/// Has the test write where no file may have more than so many blocks of 512 bytes, until the store ends. Looks for all that was
+/// kept, and says how long the log is.
+async fn fail_beyond(blocks: u32, test: &str) -> u64 {
     let folder = Folder::new();
     let file = folder.file("lockhouse.db");
-    // In blocks of 512 bytes; the signal that comes with it would end the process first.
-    let mut process = Process::start_by("trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"", NAME, &file);
+    // The signal that comes with the error would end the process first.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    let mut process = Process::start_by(&script, test, &file);
     let kept: u64 = process.hear().unwrap().parse().unwrap();
     assert!(process.end());
     assert!(kept > 5, "{kept}");
+    let log = fs::metadata(folder.file("lockhouse.db-wal"));
+    let log = log.expect("what such a disk keeps of the file is not known, so the log stays").len();
     let writer = Writer::open(&file).await;
     assert!(writer.found.keys().copied().eq(1..=kept));
     assert!(writer.found.values().all(|locks| *locks == PARTS));
+    log
 }
 
 async fn write_until_fatal(file: &Path) {
@@ -172,4 +229,5 @@ async fn write_until_fatal(file: &Path) {
     assert!(fatal.to_string().starts_with(&start), "{fatal}");
     assert_eq!(writer.keep(kept + 1, 10).await, Err(fatal), "not even what would fit");
     tell(&kept.to_string());
+    writer.close().await;
 }

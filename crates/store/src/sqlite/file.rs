@@ -15,9 +15,8 @@ use super::error::{OpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
-/// Pages of 4 KiB that the log may have before they are moved into the file.
-const CHECKPOINT_PAGES: i32 = 1000;
-/// What the log has from the beginning, in bytes: those pages, each with its frame header, and what the last commit adds to them.
+/// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and what the last commit
+/// adds to them.
 const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
 /// Memory for pages, in KiB: with a million locks most of what is written lies in it.
 const CACHE_KIB: i32 = 32_000;
@@ -184,7 +183,8 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.pragma_update(None, "synchronous", "FULL")?;
     file.pragma_update(None, "trusted_schema", false)?;
     file.pragma_update(None, "foreign_keys", false)?;
-    file.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // `Log` does it, and looks at what comes of it.
+    file.pragma_update(None, "wal_autocheckpoint", 0)?;
     file.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
     // The first access takes the lock and keeps it.
     file.execute_batch("BEGIN EXCLUSIVE; COMMIT")

@@ -5,6 +5,7 @@
 //!        │ Job, with a channel for the answer
 //!        ▼
 //!   worker: a thread of its own ──▶ apply: Section to rows ──▶ one transaction per commit
+//!                               ──▶ log:   moved into the file, behind a commit now and then
 //!                               ──▶ load:  rows to Kept
 //! ```
 
@@ -14,6 +15,7 @@ mod error;
 mod file;
 mod history;
 mod load;
+mod log;
 mod restore;
 mod schema;
 mod worker;
@@ -56,7 +58,8 @@ impl SqliteStore {
 
     fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, OpenError> {
         let path = file::resolve(path).map_err(|error| OpenError::io(path, &error))?;
-        let worker = Worker::new(&path, file::open(&path, steps)?, history_rows);
+        let worker = Worker::new(&path, file::open(&path, steps)?, history_rows)
+            .map_err(|error| OpenError::sqlite(&path, &error))?;
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()
             .name("lockhouse-sqlite".to_owned())

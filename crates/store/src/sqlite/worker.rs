@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::{Trouble, said};
+use super::log::Log;
 use super::{apply, backup, history, load};
 use crate::turn::Turn;
 use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, WriterId};
@@ -37,6 +39,7 @@ pub(crate) enum Job {
 
 pub(crate) struct Worker {
     file: Connection,
+    log: Log,
     place: Box<str>,
     /// Who writes, once somebody has taken the slot.
     turn: Cell<Turn>,
@@ -48,15 +51,16 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(path: &Path, file: Connection, history_rows: u64) -> Self {
-        Self {
+    pub(crate) fn new(path: &Path, mut file: Connection, history_rows: u64) -> rusqlite::Result<Self> {
+        Ok(Self {
+            log: Log::watch(&mut file)?,
             file,
             place: path.display().to_string().into(),
             turn: Cell::new(Turn::begin(0, WriterId(0))),
             history: history::Bound::new(history_rows),
             fatal: RefCell::new(None),
             deferred: RefCell::default(),
-        }
+        })
     }
 
     /// Works until the store is closed or dropped.
@@ -164,7 +168,15 @@ impl Worker {
         if done.is_err() && !self.file.is_autocommit() {
             let _ = run("ROLLBACK");
         }
-        done
+        done.inspect(|_| self.shorten_log())
+    }
+
+    /// What was committed stays so, whatever comes of this: without space it is tried again behind the next commit, and of an error
+    /// of the disk whoever asks next is told.
+    fn shorten_log(&self) {
+        if let Err(error) = self.log.shorten(&self.file) {
+            self.judge(&error);
+        }
     }
 
     fn check(&self) -> Result<(), Fatal> {
@@ -175,6 +187,10 @@ impl Worker {
         let trouble = Trouble::new(&self.place, error);
         if let Trouble::Fatal(fatal) = &trouble {
             *self.fatal.borrow_mut() = Some(fatal.clone());
+        }
+        if let Trouble::Fatal(Fatal::Io { .. }) = &trouble {
+            // Closing would move the log into a file of which nobody knows what the disk keeps, and remove it.
+            let _ = self.file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
         trouble
     }

@@ -1,0 +1,39 @@
+//! The write-ahead log, whose pages are moved into the file when there are many.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, MAIN_DB};
+
+/// Pages of 4 KiB that the log may have before they are moved into the file.
+const PAGES: c_int = 1000;
+
+/// How many pages the log has, as SQLite tells with each commit.
+pub(crate) struct Log(Arc<AtomicI32>);
+
+impl Log {
+    pub(crate) fn watch(file: &mut Connection) -> rusqlite::Result<Self> {
+        let pages = Arc::new(AtomicI32::new(0));
+        let told = Arc::clone(&pages);
+        // What fails here would fail the commit, which is durable already.
+        file.wal_hook(Some(move |_: &mut Wal, pages| {
+            told.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Self(pages))
+    }
+
+    /// Moves the pages into the file if there are many. SQLite could do this by itself, but tells nobody when the disk fails.
+    ///
+    /// Whatever comes of it, what was committed is kept: the log is written anew only when all of it is in the file and on the disk.
+    pub(crate) fn shorten(&self, file: &Connection) -> rusqlite::Result<()> {
+        // If it cannot be done now, the next commit tells that it is to be done.
+        if self.0.swap(0, Ordering::Relaxed) >= PAGES {
+            file.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?;
+        }
+        Ok(())
+    }
+}
