@@ -53,9 +53,6 @@ pub enum OpenError {
         "what is kept says that fencing tokens are used up to {0}, which leaves none; restore the store from a backup"
     )]
     NoTokenLeft(u64),
-    /// The store can be read, but keeps nothing at the moment, such as while the disk is full. The text says what to do.
-    #[error("{0}")]
-    Unavailable(String),
     /// The store was lost again at once.
     #[error("the store was lost while it was opened: {0:?}")]
     Lost(StoreState),

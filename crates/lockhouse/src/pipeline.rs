@@ -285,16 +285,9 @@ impl Pipeline {
             return Ok(());
         }
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
-        // Nobody is served yet who could wait for space.
-        let known = tokio::select! {
-            known = self.commit(&mut next_seq, vec![Write::LongestLease { ms }]) => known,
-            away = self.not_serving() => Err(away),
-        };
+        let known = self.commit(&mut next_seq, vec![Write::LongestLease { ms }]).await;
         self.next_seq.store(next_seq, Ordering::Release);
-        known.map_err(|state| match state {
-            StoreState::Unavailable { why, .. } => OpenError::Unavailable(why),
-            lost => OpenError::Lost(lost),
-        })
+        known.map_err(OpenError::Lost)
     }
 
     /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has every bucket told.
