@@ -27,6 +27,7 @@ use super::read::{FromMembers, Members, Read};
 use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, REASON, RESOURCE, SECRET, TOKEN};
 use super::views::{At, JsonName};
 use crate::audit::{self, Deed, Named};
+use crate::auth::Identity;
 use crate::server::Server;
 
 /// A claim to be.
@@ -223,8 +224,8 @@ impl IntoParams for DeleteParameters {
 
 /// Claim a resource
 ///
-/// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming again is answered with the
-/// same claim while it lives, even over a restart of the server.
+/// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming again is answered to the
+/// same caller with the same claim while it lives, even over a restart of the server.
 #[utoipa::path(
     post, context_path = BASE, path = "/claims", tag = "claims", operation_id = "claim", request_body = NewClaim,
     responses(
@@ -236,12 +237,25 @@ impl IntoParams for DeleteParameters {
 )]
 pub(super) async fn claim(
     State(server): State<Arc<Server>>,
+    caller: Caller,
     InBucket(bucket): InBucket,
     GivenKey(key): GivenKey,
     JsonBody(new): JsonBody<NewClaim>,
 ) -> Read<(StatusCode, Json<Claimed>)> {
-    let claimed = desk::claim(&server, &bucket, &new, key.as_deref()).await?;
+    let found_by = new.key.clone().or_else(|| key.map(|key| of_caller(&server, &caller.identity, key)));
+    let claimed = desk::claim(&server, &bucket, &new, found_by).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
+}
+
+/// By which a claim is found again that came with this `Idempotency-Key`: by that and its caller, where callers are told apart. A `claimKey` is a secret, which
+/// may be shared on purpose; an `Idempotency-Key` is none, and others may use the same.
+fn of_caller(server: &Server, identity: &Identity, idempotency_key: String) -> String {
+    if server.authority().is_open() {
+        return idempotency_key;
+    }
+    // Filled up so that the whole is longer than any `claimKey`: nobody else can name it as one.
+    let width = CLAIM_KEY.most;
+    format!("{idempotency_key:<width$}{}", identity.name)
 }
 
 /// Show a claim

@@ -244,7 +244,7 @@ pub(super) async fn claim(
     server: &Server,
     key: &BucketKey,
     new: &NewClaim,
-    idempotency_key: Option<&str>,
+    found_by: Option<String>,
 ) -> Read<Claimed> {
     let claims = bucket(server, key)?.claims();
     let mut claiming =
@@ -252,7 +252,7 @@ pub(super) async fn claim(
     if let Some(metadata) = &new.metadata {
         claiming = claiming.metadata(&**metadata);
     }
-    if let Some(key) = new.key.as_deref().or(idempotency_key) {
+    if let Some(key) = found_by {
         claiming = claiming.idempotency_key(key);
     }
     let claim = claiming.await.map_err(of_claim)?;

@@ -177,3 +177,30 @@ fn a_token_of_an_issuer_is_taken_and_looked_into() {
     let (code, _, stderr) = inspect(&expired);
     assert!(code == Some(1) && stderr.contains("expired"), "{stderr}");
 }
+
+#[tokio::test]
+async fn a_caller_that_claims_again_with_its_idempotency_key_after_a_kill_finds_the_same_claim() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = new_key(folder.path(), &["--id", "ada", "--permission", "claim"]);
+    let other = new_key(folder.path(), &["--id", "bob", "--permission", "claim"]);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--store", "sqlite:a.db", "--config", "f.toml"];
+    let http = reqwest::Client::new();
+    let claim = async |server: &Running, key: &str| {
+        let url = format!("http://{}/v1/buckets/default/claims", server.address);
+        let request = http.post(url).header("lockhouse-key", key).header("idempotency-key", "k");
+        let body = json!({"resource": "seat", "claimant": "Ada"}).to_string();
+        let answer = request.header("content-type", "application/json").body(body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let told: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        (status, told["token"].as_str().map(str::to_owned))
+    };
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    let (status, token) = claim(&server, &key).await;
+    traces::secret(Kind::ClaimToken, token.as_deref().unwrap());
+    assert_eq!(status, 201);
+    // It is killed.
+    drop(server);
+    let server = Running::of(lockhouse(folder.path(), &serve));
+    assert_eq!(claim(&server, &other).await, (409, None));
+    assert_eq!(claim(&server, &key).await, (201, token));
+}

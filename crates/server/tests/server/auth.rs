@@ -380,3 +380,58 @@ async fn a_server_with_keys_answers_under_any_name_and_refuses_pages_of_other_or
     assert_eq!(call("origin", "http://localhost:3000").await, 200);
     assert_eq!(call("origin", "https://evil.example").await, 403);
 }
+#[tokio::test]
+async fn an_idempotency_key_brings_nobody_the_claim_of_another_caller() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob])).await;
+    let http = reqwest::Client::new();
+    let claim = async |credential: &str, idempotency_key: Option<&str>, claim_key: Option<&str>| {
+        let url = format!("http://{}/v1/buckets/default/claims", server.address);
+        let mut body = json!({"resource": "seat", "claimant": "Ada"});
+        if let Some(claim_key) = claim_key {
+            body["claimKey"] = claim_key.into();
+        }
+        let request = http.post(url).header("lockhouse-key", credential).body(body.to_string());
+        let request = request.header("content-type", "application/json");
+        let request =
+            idempotency_key.into_iter().fold(request, |request, key| request.header("idempotency-key", key));
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        (status, body["token"].as_str().map(str::to_owned))
+    };
+    let (status, first) = claim(&one, Some("k"), None).await;
+    assert_eq!((status, first.is_some()), (201, true));
+    traces::secret(Kind::ClaimToken, first.as_deref().unwrap());
+    assert_eq!(claim(&other, Some("k"), None).await, (409, None));
+    // Nor does a key of the claim that looks like it.
+    for claim_key in ["k", "kada", "k ada", "ada", "ada/k"] {
+        assert_eq!(claim(&other, None, Some(claim_key)).await, (409, None), "{claim_key}");
+    }
+    // Nor does the very one that the server makes of both.
+    let made = format!("{:<256}ada", "k");
+    assert_eq!(claim(&other, None, Some(&made)).await, (422, None));
+    assert_eq!(claim(&one, Some("k"), None).await, (201, first));
+}
+
+#[tokio::test]
+async fn a_key_of_the_claim_is_shared_by_whoever_knows_it() {
+    let (one, ada) = key("ada", "acme", &Permission::ALL);
+    let (other, bob) = key("bob", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada, bob])).await;
+    let http = reqwest::Client::new();
+    let mut tokens = Vec::new();
+    for credential in [one, other] {
+        let url = format!("http://{}/v1/buckets/default/claims", server.address);
+        let request = http.post(url).header("lockhouse-key", credential);
+        let request = request.header("content-type", "application/json");
+        let body = r#"{"resource":"seat","claimant":"Ada","claimKey":"k"}"#;
+        let response = request.body(body).send().await.unwrap();
+        let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        tokens.push(body["token"].as_str().unwrap().to_owned());
+    }
+    traces::secret(Kind::ClaimToken, &tokens[0]);
+    assert_eq!(tokens[0], tokens[1]);
+}
+
