@@ -122,6 +122,18 @@ impl Admission {
         Err(self.presented.deny(&self.audit, Some(&self.identity), denial))
     }
 
+    /// Whether a resume may go on in another's name: he has to be able to do whatever the session could do before.
+    pub(super) fn check_resume(&self, next: &Self) -> Result<(), Denial> {
+        let Some(missing) = self.permissions.missing_in(next.permissions) else { return Ok(()) };
+        let message = format!(
+            "the session has the permission \"{}\", which the credential of the resume has not",
+            missing.word()
+        );
+        let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
+        next.note_denied("resume", None, &denial.problem);
+        Err(denial)
+    }
+
     /// Notes that the session may not do that.
     pub(super) fn note_denied(&self, what: &str, name: Option<&dyn fmt::Display>, why: &dyn fmt::Display) {
         self.audit.deny(self.presented.from, &self.deed(what, name), why);

@@ -256,8 +256,9 @@ impl Session {
                 biased;
                 _ = heartbeat.tick() => self.beat(),
                 attach = self.registration.next() => match self.accept(attach) {
-                    Some(next) => return Parting::Replaced(Box::new(next)),
-                    None => Verdict::GoOn,
+                    Ok(Some(next)) => return Parting::Replaced(Box::new(next)),
+                    Ok(None) => Verdict::GoOn,
+                    Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
                 () = self.admission.due() => self.judge_anew(),
@@ -282,12 +283,10 @@ impl Session {
             let Verdict::GoOn = self.judge_unread() else { return None };
             tokio::select! {
                 () = self.port.ready() => {}
-                attach = self.registration.next() => {
-                    let connection = self.accept(attach);
-                    if connection.is_some() {
-                        return connection;
-                    }
-                }
+                attach = self.registration.next() => match self.accept(attach) {
+                    Ok(None) => {}
+                    taken_or_over => return taken_or_over.ok().flatten(),
+                },
                 Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
                     return None;
                 },
@@ -299,17 +298,26 @@ impl Session {
     }
 
     /// Takes over a connection that resumes this session, unless it cannot be.
-    fn accept(&mut self, attach: Attach) -> Option<Connection> {
+    ///
+    /// # Errors
+    ///
+    /// Whoever resumes it may do less than the session: it has to end, and he has been told.
+    fn accept(&mut self, attach: Attach) -> Result<Option<Connection>, Denial> {
         let Verdict::GoOn = self.take_notices() else {
             self.registration.give_back_at_the_end(attach);
-            return None;
+            return Ok(None);
         };
+        if let Err(denial) = self.admission.check_resume(&attach.admission) {
+            let farewell = Farewell::fatal(Outbox::default(), denial.code, denial.problem.clone());
+            self.part(attach.connection, LastWords::Farewell(farewell));
+            return Err(denial);
+        }
         if let Err(bad) = self.outbound.resume(attach.received) {
             let rule = format!("a number from {} to {}", bad.low, bad.high);
             let problem = Problem::with_value("resume.received", &attach.received.to_string(), rule);
             let farewell = Farewell::fatal(Outbox::default(), FatalCode::BadSeq, problem);
             self.part(attach.connection, LastWords::Farewell(farewell));
-            return None;
+            return Ok(None);
         }
         self.admission = attach.admission;
         self.watches = Watches::default();
@@ -318,7 +326,7 @@ impl Session {
         self.outbound.send_again();
         self.tell_phase();
         tracing::debug!(session = self.registration.id, "session is resumed");
-        Some(attach.connection)
+        Ok(Some(attach.connection))
     }
 
     /// Tells a connection that has just come what all others have been told.

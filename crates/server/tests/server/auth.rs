@@ -121,6 +121,47 @@ async fn a_key_that_may_do_less_ends_its_sessions_and_one_that_may_do_more_does_
     server.is_empty_within(PATIENCE).await;
 }
 
+#[tokio::test]
+async fn a_resume_by_a_credential_that_may_do_less_ends_the_session_with_its_locks() {
+    use Permission::{Query, Request, Steal};
+    let (strong, ada) = key("ada", "acme", &[Request, Query]);
+    let (weak, bob) = key("bob", "acme", &[Query, Steal]);
+    let (stays, eve) = key("eve", "acme", &[Request]);
+    let server = server(&settings(vec![ada, bob, eve])).await;
+    let mut session = client(&server, &strong).await;
+    session.request(1, 1, "n").await;
+    session.granted(1).await;
+    let mut waiter = client(&server, &stays).await;
+    waiter.request(1, 1, "n").await;
+    let mut resumed = Client::open(server.address, "").await;
+    let secret = &session.welcome["secret"];
+    let resume =
+        json!({"session": session.welcome["session"], "secret": secret, "received": session.received});
+    resumed.send(json!({"type": "hello", "resume": resume, "credential": weak})).await;
+    let fatal = resumed.next().await;
+    assert_eq!((&fatal["type"], &fatal["code"]), (&"fatal".into(), &"forbidden".into()), "{fatal}");
+    assert!(fatal["message"].as_str().unwrap().contains("\"request\""), "{fatal}");
+    assert_eq!(resumed.closed().await, 4403);
+    waiter.granted(1).await;
+}
+
+#[tokio::test]
+async fn a_resume_by_a_credential_that_may_do_more_goes_on_with_the_session() {
+    use Permission::{Query, Request};
+    let (weak, ada) = key("ada", "acme", &[Request]);
+    let (strong, bob) = key("bob", "acme", &[Request, Query]);
+    let server = server(&settings(vec![ada, bob])).await;
+    let session = client(&server, &weak).await;
+    let mut resumed = Client::open(server.address, "").await;
+    let resume =
+        json!({"session": session.welcome["session"], "secret": session.welcome["secret"], "received": 0});
+    resumed.send(json!({"type": "hello", "resume": resume, "credential": strong})).await;
+    assert_eq!(resumed.next().await["resumed"], true);
+    resumed.seq = session.seq;
+    resumed.call(json!({"type": "query", "id": 1})).await;
+    while resumed.next().await["type"] != "snapshot" {}
+}
+
 /// The settings of an issuer whose tokens are signed with `SECRET`, in a file that lives as long as the folder.
 fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
     let file = folder.path().join("key");
