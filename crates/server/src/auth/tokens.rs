@@ -24,6 +24,9 @@ const END_OF_CALENDAR: Duration = Duration::from_secs(253_402_300_800 - 86_400);
 /// The least bytes of a key of HS256 (RFC 7518, section 3.2).
 const SECRET_BYTES: usize = 32;
 
+/// What begins each part of a PEM (RFC 7468).
+const PEM: &[u8] = b"-----BEGIN";
+
 /// The least bytes of the modulus of an RSA key (RFC 7518, section 3.3).
 const MODULUS_BYTES: usize = 256;
 
@@ -235,7 +238,7 @@ fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
         Algorithm::HS256 => {
             let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
             let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-            return long_enough(secret).map(DecodingKey::from_secret);
+            return usable(secret).map(DecodingKey::from_secret);
         }
         Algorithm::EdDSA => DecodingKey::from_ed_pem,
         Algorithm::RS256 => DecodingKey::from_rsa_pem,
@@ -288,7 +291,7 @@ fn is_for(algorithm: Algorithm, jwk: &Jwk) -> bool {
 
 fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String> {
     match (algorithm, key.kind()) {
-        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => long_enough(secret).map(|_| ())?,
+        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => usable(secret).map(|_| ())?,
         (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
             let bytes = n.iter().skip_while(|byte| **byte == 0).count();
             if bytes < MODULUS_BYTES {
@@ -304,7 +307,15 @@ fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String
     Ok(key)
 }
 
-fn long_enough(secret: &[u8]) -> Result<&[u8], String> {
+/// A secret for HS256, unless it is none, or too short.
+fn usable(secret: &[u8]) -> Result<&[u8], String> {
+    // Whoever has the public key in it, and anybody may, could sign with these bytes.
+    if secret.windows(PEM.len()).any(|window| window == PEM) {
+        return Err(
+            "has a PEM in it, but for HS256 a secret belongs there, of at least 32 random bytes; if the issuer signs with a private key, set algorithm to RS256 or EdDSA"
+                .to_owned(),
+        );
+    }
     if secret.len() < SECRET_BYTES {
         return Err(format!(
             "has {} bytes of a key for HS256 in it, but at least 32 are needed",

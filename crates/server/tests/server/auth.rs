@@ -379,6 +379,13 @@ async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
             .starts_with("auth.jwt[0]: exactly one of key_file, key_env and jwks_file")
     );
     assert!(told(|jwt| jwt.algorithm = Algorithm::EdDSA).contains("no public key for EdDSA in PEM"));
+    let pem = told(|jwt| {
+        // Whoever has the public key could sign with it.
+        let pem = "\u{FEFF}\r\n-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+        std::fs::write(jwt.key_file.as_ref().unwrap(), pem).unwrap();
+    });
+    assert!(pem.starts_with("auth.jwt[0].key_file: ") && pem.contains("has a PEM in it"), "{pem}");
+    assert!(!pem.contains("MCow"), "{pem}");
     assert!(
         told(|jwt| jwt.leeway = Duration::from_secs(301))
             .starts_with("auth.jwt[0].leeway: is 5m 1s, but must be at most 5m")
@@ -407,20 +414,6 @@ async fn an_idempotency_key_brings_nobody_the_answer_of_another_caller() {
     assert_eq!(secrets.len(), 3);
 }
 
-#[tokio::test]
-async fn a_server_with_keys_answers_under_any_name_and_refuses_pages_of_other_origins() {
-    let (text, ada) = key("ada", "acme", &Permission::ALL);
-    let server = server(&settings(vec![ada])).await;
-    let http = reqwest::Client::new();
-    let call = |name: &'static str, value: &'static str| {
-        let url = format!("http://{}/v1/buckets/default/query", server.address);
-        let request = http.get(url).header("lockhouse-key", &text).header(name, value);
-        async { request.send().await.unwrap().status().as_u16() }
-    };
-    assert_eq!(call("host", "locks.example").await, 200);
-    assert_eq!(call("origin", "http://localhost:3000").await, 200);
-    assert_eq!(call("origin", "https://evil.example").await, 403);
-}
 #[tokio::test]
 async fn an_idempotency_key_brings_nobody_the_claim_of_another_caller() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
@@ -476,3 +469,17 @@ async fn a_key_of_the_claim_is_shared_by_whoever_knows_it() {
     assert_eq!(tokens[0], tokens[1]);
 }
 
+#[tokio::test]
+async fn a_server_with_keys_answers_under_any_name_and_refuses_pages_of_other_origins() {
+    let (text, ada) = key("ada", "acme", &Permission::ALL);
+    let server = server(&settings(vec![ada])).await;
+    let http = reqwest::Client::new();
+    let call = |name: &'static str, value: &'static str| {
+        let url = format!("http://{}/v1/buckets/default/query", server.address);
+        let request = http.get(url).header("lockhouse-key", &text).header(name, value);
+        async { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(call("host", "locks.example").await, 200);
+    assert_eq!(call("origin", "http://localhost:3000").await, 200);
+    assert_eq!(call("origin", "https://evil.example").await, 403);
+}
