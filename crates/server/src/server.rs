@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
-use crate::auth::Authority;
+use crate::auth::{self, Authority};
 use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, house_options};
 use crate::http::{Answers, overloaded};
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
@@ -325,6 +325,14 @@ impl Server {
 
     /// Without authentication the `Host` keeps away pages that were given this machine's address under a name of their own. Where there is one, they have no
     /// credential, and the server may have any name.
+    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken ([`Authority::renewed`]); whether they were. Without
+    /// authentication there is nothing to be taken from anybody.
+    pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
+        let former = self.authority();
+        let next = former.renewed(settings).ok().filter(|_| !former.is_open());
+        next.is_some_and(|next| self.reload_auth(next).is_ok())
+    }
+
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
         if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
     }

@@ -99,6 +99,26 @@ impl Authority {
         Self::hearing(settings, Hearing::FilesOnly).1
     }
 
+    /// By these settings, of which something else cannot be taken: whatever is gone is gone. An issuer that cannot be taken now, such as for its file, stays
+    /// what it was, and no certificate stands for somebody that did not before, as that rests on CAs that may not have been taken.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`] of the first other entry that has one.
+    pub(crate) fn renewed(&self, settings: &Settings) -> Result<Self, BadSettings> {
+        let (mut next, bad) = Self::hearing(settings, Hearing::Everything);
+        if let Some(bad) = bad.into_iter().find(|bad| !bad.field.starts_with("auth.jwt")) {
+            return Err(bad);
+        }
+        for jwt in &settings.jwt {
+            let is_taken = next.issuers.iter().any(|issuer| issuer.is_called(&jwt.id));
+            let former = self.issuers.iter().find(|issuer| issuer.is_called(&jwt.id));
+            next.issuers.extend(former.filter(|_| !is_taken).cloned());
+        }
+        next.certificates.retain(|new| self.certificates.iter().any(|old| old.mark == new.mark));
+        Ok(next)
+    }
+
     /// With what is wrong with each entry that is left out for it.
     fn hearing(settings: &Settings, hearing: Hearing) -> (Self, Vec<BadSettings>) {
         let (mut authority, mut bad) = (Self::default(), Vec::new());
@@ -247,5 +267,30 @@ impl Key {
         })?;
         let rights = Rights::new(&settings.tenant, settings.session.as_deref(), &settings.buckets, place)?;
         Ok(Self { hash, isolates_origins: settings.isolate_origins, rights })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn while_something_else_is_wrong_a_certificate_stands_for_nobody_new() {
+        let entry = |id: &str| {
+            format!(
+                "[[certificates]]\nid = \"{id}\"\ndns = \"{id}.example\"\nbuckets = {{ \"*\" = [\"query\"] }}\n"
+            )
+        };
+        let former = Authority::new(&settings(&(entry("a") + &entry("b")))).unwrap();
+        let next = former.renewed(&settings(&(entry("b") + &entry("c")))).unwrap();
+        let ids: Vec<&str> = next.certificates.iter().map(|certificate| &*certificate.id).collect();
+        assert_eq!(ids, ["b"]);
+        assert!(former.renewed(&settings(&entry("C"))).is_err());
     }
 }

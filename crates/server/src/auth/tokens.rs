@@ -99,6 +99,10 @@ impl Issuer {
         })
     }
 
+    pub(super) fn is_called(&self, id: &str) -> bool {
+        self.id == id
+    }
+
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name
     }

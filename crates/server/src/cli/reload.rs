@@ -37,15 +37,21 @@ impl Reload {
         }
     }
 
-    /// Takes the settings anew: all that can be taken, or nothing if anything is wrong.
+    /// Takes the settings anew: all that can be taken, or, if anything is wrong, at most who may do what.
     fn reload(&self) {
-        match self.take() {
-            Ok(()) => tracing::info!("reloaded"),
-            Err(wrong) => {
-                wrong.iter().for_each(|wrong| tracing::error!("{wrong}"));
-                tracing::error!("nothing is reloaded: the server goes on as it was");
-            }
+        let Err(wrong) = self.take() else { return tracing::info!("reloaded") };
+        wrong.iter().for_each(|wrong| tracing::error!("{wrong}"));
+        if self.take_auth() {
+            tracing::error!("only the section auth is reloaded: in all else the server goes on as it was");
+        } else {
+            tracing::error!("nothing is reloaded: the server goes on as it was");
         }
+    }
+
+    /// Whose key was taken out is kept out at once, though something else is wrong.
+    fn take_auth(&self) -> bool {
+        let auth = self.sources.load_auth();
+        auth.is_some_and(|auth| self.server.renew_auth(&auth))
     }
 
     fn take(&self) -> Result<(), Vec<String>> {

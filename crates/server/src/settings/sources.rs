@@ -11,6 +11,7 @@ use super::key::Key;
 use super::problem::Problem;
 use super::tree::{Entry, Node, Place, Value};
 use super::{Settings, keys};
+use crate::auth;
 
 /// What begins the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
@@ -72,6 +73,17 @@ impl Sources {
                 Err(problems)
             }
         }
+    }
+
+    /// The section `[auth]`, if nothing in it is wrong; elsewhere only values may be, as of a text or a table that is misread nobody knows what it
+    /// meant to say.
+    pub fn load_auth(&self) -> Option<auth::Settings> {
+        let (loaded, problems) = self.load_in_part();
+        let is_apart = |problem: &Problem| {
+            let mut others = keys().iter().filter(|key| !key.path.starts_with("auth."));
+            others.any(|key| problem.is_within(&key.path))
+        };
+        loaded.filter(|_| problems.iter().all(is_apart)).map(|loaded| loaded.settings.auth)
     }
 
     /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load). Of a key that is wrong by itself the file is not told of.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::certificates::Ca;
+use crate::keys::new_key;
 use crate::running::{Running, lockhouse};
 
 #[test]
@@ -59,6 +60,52 @@ fn a_broken_file_leaves_everything_as_it_was_and_says_so() {
         command.status().unwrap().success()
     };
     assert!(ls(&server));
+}
+
+#[test]
+fn a_deleted_key_is_refused_though_something_else_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.toml");
+    let ca = Ca::new(folder.path(), "ca");
+    let (good, expired) = (ca.sign("good"), ca.sign_expired("old"));
+    fs::write(&file, format!("[tls]\ncert = \"{}\"\nkey = \"{}\"\n", good.cert, good.key)).unwrap();
+    let [stays, first, second] =
+        ["stays", "first", "second"].map(|id| new_key(folder.path(), &["--id", id, "--permission", "query"]));
+    let text = fs::read_to_string(&file).unwrap();
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let is_taken = |key: &str| {
+        let url = format!("https://{}", server.address);
+        let mut command = lockhouse(folder.path(), &["ls", "--url", &url, "--ca", "ca.pem"]);
+        command.env("LOCKHOUSE_KEY", key).output().unwrap().status.success()
+    };
+    assert!([&stays, &first, &second].into_iter().all(|key| is_taken(key)));
+    let without = |text: &str, id: &str| {
+        let sections: Vec<&str> = text.split("[[auth.keys]]").collect();
+        let is_left = |section: &&&str| !section.contains(&format!("id = \"{id}\""));
+        sections.iter().filter(is_left).copied().collect::<Vec<_>>().join("[[auth.keys]]")
+    };
+
+    // The certificate on the disk has expired.
+    let text = without(&text, "first").replace(&good.cert, &expired.cert).replace(&good.key, &expired.key);
+    fs::write(&file, &text).unwrap();
+    server.hang_up();
+    server.log("old.pem expired at");
+    server.log("only the section auth is reloaded");
+    assert_eq!([&stays, &first, &second].map(|key| is_taken(key)), [true, false, true]);
+
+    // A value is wrong.
+    let text = without(&text, "second") + "[limits]\ntenant_rate = 0\n";
+    fs::write(&file, &text).unwrap();
+    server.hang_up();
+    server.log("limits.tenant_rate = 0");
+    server.log("only the section auth is reloaded");
+    assert_eq!([&stays, &second].map(|key| is_taken(key)), [true, false]);
+
+    // What the section auth would be is not known.
+    fs::write(&file, text.replace("auth", "auht")).unwrap();
+    server.hang_up();
+    server.log("nothing is reloaded");
+    assert!(is_taken(&stays));
 }
 
 #[test]

@@ -257,6 +257,27 @@ async fn a_key_set_is_read_again_and_the_sessions_of_a_key_that_has_left_it_end(
 }
 
 #[tokio::test]
+async fn a_deleted_key_ends_its_sessions_though_the_keys_of_an_issuer_cannot_be_read() {
+    let (gone, ada) = key("ada", "acme", &Permission::ALL);
+    let folder = tempfile::tempdir().unwrap();
+    let jwt = issuer(&folder);
+    let file = jwt.key_file.clone().unwrap();
+    let with = |keys| Settings { keys, jwt: vec![jwt.clone()], ..Settings::default() };
+    let server = server(&with(vec![ada.clone()])).await;
+    let mut victim = client(&server, &gone).await;
+    let mut stays = client(&server, &token(1000)).await;
+    std::fs::remove_file(file).unwrap();
+    assert!(server.server.renew_auth(&with(Vec::new())));
+    assert_eq!(victim.next().await["code"], "unauthenticated");
+    assert_eq!(victim.closed().await, 4401);
+    // The issuer stays what it was, for as long as it is named.
+    stays.request(1, 1, "n").await;
+    stays.granted(1).await;
+    assert!(server.server.renew_auth(&settings(vec![ada])));
+    assert_eq!(stays.next().await["code"], "unauthenticated");
+}
+
+#[tokio::test]
 async fn a_session_is_resumed_only_by_its_tenant() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
     let (other, bob) = key("bob", "beta", &Permission::ALL);
