@@ -144,6 +144,13 @@ async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<
     let bucket = parts.extract::<Path<PathMembers>>().await;
     let named = bucket.as_ref().map_or("", |members| &members.bucket);
     let identity = identify(server, parts, route, named)?;
+    // First, as whatever is told of it would be as long as the path.
+    let bucket = match (needs, bucket) {
+        (InBucket(_), Ok(members)) => Some(Arc::new(of_path(&identity, members.0)?)),
+        (InBucket(_), Err(rejection)) => return Err(bad_path(&rejection)),
+        _ => None,
+    };
+    let named = bucket.as_ref().map_or("", |key| &key.bucket);
     let (allowed, permission) = match needs {
         Everywhere(permission) => (identity.grants.everywhere(), permission),
         InBucket(permission) => (identity.permissions(named), permission),
@@ -156,11 +163,6 @@ async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<
         deny(server, Some(&identity), parts, named, &problem.detail);
         return Err(problem);
     }
-    let bucket = match (needs, bucket) {
-        (InBucket(_), Ok(members)) => Some(Arc::new(of_path(&identity, members.0)?)),
-        (InBucket(_), Err(rejection)) => return Err(bad_path(&rejection)),
-        _ => None,
-    };
     Ok(Caller { identity: Arc::new(identity), bucket })
 }
 

@@ -471,6 +471,23 @@ async fn an_idempotency_key_brings_nobody_the_claim_of_another_caller() {
 }
 
 #[tokio::test]
+async fn a_name_that_no_bucket_can_have_is_told_shortened_to_whoever_may_do_nothing_there() {
+    let (text, mut ada) = key("ada", "acme", &Permission::ALL);
+    ada.buckets = BTreeMap::from([("orders".to_owned(), vec![Permission::Query])]);
+    let server = server(&settings(vec![ada])).await;
+    let http = reqwest::Client::new();
+    let query = async |bucket: &str| {
+        let url = format!("http://{}/v1/buckets/{bucket}/query", server.address);
+        let response = http.get(url).header("lockhouse-key", &text).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    assert_eq!(query("seats").await.0, 403);
+    let (status, told) = query(&"b".repeat(5000)).await;
+    assert_eq!(status, 422, "{told}");
+    assert!(told.len() < 1000 && told.contains("\"field\":\"bucket\""), "{told}");
+}
+
+#[tokio::test]
 async fn a_key_of_the_claim_is_shared_by_whoever_knows_it() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
     let (other, bob) = key("bob", "acme", &Permission::ALL);
