@@ -85,8 +85,24 @@ pub enum BindError {
     #[error("listen address {0}: must be HOST:PORT, such as 127.0.0.1:7420")]
     NoAddress(String),
     /// The operating system refuses.
-    #[error("cannot listen on {0}: {1}")]
+    #[error("cannot listen on {0}: {1}{advice}", advice = advice(.1))]
     Refused(String, #[source] io::Error),
+}
+
+/// What to do where the system lets nobody listen.
+fn advice(refused: &io::Error) -> &'static str {
+    match refused.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another process listens there: end it, or choose another address with --listen"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need a privilege: choose a higher one with --listen, or give the process CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: choose one of its own with --listen"
+        }
+        _ => "",
+    }
 }
 
 /// New settings would begin authentication.
@@ -309,6 +325,14 @@ impl Server {
         Ok(())
     }
 
+    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken ([`Authority::renewed`]); whether they were. Without
+    /// authentication there is nothing to be taken from anybody.
+    pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
+        let former = self.authority();
+        let next = former.renewed(settings).ok().filter(|_| !former.is_open());
+        next.is_some_and(|next| self.reload_auth(next).is_ok())
+    }
+
     /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`] has loaded others.
     pub fn judge_anew(&self) {
         self.authority.send_modify(|_| {});
@@ -325,14 +349,6 @@ impl Server {
 
     /// Without authentication the `Host` keeps away pages that were given this machine's address under a name of their own. Where there is one, they have no
     /// credential, and the server may have any name.
-    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken ([`Authority::renewed`]); whether they were. Without
-    /// authentication there is nothing to be taken from anybody.
-    pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
-        let former = self.authority();
-        let next = former.renewed(settings).ok().filter(|_| !former.is_open());
-        next.is_some_and(|next| self.reload_auth(next).is_ok())
-    }
-
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
         if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
     }

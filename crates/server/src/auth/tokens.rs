@@ -198,7 +198,14 @@ impl Keys {
     fn read(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
         let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
         let file = |member: &str, path: &std::path::Path| {
-            fs::read(path).map_err(|error| bad(member, format!("{} cannot be read: {error}", path.display())))
+            let told = |error| {
+                format!(
+                    "{} cannot be read ({error}); name a file that the server may read, with {}",
+                    path.display(),
+                    what_is_in(member)
+                )
+            };
+            fs::read(path).map_err(|error| bad(member, told(error)))
         };
         match (&settings.key_file, &settings.key_env, &settings.jwks_file) {
             (Some(path), None, None) => {
@@ -229,6 +236,11 @@ impl Keys {
             }
         }
     }
+}
+
+/// What the file of that member has to have in it.
+fn what_is_in(member: &str) -> &'static str {
+    if member == "jwks_file" { "the JSON Web Key Set of the issuer" } else { "the key of the issuer" }
 }
 
 fn is_variable(name: &str) -> bool {

@@ -25,6 +25,13 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
     let tls = |cert: &str, key: &str| vec![format!("--tls-cert={cert}"), format!("--tls-key={key}")];
     let ca_is = |file: &str| vec![("LOCKHOUSE_TLS_CLIENT_CA", file.to_owned())];
     let none = Vec::<(&str, String)>::new;
+    let hash = format!("sha256:{}", "0".repeat(64));
+    let key = format!("[{{ id = \"ci\", hash = \"{hash}\", buckets = {{ \"*\" = [\"query\"] }} }}]");
+    let key = vec![("LOCKHOUSE_AUTH_KEYS", key)];
+    let issuer = |member: &str, file: &str| {
+        let of = "id = \"idp\", algorithm = \"HS256\", issuer = \"idp\", audience = \"lockhouse\"";
+        vec![("LOCKHOUSE_AUTH_JWT", format!("[{{ {of}, {member} = \"{file}\" }}]"))]
+    };
     let table = [
         // Options, variables, exit code, what is wrong, what to do.
         (
@@ -39,7 +46,9 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
         (vec!["--lease=10".to_owned()], none(), 2, "--lease: lease = \"10\"", "500ms, 10s or 1m"),
         (vec!["--listen=nonsense".to_owned()], none(), 2, "nonsense", "HOST:PORT"),
         (vec!["--listen=0.0.0.0:0".to_owned()], none(), 2, "0.0.0.0:0", "loopback"),
-        (vec![format!("--listen={taken}")], none(), 1, &taken, "in use"),
+        (vec![format!("--listen={taken}")], none(), 1, &taken, "end it, or choose another address"),
+        // A network that is nowhere (RFC 5737).
+        (vec!["--listen=192.0.2.1:0".to_owned()], key.clone(), 1, "192.0.2.1:0", "choose one of its own"),
         (vec!["--store=sqlite:none/x.db".to_owned()], none(), 1, "none/x.db", "folder"),
         (vec!["--fresh".to_owned()], none(), 2, "--fresh: fresh = true", "only with the store memory:"),
         (vec!["--tls-cert=good.pem".to_owned()], none(), 2, "--tls-cert: tls.cert", "needs tls.key"),
@@ -87,6 +96,27 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
             2,
             "auth",
             ":",
+        ),
+        (
+            vec![],
+            issuer("key_file", "none.key"),
+            2,
+            "auth.jwt[0].key_file = \"none.key\": none.key cannot be read",
+            "name a file that the server",
+        ),
+        (
+            vec![],
+            issuer("key_file", "folder"),
+            2,
+            "auth.jwt[0].key_file = \"folder\": folder cannot be read",
+            "with the key of the issuer",
+        ),
+        (
+            vec![],
+            issuer("jwks_file", "none.json"),
+            2,
+            "auth.jwt[0].jwks_file = \"none.json\": none.json cannot be read",
+            "JSON Web Key Set",
         ),
         (vec!["--tls-self-signed=none".to_owned()], none(), 2, "tls.self_signed", "may write to"),
     ];
