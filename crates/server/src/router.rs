@@ -25,6 +25,9 @@ use crate::server::{Phase, Server};
 use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
 use crate::{http, page, tls};
 
+/// For how many seconds a server that stops is away, about.
+const RESTART_SECONDS: &str = "1";
+
 /// All routes of a server.
 pub fn router(server: Arc<Server>) -> Router {
     let router = Router::new()
@@ -127,7 +130,8 @@ async fn upgrade(
         }
     }
     if server.phase() == Phase::Stopping {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
+        let refused = refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
+        return ([(header::RETRY_AFTER, RESTART_SECONDS)], refused).into_response();
     }
     let initiator = server.initiator(request.headers());
     let certificate = http::certificate(&initiator, request.extensions());
@@ -253,4 +257,31 @@ fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
 fn no_hello(patience: Duration) -> Farewell {
     let rule = format!("\"hello\" in the first frame, within {}", humantime::format_duration(patience));
     fatal(FatalCode::BadFrame, Problem::with_field("type", rule))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::Config;
+
+    #[tokio::test]
+    async fn a_websocket_that_comes_while_the_server_ends_is_told_when_to_come_again() {
+        let server = Server::new(Config::default());
+        server.stop_granting();
+        server.close_connections();
+        let request = Request::get(format!("http://localhost{PATH}"))
+            .header(header::HOST, "localhost")
+            .header(header::CONNECTION, "upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_VERSION, "13")
+            .header(header::SEC_WEBSOCKET_KEY, "dGhlIHNhbXBsZSBub25jZQ==")
+            .header(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
+        let refused = router(server).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()[header::RETRY_AFTER], RESTART_SECONDS);
+    }
 }

@@ -57,6 +57,8 @@ kinds! {
     IdleTimeout = "idle_timeout";
     /// A body that was not there within `body_timeout`.
     BodyTimeout = "body_timeout";
+    /// A larger body that came behind its head, while `LATE_BODIES` were waited for.
+    LateBody = "late_bodies";
     /// A WebSocket without a `hello` within `hello_timeout`.
     HelloTimeout = "hello_timeout";
     /// A connection that took nothing for `write_timeout`.

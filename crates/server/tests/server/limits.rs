@@ -194,6 +194,27 @@ async fn a_bucket_has_so_many_requests_in_all_its_sessions() {
 }
 
 #[tokio::test]
+async fn a_large_body_that_comes_late_beside_too_many_others_is_refused_and_counted() {
+    let server = server(LimitSettings::default()).await;
+    let head = "POST /v1/buckets/b/claims HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n";
+    let mut waiting = tokio::task::JoinSet::new();
+    // More than may wait from one address.
+    for _ in 0..=256 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        waiting.spawn(async move {
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            String::from_utf8(answer).unwrap()
+        });
+    }
+    let first = timeout(PATIENCE, waiting.join_next()).await.expect("no answer").unwrap().unwrap();
+    let (status, told, after) = problem(&first);
+    assert_eq!((status, &told["code"], after), (503, &json!("overloaded"), Some(1)), "{first}");
+    assert!(server.server.refused(Refused::LateBody) > 0);
+}
+
+#[tokio::test]
 async fn calls_over_the_rate_are_told_when_to_come_again() {
     let server = server(LimitSettings { tenant_rate: 2, ..LimitSettings::default() }).await;
     let mut refused = 0;
