@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{AgentId, Command, Effect, LockManager, NewRequest, Outcome};
+use lockhouse_core::{AgentId, Command, Effect, Holder, LockManager, NewRequest, Outcome};
 use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
@@ -43,10 +43,12 @@ pub enum Notice {
 }
 
 /// From whom a steal takes its name, if it is granted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robbed {
     /// How many hold it.
     pub holders: usize,
+    /// The first of them.
+    pub first: Vec<Holder>,
     /// Holders of before a restart might have come back for it.
     pub is_recovering: bool,
 }
@@ -93,8 +95,11 @@ impl Port {
         let name = request.name;
         let mut robbed = Robbed::default();
         let fits = |manager: &LockManager<RandomState>| {
-            let (holders, is_recovering) = (manager.holders_of(name), manager.recovers_until().is_some());
-            robbed = Robbed { holders, is_recovering };
+            robbed = Robbed {
+                holders: manager.holders_of(name),
+                first: manager.first_holders_of(name),
+                is_recovering: manager.recovers_until().is_some(),
+            };
             !spares || !manager.is_held_for_good(name)
         };
         self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)

@@ -29,12 +29,13 @@ pub(crate) struct Deed<'a> {
     pub(crate) name: Option<&'a dyn fmt::Display>,
 }
 
-/// Notes a deed that was done, and why, if that is known; `lost` is how many holders lost it.
-pub(crate) fn note(deed: &Deed<'_>, lost: Option<u64>, why: Option<&str>) {
+/// Notes a deed that was done, from where and why, if that is known; `lost` is how many holders lost it, and who they are.
+pub(crate) fn note(from: Option<Network>, deed: &Deed<'_>, lost: Option<(u64, &str)>, why: Option<&str>) {
     let Deed { who, what, bucket, name } = deed;
     let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
     let name = short(name.map(ToString::to_string).unwrap_or_default());
-    tracing::info!(target: "audit", tenant, key, what, ?bucket, ?name, lost, why, "done");
+    let (from, lost, victims) = (Shown(from), lost.map(|(count, _)| count), lost.map(|(_, victims)| victims));
+    tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, lost, why, victims, "done");
 }
 
 /// Who was denied what lately.

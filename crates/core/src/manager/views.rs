@@ -128,6 +128,11 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.names[slot].held.iter::<ByName>(&self.table.entries).count()
     }
 
+    /// The first who hold the name.
+    pub fn first_holders_of(&self, name: Name<'_>) -> Vec<Holder> {
+        self.table.find_name(name).map_or_else(Vec::new, |slot| self.holders(slot).0)
+    }
+
     /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must spare.
     pub fn is_held_for_good(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };

@@ -58,7 +58,7 @@ pub(super) async fn backup(
                 bucket: "*",
                 name: Some(&file.display()),
             };
-            audit::note(&deed, None, Some("by the secret of the operator"));
+            audit::note(secret.asker.from, &deed, None, Some("by the secret of the operator"));
             Ok(Json(Backup { file: file.display().to_string() }))
         }
         Err(error @ (BackupError::Exists(_) | BackupError::NoFolder(_) | BackupError::Unsupported(..))) => {

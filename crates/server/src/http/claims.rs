@@ -372,7 +372,7 @@ pub(super) async fn assignment(
 )]
 pub(super) async fn unassign(
     State(server): State<Arc<Server>>,
-    caller: Caller,
+    asker: Asker,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Json<Unassigned>> {
@@ -382,12 +382,12 @@ pub(super) async fn unassign(
     let unassigned = desk::unassign(&server, &bucket, resource.as_name(), token).await?;
     if unassigned {
         let deed = Deed {
-            who: Some(&caller.identity),
+            who: Some(&asker.caller.identity),
             what: "unassign",
             bucket: &bucket.bucket,
             name: Some(&Named(resource.as_name())),
         };
-        audit::note(&deed, None, reason);
+        audit::note(asker.from, &deed, None, reason);
     }
     Ok(Json(Unassigned { unassigned }))
 }

@@ -195,6 +195,7 @@ pub(super) async fn end(
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<StatusCode> {
+    let from = secret.asker.from;
     desk::end_owner(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
     let deed = Deed {
         who: Some(&caller.identity),
@@ -202,6 +203,6 @@ pub(super) async fn end(
         bucket: &of.bucket.bucket,
         name: Some(&of.owner),
     };
-    audit::note(&deed, None, Some("by its secret"));
+    audit::note(from, &deed, None, Some("by its secret"));
     Ok(StatusCode::NO_CONTENT)
 }

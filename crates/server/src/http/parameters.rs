@@ -72,8 +72,8 @@ pub(super) fn owner_number(field: &str, text: &str) -> Read<u64> {
 
 /// Who shows a secret or a token, and for what: what is noted if it is wrong.
 pub(super) struct Asker {
-    caller: Caller,
-    from: Option<Network>,
+    pub(super) caller: Caller,
+    pub(super) from: Option<Network>,
     method: Method,
     route: Option<MatchedPath>,
 }
@@ -116,8 +116,12 @@ impl FromRequestParts<Arc<Server>> for Bearer {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let text = bearer(&parts.headers, |secret| SECRET.admits(secret)).ok_or_else(unauthorized)?;
-        Ok(Self(Shown { text, asker: Asker::from_request_parts(parts, state).await? }))
+        let asker = Asker::from_request_parts(parts, state).await?;
+        let Some(text) = bearer(&parts.headers, |secret| SECRET.admits(secret)) else {
+            asker.deny(state, &"", &"no secret");
+            return Err(unauthorized());
+        };
+        Ok(Self(Shown { text, asker }))
     }
 }
 

@@ -10,6 +10,7 @@ use lockhouse::wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::Steal;
 use crate::access::Initiator;
 use crate::audit::{self, Audit, Deed};
 use crate::auth::{Authority, Identity, Permission, Permissions, Unauthenticated};
@@ -139,9 +140,10 @@ impl Admission {
         self.audit.deny(self.presented.from, &self.deed(what, name), why);
     }
 
-    /// Notes a steal, by which so many lost the name.
-    pub(super) fn note_steal(&self, name: &str, lost: u64, why: &str) {
-        audit::note(&self.deed("steal", Some(&name)), Some(lost), Some(why));
+    /// Notes a steal that took the name from others.
+    pub(super) fn note_steal(&self, steal: &Steal, why: &str) {
+        let deed = self.deed("steal", Some(&steal.name));
+        audit::note(self.presented.from, &deed, Some((steal.lost, &steal.victims)), Some(why));
     }
 
     fn deed<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> Deed<'a> {

@@ -209,24 +209,24 @@ impl Session {
         let spares = !self.admission.allows(Permission::Operate);
         let Some(robbed) = self.port.steal(tag, request, spares) else {
             self.asked.pop_back();
-            return self.deny(id, Permission::Operate, Some(&name));
+            return self.deny(id, "steal", Permission::Operate, Some(&name));
         };
         // Of a name that nobody has nothing is taken.
         if robbed.holders > 0 || robbed.is_recovering {
-            self.steals.insert(id, Steal { name: short(name.to_string()), robbed });
+            self.steals.insert(id, Steal::new(short(name.to_string()), &robbed));
         }
         self.take_notices()
     }
 
     /// The answer to what the credential has no permission for.
     fn denied(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Option<Verdict> {
-        if self.admission.allows(needs) { None } else { Some(self.deny(id, needs, name)) }
+        if self.admission.allows(needs) { None } else { Some(self.deny(id, needs.word(), needs, name)) }
     }
 
-    fn deny(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Verdict {
+    fn deny(&mut self, id: u64, what: &str, needs: Permission, name: Option<&dyn Display>) -> Verdict {
         let rule = format!("a credential with the permission \"{}\"", needs.word());
         let problem = Problem::with_field("permission", rule);
-        self.admission.note_denied(needs.word(), name, &problem);
+        self.admission.note_denied(what, name, &problem);
         self.error(Some(id), ErrorCode::Forbidden, problem)
     }
 

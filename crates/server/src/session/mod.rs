@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
-use lockhouse::{Notice, Port, Robbed, Room};
+use lockhouse::{Notice, Port, Room};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
@@ -99,7 +99,12 @@ enum Over {
 /// A steal that takes something from others, to be noted unless it is refused.
 struct Steal {
     name: String,
-    robbed: Robbed,
+    /// How many lose the name.
+    lost: u64,
+    /// The first of them, and what each of them has there.
+    victims: String,
+    /// Holders of before a restart might have come back for it.
+    is_recovering: bool,
 }
 
 /// How a connection ends, seen from its session.

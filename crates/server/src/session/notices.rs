@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 
-use lockhouse::Notice;
 use lockhouse::core::{
-    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
+    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Party, Refusal, RequestId,
 };
 use lockhouse::wire::{
     EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
 };
+use lockhouse::{Notice, Robbed};
 
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
+use crate::audit::short;
 use crate::config::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
 
@@ -139,16 +140,16 @@ impl Session {
 
     /// A steal is never queued but for the store to keep it: others have lost the name by then, whether the thief stays to hear of it or not.
     fn note_steal(&mut self, id: u64, outcome: &Outcome) {
-        let Some(Steal { name, robbed }) = self.steals.remove(&id) else { return };
+        let Some(steal) = self.steals.remove(&id) else { return };
         if !matches!(outcome, Outcome::Granted(_) | Outcome::Queued(_)) {
             return;
         }
-        let why = if robbed.is_recovering {
+        let why = if steal.is_recovering {
             "asked for by the client, while those of before the restart could come back"
         } else {
             "asked for by the client"
         };
-        self.admission.note_steal(&name, robbed.holders as u64, why);
+        self.admission.note_steal(&steal, why);
     }
 
     fn granted(&mut self, id: u64, grant: Grant) {
@@ -281,6 +282,23 @@ fn json_bytes(text: &str) -> usize {
         _ => 1,
     });
     bytes.sum()
+}
+
+impl Steal {
+    /// Of a name, as it is told.
+    pub(super) fn new(name: String, robbed: &Robbed) -> Self {
+        let victim = |holder: &Holder| {
+            let what = match holder.party {
+                Party::Agent(_) => "web lock",
+                Party::Owner(_) => "offline lock",
+                Party::Claimant => "claim",
+            };
+            format!("{what} of {}", holder.label)
+        };
+        let victims: Vec<String> = robbed.first.iter().map(victim).collect();
+        let (lost, victims) = (robbed.holders as u64, short(victims.join(", ")));
+        Self { name, lost, victims, is_recovering: robbed.is_recovering }
+    }
 }
 
 impl Over {

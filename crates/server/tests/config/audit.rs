@@ -129,9 +129,43 @@ async fn a_steal_is_noted_once_it_has_taken_something_and_a_refused_one_is_not()
     let (_, lines) = server.terminate();
     let steals = audited(&lines, &["what=\"steal\""]);
     assert_eq!(steals.len(), 3, "{steals:#?}");
+    assert!(steals[0].contains("from=127.0.0.1 what=\"steal\""), "{steals:#?}");
     assert!(steals[0].contains("name=\"shared\" lost=2 why="), "{steals:#?}");
     assert!(steals[1].contains(&("n".repeat(256) + "…\" lost=1 why=")), "{steals:#?}");
     assert!(steals[2].contains("name=\"free\" lost=1 why="), "{steals:#?}");
+    assert!(steals[0].contains("victims=\"web lock of A, web lock of A\""), "{steals:#?}");
+}
+
+#[tokio::test]
+async fn a_steal_of_what_is_kept_tells_whose_it_was_and_a_denied_one_that_it_was_a_steal() {
+    let folder = tempfile::tempdir().unwrap();
+    let may = |id: &str, permissions: &[&str]| {
+        let permissions = permissions.iter().flat_map(|permission| ["--permission", permission]);
+        new_key(folder.path(), &["--id", id].into_iter().chain(permissions).collect::<Vec<_>>())
+    };
+    let (thief, ops) = (may("thief", &["steal"]), may("ops", &["steal", "operate", "claim"]));
+    let server = Running::start(folder.path(), &["--config", "f.toml"]);
+    let url = format!("http://{}/v1/buckets/default/claims", server.address);
+    let request = reqwest::Client::new().post(url).header("lockhouse-key", &ops);
+    let body = json!({"resource": "seat", "claimant": "Anna"}).to_string();
+    let claim = request.header("content-type", "application/json").body(body).send().await.unwrap();
+    assert_eq!(claim.status().as_u16(), 201);
+    traces::answer(&claim.text().await.unwrap());
+    for (key, answer) in [(&thief, "error"), (&ops, "granted")] {
+        let mut socket = socket(&server).await;
+        send(&mut socket, json!({"type": "hello", "credential": key})).await;
+        let welcome = next(&mut socket, "welcome").await;
+        traces::secret(Kind::SessionSecret, welcome["secret"].as_str().unwrap());
+        send(&mut socket, json!({"type": "join", "agent": 1, "clientId": "A", "seq": 1})).await;
+        let steal = json!({"type": "request", "id": 1, "agent": 1, "name": "seat", "steal": true, "seq": 2});
+        send(&mut socket, steal).await;
+        next(&mut socket, answer).await;
+    }
+    let (_, lines) = server.terminate();
+    let denied = audited(&lines, &["denied", "key=\"thief\"", "what=\"steal\"", "operate", "name=\"seat\""]);
+    assert_eq!(denied.len(), 1, "{lines:#?}");
+    let done = audited(&lines, &["done", "key=\"ops\"", "lost=1", "victims=\"claim of Anna\""]);
+    assert_eq!(done.len(), 1, "{lines:#?}");
 }
 
 #[tokio::test]
@@ -167,6 +201,7 @@ async fn whoever_shows_what_is_not_his_is_noted_without_it() {
     traces::answer(&owner.to_string());
     let beat = format!("{base}/owners/{}/heartbeat", owner["owner"].as_str().unwrap());
     assert_eq!(call(&beat, &wrong, json!({})).await.0, 401);
+    assert_eq!(call(&beat, &[], json!({})).await.0, 401);
     let (status, claim) =
         call(&format!("{base}/claims"), &[], json!({"resource": "r", "claimant": "A"})).await;
     assert_eq!(status, 201, "{claim}");
@@ -201,6 +236,7 @@ async fn whoever_shows_what_is_not_his_is_noted_without_it() {
     for parts in [
         ["POST /v1/backup", "name=\"/nowhere/b.db\"", "the secret of the operator"],
         ["owners/{owner}/heartbeat", "bucket=\"b\"", "the secret of the owner"],
+        ["owners/{owner}/heartbeat", "from=127.0.0.1", "no secret"],
         ["claims/renew", "name=\"r\"", "the token of the claim"],
         ["what=\"host\"", "name=\"evil.example\"", "from=127.0.0.1"],
         ["what=\"origin\"", "name=\"https://evil.example\"", "from=127.0.0.1"],
