@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use lockhouse_server::auth::{Authority, Settings, Taken, Unproven, key_id};
-use serde::Deserialize;
+use lockhouse_server::Sources;
+use lockhouse_server::auth::{Authority, Taken, Unproven, key_id};
 use serde_json::{Map, Value, json};
 
 use super::print::print;
-use super::{FAILURE, Failure, USAGE};
+use super::settings::load;
+use super::{FAILURE, Failure, USAGE, complain};
 
 /// Look into API keys and tokens. Needs no server.
 #[derive(Debug, Args)]
@@ -37,20 +38,13 @@ struct Inspect {
     /// Where the key or token is; stdin if absent. It is never given on the command line, where others can see it
     file: Option<PathBuf>,
 
-    /// The configuration whose section auth it is judged by
+    /// The configuration by which it is judged, with the environment, as serve would
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// The part of the configuration that counts here.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Configuration {
-    auth: Settings,
 }
 
 impl Token {
@@ -76,7 +70,8 @@ impl Inspect {
             (None, None) => return Err(Failure::new(USAGE, "it is no API key and no token")),
         }
         if let Some(config) = &self.config {
-            let taken = authority(config)?.inspect(text);
+            let Some(authority) = authority(config) else { return Ok(ExitCode::from(USAGE)) };
+            let taken = authority.inspect(text);
             let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not taken: {why}")))?;
             told.insert("taken".to_owned(), view(&taken));
         }
@@ -99,11 +94,10 @@ impl Inspect {
     }
 }
 
-fn authority(file: &Path) -> Result<Authority, Failure> {
-    let bad = |why: &dyn std::fmt::Display| Failure::new(USAGE, format_args!("{}: {why}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| bad(&error))?;
-    let Configuration { auth } = toml::from_str(&text).map_err(|error| bad(&error.message()))?;
-    Authority::new(&auth).map_err(|error| bad(&error))
+/// What `serve` would go by, with the environment; none if that makes no sense, which is told then.
+fn authority(config: &Path) -> Option<Authority> {
+    let loaded = load(&Sources::of_process(Some(config.to_owned())))?;
+    loaded.authority().map_err(complain).ok()
 }
 
 fn view(taken: &Taken) -> Value {

@@ -204,3 +204,34 @@ async fn a_caller_that_claims_again_with_its_idempotency_key_after_a_kill_finds_
     assert_eq!(claim(&server, &other).await, (409, None));
     assert_eq!(claim(&server, &key).await, (201, token));
 }
+
+#[test]
+fn a_key_is_inspected_by_what_serve_would_go_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = new_key(folder.path(), &["--id", "ada", "--permission", "claim"]);
+    let file = folder.path().join("f.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(folder.path().join("key"), &key).unwrap();
+    let inspect = || lockhouse(folder.path(), &["token", "inspect", "--config", "f.toml", "key"]);
+    assert_eq!(run(&mut inspect()).0, Some(0));
+
+    // The environment goes before the file.
+    let (code, _, told) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", "[]"));
+    assert!(code == Some(1) && told.contains("nobody needs a credential"), "{told}");
+    let other = "[{ id = \"bob\", hash = \"sha256:".to_owned()
+        + &"0".repeat(64)
+        + "\", buckets = { a = [\"claim\"] } }]";
+    let (code, _, told) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", other));
+    assert_eq!(code, Some(1), "{told}");
+
+    // Everything that is wrong is told with its line, and no key with it.
+    fs::write(&file, format!("lease = 7\n{text}tenant = {key}\n")).unwrap();
+    let (code, _, told) = run(&mut inspect());
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.lines().all(|line| line.starts_with("lockhouse: f.toml:")), "{told}");
+    assert!(!told.contains(&key), "{told}");
+    fs::write(&file, text.replace("sha256:", "md5:")).unwrap();
+    let (code, _, told) = run(&mut inspect());
+    assert_eq!((code, told.lines().count()), (Some(2), 1), "{told}");
+    assert!(told.starts_with("lockhouse: f.toml:") && told.contains("hash: must be sha256:"), "{told}");
+}
