@@ -202,6 +202,10 @@ pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
 pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
 pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
 
+/// What the remembered answers of a tenant take, and those of all.
+pub(crate) const IDEMPOTENCY_BYTES_PER_TENANT: usize = 128 << 20;
+pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
+
 /// What `welcome` says.
 pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
     WireLimits {

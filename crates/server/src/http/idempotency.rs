@@ -5,7 +5,7 @@
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,13 @@ use tokio::time::Instant;
 use super::access::{Caller, charge_more};
 use super::body::collect;
 use super::problem::{Code, Problem};
+use super::ranks::Ranks;
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
-use crate::config::{HTTP_BODY_BYTES, IDEMPOTENCY_AGE, IDEMPOTENCY_KEYS, IDEMPOTENCY_KEYS_PER_BUCKET};
+use crate::config::{
+    HTTP_BODY_BYTES, IDEMPOTENCY_AGE, IDEMPOTENCY_BYTES, IDEMPOTENCY_BYTES_PER_TENANT, IDEMPOTENCY_KEYS,
+    IDEMPOTENCY_KEYS_PER_BUCKET,
+};
 use crate::server::Server;
 
 /// The header of a request.
@@ -118,21 +122,11 @@ pub(crate) struct Answers(Mutex<Shelves>);
 #[derive(Debug, Default)]
 struct Shelves {
     by_bucket: HashMap<BucketKey, Shelf>,
-    /// In all shelves together.
-    count: usize,
-    /// In those of each tenant that has any.
-    of_tenant: HashMap<String, Holding>,
-    /// The tenants by how many they have.
-    tenants: BTreeSet<(usize, String)>,
+    /// How many requests each has, under way or answered.
+    counts: Ranks,
+    /// How many bytes their answers take.
+    bytes: Ranks,
     swept: Option<Instant>,
-}
-
-/// The answers of one tenant.
-#[derive(Debug, Default)]
-struct Holding {
-    count: usize,
-    /// Its buckets by how many they have.
-    buckets: BTreeSet<(usize, BucketKey)>,
 }
 
 /// The answers of one bucket.
@@ -141,6 +135,15 @@ struct Shelf {
     slots: HashMap<Id, Slot>,
     /// The same, oldest first.
     order: VecDeque<Id>,
+    /// What those that are answered take.
+    bytes: usize,
+}
+
+/// How much is on a shelf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    count: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -196,10 +199,10 @@ impl Answers {
                 Problem::new(Code::QuotaExceeded, why).retry_after(Duration::from_secs(1)),
             );
         }
-        let shelf = shelves.by_bucket.entry(bucket.clone()).or_default();
-        shelf.slots.insert(id, Slot { content, since: now, answer: None });
-        shelf.order.push_back(id);
-        shelves.has_one_more(bucket);
+        shelves.change(bucket, |shelf| {
+            shelf.slots.insert(id, Slot { content, since: now, answer: None });
+            shelf.order.push_back(id);
+        });
         Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
     }
 }
@@ -211,15 +214,18 @@ impl Shelves {
             return;
         }
         self.swept = Some(now);
-        let mut forgotten = Vec::new();
+        let mut thinned = Vec::new();
         for (bucket, shelf) in &mut self.by_bucket {
+            let before = shelf.load();
             while shelf.oldest().is_some_and(|slot| now.duration_since(slot.since) > IDEMPOTENCY_AGE) {
                 shelf.forget(0);
-                forgotten.push((bucket.clone(), shelf.slots.len()));
+            }
+            if shelf.load() != before {
+                thinned.push((bucket.clone(), before));
             }
         }
+        thinned.iter().for_each(|(bucket, before)| self.rank(bucket, *before));
         self.by_bucket.retain(|_, shelf| !shelf.slots.is_empty());
-        forgotten.iter().for_each(|(bucket, left)| self.has_one_less(bucket, *left));
     }
 
     /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is full; if all are, of the tenant that has
@@ -231,8 +237,8 @@ impl Shelves {
                 return false;
             }
         }
-        while self.count >= IDEMPOTENCY_KEYS {
-            let hog = self.fullest().filter(|hog| self.forget_oldest(hog));
+        while self.counts.all() >= IDEMPOTENCY_KEYS {
+            let hog = self.counts.fullest().filter(|hog| self.forget_oldest(hog));
             if hog.is_none() && !self.forget_oldest(bucket) {
                 return false;
             }
@@ -240,65 +246,85 @@ impl Shelves {
         true
     }
 
-    /// The bucket that has most, of the tenant that has most.
-    fn fullest(&self) -> Option<BucketKey> {
-        let (_, hog) = self.tenants.last()?;
-        self.of_tenant[hog].buckets.last().map(|(_, bucket)| bucket.clone())
+    /// Keeps the answer, unless its request has been forgotten.
+    fn remember(&mut self, bucket: &BucketKey, id: &Id, answer: Answer) {
+        if !self.by_bucket.get(bucket).is_some_and(|shelf| shelf.slots.contains_key(id)) {
+            return;
+        }
+        self.make_room_for_bytes(bucket.tenant(), answer.bytes());
+        self.change(bucket, |shelf| shelf.put(id, answer));
+    }
+
+    /// Forgets the oldest answers until there is room for so many bytes more: of the tenant, if it has all that it may have; if all is taken, of the tenant
+    /// that takes most; and there of the bucket that takes most. Only what is answered takes any, so that whoever takes most has something to forget.
+    fn make_room_for_bytes(&mut self, tenant: &str, more: usize) {
+        loop {
+            let hog = if self.bytes.of(tenant) + more > IDEMPOTENCY_BYTES_PER_TENANT {
+                self.bytes.fullest_of(tenant)
+            } else if self.bytes.all() + more > IDEMPOTENCY_BYTES {
+                self.bytes.fullest()
+            } else {
+                return;
+            };
+            if !hog.is_some_and(|hog| self.forget_oldest(&hog)) {
+                return;
+            }
+        }
     }
 
     /// Forgets the oldest answer of the bucket; false if there is none.
     fn forget_oldest(&mut self, bucket: &BucketKey) -> bool {
-        let Some(shelf) = self.by_bucket.get_mut(bucket) else { return false };
+        let Some(shelf) = self.by_bucket.get(bucket) else { return false };
         let Some(place) = shelf.order.iter().position(|id| shelf.slots[id].answer.is_some()) else {
             return false;
         };
-        shelf.forget(place);
-        let left = shelf.slots.len();
-        self.has_one_less(bucket, left);
+        self.change(bucket, |shelf| shelf.forget(place));
         true
     }
 
-    /// The bucket has got one.
-    fn has_one_more(&mut self, bucket: &BucketKey) {
-        let now = self.by_bucket.get(bucket).map_or(0, |shelf| shelf.slots.len());
-        self.count += 1;
-        self.move_up(bucket, now - 1, now);
+    /// Changes what is on a shelf.
+    fn change(&mut self, bucket: &BucketKey, change: impl FnOnce(&mut Shelf)) {
+        let shelf = self.by_bucket.entry(bucket.clone()).or_default();
+        let before = shelf.load();
+        change(shelf);
+        self.rank(bucket, before);
     }
 
-    /// The bucket has lost one, and has so many left.
-    fn has_one_less(&mut self, bucket: &BucketKey, left: usize) {
-        self.count -= 1;
-        self.move_up(bucket, left + 1, left);
-    }
-
-    /// Puts bucket and tenant where they belong, as the count of the bucket has changed by one.
-    fn move_up(&mut self, bucket: &BucketKey, before: usize, now: usize) {
-        let tenant = bucket.tenant();
-        let mut holding = self.of_tenant.remove(tenant).unwrap_or_default();
-        self.tenants.remove(&(holding.count, tenant.to_owned()));
-        holding.buckets.remove(&(before, bucket.clone()));
-        holding.count = holding.count + now - before;
-        if now > 0 {
-            holding.buckets.insert((now, bucket.clone()));
-        }
-        if holding.count > 0 {
-            self.tenants.insert((holding.count, tenant.to_owned()));
-            self.of_tenant.insert(tenant.to_owned(), holding);
-        }
+    /// Takes note of what is on a shelf that had so much before.
+    fn rank(&mut self, bucket: &BucketKey, before: Load) {
+        let now = self.by_bucket.get(bucket).map_or(Load::default(), Shelf::load);
+        self.counts.change(bucket, before.count, now.count);
+        self.bytes.change(bucket, before.bytes, now.bytes);
     }
 }
 
 /// What is older than [`IDEMPOTENCY_AGE`] stays at most this much longer.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
+/// What an answer takes beside its body, about: its places on the shelf, and its headers.
+const ANSWER_BYTES: usize = 1024;
+
 impl Shelf {
     fn oldest(&self) -> Option<&Slot> {
         self.order.front().map(|id| &self.slots[id])
     }
 
+    fn load(&self) -> Load {
+        Load { count: self.slots.len(), bytes: self.bytes }
+    }
+
+    fn put(&mut self, id: &Id, answer: Answer) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.bytes += answer.bytes();
+            // Two had the same key, if the first was under way for longer than its age.
+            let displaced = slot.answer.replace(Arc::new(answer));
+            self.bytes -= displaced.map_or(0, |answer| answer.bytes());
+        }
+    }
+
     fn forget(&mut self, place: usize) {
-        let forgotten = self.order.remove(place);
-        forgotten.map(|id| self.slots.remove(&id));
+        let forgotten = self.order.remove(place).and_then(|id| self.slots.remove(&id));
+        self.bytes -= forgotten.and_then(|slot| slot.answer).map_or(0, |answer| answer.bytes());
     }
 }
 
@@ -322,16 +348,12 @@ impl Pending {
         };
         let repeated =
             REPEATED.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(name)?.clone())));
-        let answer = Answer { status: parts.status, headers: repeated.collect(), body: body.clone() };
-        if let Some(slot) = self.slot(&mut self.answers.0.lock()) {
-            slot.answer = Some(Arc::new(answer));
-        }
+        // What was written piece by piece may have room for as much again; what is kept has not.
+        let kept = Bytes::copy_from_slice(&body);
+        let answer = Answer { status: parts.status, headers: repeated.collect(), body: kept };
+        self.answers.0.lock().remember(&self.bucket, &self.id, answer);
         self.kept = true;
         Response::from_parts(parts, Body::from(body))
-    }
-
-    fn slot<'s>(&self, shelves: &'s mut Shelves) -> Option<&'s mut Slot> {
-        shelves.by_bucket.get_mut(&self.bucket)?.slots.get_mut(&self.id)
     }
 }
 
@@ -341,17 +363,20 @@ impl Drop for Pending {
             return;
         }
         let mut shelves = self.answers.0.lock();
-        let Some(shelf) = shelves.by_bucket.get_mut(&self.bucket) else { return };
+        let Some(shelf) = shelves.by_bucket.get(&self.bucket) else { return };
         // It came lately, if it has not been forgotten.
         if let Some(place) = shelf.order.iter().rposition(|id| *id == self.id) {
-            shelf.forget(place);
-            let left = shelf.slots.len();
-            shelves.has_one_less(&self.bucket, left);
+            shelves.change(&self.bucket, |shelf| shelf.forget(place));
         }
     }
 }
 
 impl Answer {
+    /// What it takes to remember it.
+    fn bytes(&self) -> usize {
+        ANSWER_BYTES + self.body.len()
+    }
+
     fn response(&self) -> Response {
         let mut response = (self.status, self.headers.clone(), self.body.clone()).into_response();
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
@@ -390,7 +415,7 @@ mod tests {
         assert!(is_known(&answers, "b", 1));
         assert!(!is_known(&answers, "b", 2));
         assert!(!is_known(&answers, "other", 1), "each bucket has keys of its own");
-        assert_eq!(answers.0.lock().count, 1);
+        assert_eq!(answers.0.lock().counts.all(), 1);
     }
 
     #[tokio::test]
@@ -403,7 +428,7 @@ mod tests {
         assert_eq!(problem.code, Code::IdempotencyMismatch);
         drop(pending);
         assert!(!is_known(&answers, "b", 1));
-        assert_eq!(answers.0.lock().count, 0);
+        assert_eq!(answers.0.lock().counts.all(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -415,7 +440,7 @@ mod tests {
         tokio::time::advance(2 * SWEEP_EVERY).await;
         assert!(!is_known(&answers, "b", 1));
         let shelves = answers.0.lock();
-        assert_eq!((shelves.count, shelves.by_bucket.len()), (0, 1));
+        assert_eq!((shelves.counts.all(), shelves.bytes.all(), shelves.by_bucket.len()), (0, 0, 1));
         assert!(shelves.by_bucket[&"b".into()].slots.is_empty());
     }
 
@@ -459,7 +484,7 @@ mod tests {
                 assert!(answer_in(&answers, &of_tenant("loud", bucket), number).await);
             }
         }
-        assert_eq!(answers.0.lock().count, IDEMPOTENCY_KEYS);
+        assert_eq!(answers.0.lock().counts.all(), IDEMPOTENCY_KEYS);
         for number in 1..100 {
             assert!(answer_in(&answers, &quiet, number).await, "there is no room for {number}");
             assert!(
@@ -468,29 +493,80 @@ mod tests {
             );
         }
         let shelves = answers.0.lock();
-        assert_eq!((shelves.count, shelves.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
-        assert_eq!(shelves.of_tenant.values().map(|holding| holding.count).sum::<usize>(), IDEMPOTENCY_KEYS);
+        assert_eq!((shelves.counts.all(), shelves.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
+        shelves.check();
+    }
+
+    /// Remembers an answer whose body is that long, without the memory for it.
+    fn answer_with(answers: &Arc<Answers>, bucket: &BucketKey, number: usize, body: &Bytes) {
+        let Begin::First(mut pending) = answers.begin(bucket, id(number), id(0)) else {
+            panic!("{number} is not new")
+        };
+        let answer = Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: body.clone() };
+        answers.0.lock().remember(bucket, &id(number), answer);
+        pending.kept = true;
+    }
+
+    /// How many of these answers of the bucket are remembered.
+    fn remembered(answers: &Arc<Answers>, bucket: &BucketKey, numbers: std::ops::Range<usize>) -> usize {
+        let shelves = answers.0.lock();
+        let Some(shelf) = shelves.by_bucket.get(bucket) else { return 0 };
+        numbers
+            .filter(|number| shelf.slots.get(&id(*number)).is_some_and(|slot| slot.answer.is_some()))
+            .count()
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_long_answers_loses_its_oldest_and_nobody_else_any() {
+        let answers = Arc::new(Answers::default());
+        let (quiet, apart, loud) = (of_tenant("quiet", 0), of_tenant("loud", 1), of_tenant("loud", 0));
+        let (short, long) = (Bytes::from(vec![0; 300]), Bytes::from(vec![0; 240_000]));
+        for number in 0..100 {
+            answer_with(&answers, &quiet, number, &short);
+            answer_with(&answers, &apart, number, &short);
+        }
+        let fit = IDEMPOTENCY_BYTES_PER_TENANT / (240_000 + ANSWER_BYTES);
+        for number in 0..2 * fit {
+            answer_with(&answers, &loud, number, &long);
+            assert!(answers.0.lock().bytes.of("loud") <= IDEMPOTENCY_BYTES_PER_TENANT);
+        }
+        assert_eq!(remembered(&answers, &loud, 0..fit), 0);
+        assert!(remembered(&answers, &loud, fit..2 * fit) >= fit - 1, "newer ones are forgotten");
+        assert_eq!(remembered(&answers, &apart, 0..100), 100, "another bucket of it takes less");
+        assert_eq!(remembered(&answers, &quiet, 0..100), 100);
+        answers.0.lock().check();
+    }
+
+    #[tokio::test]
+    async fn if_the_answers_of_all_take_what_they_may_who_takes_most_loses_his_oldest() {
+        let answers = Arc::new(Answers::default());
+        let long = Bytes::from(vec![0; 240_000]);
+        let quiet = of_tenant("quiet", 0);
+        answer_with(&answers, &quiet, 0, &long);
+        for number in 0..600 {
+            for tenant in ["a", "b", "c", "d", "e", "f"] {
+                answer_with(&answers, &of_tenant(tenant, number % 3), number, &long);
+            }
+            assert!(answers.0.lock().bytes.all() <= IDEMPOTENCY_BYTES);
+        }
+        assert_eq!(remembered(&answers, &quiet, 0..1), 1);
+        let shelves = answers.0.lock();
+        assert!(shelves.bytes.all() > IDEMPOTENCY_BYTES - 250_000, "more is forgotten than has to be");
+        assert!(shelves.bytes.of("a") < IDEMPOTENCY_BYTES / 5, "each has a share");
         shelves.check();
     }
 
     impl Shelves {
         /// Whether the order is that of what there is.
         fn check(&self) {
-            let mut of_tenant: HashMap<&str, usize> = HashMap::new();
-            for (bucket, shelf) in self.by_bucket.iter().filter(|(_, shelf)| !shelf.slots.is_empty()) {
-                *of_tenant.entry(bucket.tenant()).or_default() += shelf.slots.len();
-                assert!(
-                    self.of_tenant[bucket.tenant()].buckets.contains(&(shelf.slots.len(), bucket.clone()))
-                );
-            }
-            let counts: Vec<_> =
-                self.of_tenant.iter().map(|(tenant, holding)| (&**tenant, holding.count)).collect();
-            assert_eq!(counts.into_iter().collect::<HashMap<_, _>>(), of_tenant);
-            let ranked: HashMap<_, _> =
-                self.tenants.iter().map(|(count, tenant)| (&**tenant, *count)).collect();
-            assert_eq!((ranked.len(), ranked), (self.tenants.len(), of_tenant));
-            let buckets: usize = self.of_tenant.values().map(|holding| holding.buckets.len()).sum();
-            assert_eq!(buckets, self.by_bucket.values().filter(|shelf| !shelf.slots.is_empty()).count());
+            let of = |measure: fn(&Shelf) -> usize| {
+                self.by_bucket.iter().map(|(bucket, shelf)| (bucket.clone(), measure(shelf))).collect()
+            };
+            self.counts.check(&of(|shelf| shelf.slots.len()));
+            self.bytes.check(&of(|shelf| {
+                let answers = shelf.slots.values().flat_map(|slot| &slot.answer);
+                answers.map(|answer| answer.bytes()).sum()
+            }));
         }
     }
 

@@ -21,6 +21,7 @@ mod looks;
 mod owners;
 mod parameters;
 mod problem;
+mod ranks;
 mod read;
 mod rules;
 mod views;

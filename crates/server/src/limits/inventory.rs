@@ -227,6 +227,18 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "such answers in all",
             "the oldest of the tenant that has most is forgotten",
         ),
+        (
+            "IDEMPOTENCY_BYTES_PER_TENANT",
+            bytes(IDEMPOTENCY_BYTES_PER_TENANT),
+            "what such answers of a tenant take",
+            "the oldest of its bucket whose answers take most is forgotten",
+        ),
+        (
+            "IDEMPOTENCY_BYTES",
+            bytes(IDEMPOTENCY_BYTES),
+            "what such answers take in all",
+            "the oldest of the tenant whose answers take most is forgotten",
+        ),
     ]
 }
 
