@@ -7,6 +7,7 @@ use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// A borrowed resource name. <https://w3c.github.io/web-locks/#resource-name>
 ///
@@ -14,14 +15,14 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name<'a>(&'a [u8]);
 
-/// An owned resource name. Up to 22 bytes of WTF-8 take no memory on the heap.
+/// An owned resource name. Up to 22 bytes of WTF-8 take no memory on the heap; all clones of a longer one share it.
 #[derive(Clone)]
 pub struct NameBuf(Bytes);
 
 #[derive(Clone)]
 enum Bytes {
     Inline { length: u8, bytes: [u8; 22] },
-    Heap(Box<[u8]>),
+    Heap(Arc<[u8]>),
 }
 
 /// Why something is no resource name.

@@ -215,3 +215,22 @@ fn claims_that_end_in_any_way_leave_nothing() {
         while manager.poll_effect().is_some() {}
     });
 }
+
+#[test]
+fn a_snapshot_takes_no_more_than_is_told_of_it_however_long_the_name_that_many_wait_for() {
+    const WAITING: usize = 5_000;
+    let _alone = alone();
+    let mut manager = LockManager::new(FixedState::default());
+    let agent = join(&mut manager);
+    let name = "n".repeat(4_096);
+    for _ in 0..WAITING {
+        request(&mut manager, agent, &name, Mode::Exclusive);
+    }
+    let told = manager.bytes_of_snapshot() as isize;
+    assert!(told < 1_000 * WAITING as isize, "{told} bytes are told");
+    let before = bytes_in_use();
+    let snapshot = manager.handle(NOW, Command::Snapshot);
+    let taken = bytes_in_use() - before;
+    assert!(taken <= told, "{taken} bytes, but {told} were told");
+    drop(snapshot);
+}

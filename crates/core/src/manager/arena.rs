@@ -91,6 +91,11 @@ impl<T: Weigh> Arena<T> {
         slots * size_of::<T>() + self.heap_bytes
     }
 
+    /// What the values take beyond their slots.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.heap_bytes
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -473,6 +473,11 @@ impl<S: BuildHasher> Table<S> {
         names.bytes() + entries.bytes() + extras.bytes() + parties.bytes() + claims.bytes()
     }
 
+    /// What the metadata of all entries takes.
+    pub(super) fn metadata_bytes(&self) -> usize {
+        self.extras.heap_bytes()
+    }
+
     pub(super) fn extras_of(&self, entry: &Entry) -> Option<&Extras> {
         (entry.extras != NONE).then(|| &self.extras[entry.extras])
     }

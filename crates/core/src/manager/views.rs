@@ -102,6 +102,13 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.bytes() + self.assignments.bytes() + recovery
     }
 
+    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the metadata of each request and lock. It shares the names
+    /// with the manager.
+    pub fn bytes_of_snapshot(&self) -> usize {
+        let each = size_of::<crate::Entry>() + self.limits.label_bytes;
+        self.len() * each + self.table.metadata_bytes()
+    }
+
     /// How many names have something held or queued.
     pub fn names(&self) -> usize {
         self.table.names.len()
