@@ -35,6 +35,7 @@ use crate::key::BucketKey;
 use crate::owner::Owners;
 use crate::place::Place;
 use crate::port::{Inbox, Notice, Port};
+use crate::room::Room;
 use crate::snapshot::Snapshot;
 use crate::ticket::Tickets;
 use crate::waiters::{Loss, Wait};
@@ -118,7 +119,20 @@ impl Bucket {
     ///
     /// [`StoreError`].
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        match self.0.keep_nothing(Command::Snapshot).await? {
+        self.snapshot_in(None).await
+    }
+
+    /// As [`snapshot`](Self::snapshot), which takes that room as long as it waits for the store, whether or not somebody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn look(&self, room: Arc<Room>) -> Result<Snapshot, StoreError> {
+        self.snapshot_in(Some(room)).await
+    }
+
+    async fn snapshot_in(&self, room: Option<Arc<Room>>) -> Result<Snapshot, StoreError> {
+        match self.0.keep_nothing(Command::Snapshot, room).await? {
             Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
             outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
         }
@@ -146,6 +160,11 @@ impl Bucket {
     /// How many requests and locks there are.
     pub fn len(&self) -> usize {
         self.0.state.lock().manager().len()
+    }
+
+    /// How many bytes of memory a snapshot takes at most, about.
+    pub fn bytes_of_snapshot(&self) -> usize {
+        self.0.state.lock().manager().bytes_of_snapshot()
     }
 
     /// Whether nothing is held and nothing pending.
@@ -203,8 +222,13 @@ impl Shared {
         self.with(|state| state.handle(self.house.clock.now(), command))
     }
 
-    /// Carries out a command. The answer waits, if it rests on something that is not kept yet; `look` sees it before.
-    pub(crate) fn ask(self: &Arc<Self>, command: Command<'_>, look: impl FnOnce(&Outcome)) -> Asked {
+    /// Carries out a command. The answer waits, if it rests on something that is not kept yet, and takes that room meanwhile; `look` sees it before.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        command: Command<'_>,
+        room: Option<Arc<Room>>,
+        look: impl FnOnce(&Outcome),
+    ) -> Asked {
         let asked = self.with(|state| {
             let (now, command) = self.timed(command);
             let outcome = state.handle(now, command);
@@ -213,7 +237,7 @@ impl Shared {
                 return Asked::Answered(outcome);
             }
             let (to, answer) = oneshot::channel();
-            match state.hold_answer(&command, outcome, |outcome| Parcel::Reply { to, outcome }) {
+            match state.hold_answer(&command, outcome, |outcome| Parcel::Reply { to, outcome, room }) {
                 Some(Parcel::Reply { outcome, .. }) => Asked::Answered(outcome),
                 _ => Asked::Waits(answer),
             }
@@ -329,6 +353,20 @@ impl Shared {
         })
     }
 
+    /// Looks at all there is, for a port. The answer takes that room as long as it waits for the store.
+    pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, room: Arc<Room>) {
+        self.with(|state| {
+            let outcome = state.handle(self.house.clock.now(), Command::Snapshot);
+            let parcel = |outcome| {
+                let notice = Notice::Answer { tag, outcome };
+                Parcel::Port { inbox: inbox.clone(), notice, room: Some(room) }
+            };
+            if let Some(parcel) = state.hold_answer(&Command::Snapshot, outcome, parcel) {
+                state.hand_over(parcel);
+            }
+        });
+    }
+
     /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its end, so that its TTL must
     /// not begin at the tick before.
     fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
@@ -437,7 +475,7 @@ impl Shared {
         let replies = self.with(State::committed);
         for reply in replies {
             // Whoever has gone meanwhile needs no answer.
-            if let Parcel::Reply { to, outcome } = reply {
+            if let Parcel::Reply { to, outcome, .. } = reply {
                 _ = to.send(outcome);
             }
         }

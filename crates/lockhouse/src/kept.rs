@@ -16,6 +16,7 @@ use crate::error::Quota;
 use crate::house::Inner;
 use crate::owner::no_randomness;
 use crate::pipeline::StoreState;
+use crate::room::Room;
 
 /// Why something cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,20 +121,24 @@ impl Shared {
         self.house.check_store()?;
         self.check_backlog()?;
         self.house.remember_runtime();
-        match self.ask(command, look) {
+        match self.ask(command, None, look) {
             Asked::Answered(outcome) => Ok(outcome),
             Asked::Waits(answer) => answer.await.map_err(|_| self.house.why_unanswered()),
         }
     }
 
     /// As [`keep`](Self::keep), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
-    /// not be kept.
-    pub(crate) async fn keep_nothing(self: &Arc<Self>, command: Command<'_>) -> Result<Outcome, StoreError> {
+    /// not be kept. An answer that waits takes that room.
+    pub(crate) async fn keep_nothing(
+        self: &Arc<Self>,
+        command: Command<'_>,
+        room: Option<Arc<Room>>,
+    ) -> Result<Outcome, StoreError> {
         if self.house.store_is_over() {
             return Err(self.house.why_unanswered());
         }
         self.house.remember_runtime();
-        match self.ask(command, |_| {}) {
+        match self.ask(command, room, |_| {}) {
             Asked::Answered(outcome) => Ok(outcome),
             Asked::Waits(answer) => self.while_kept(answer).await,
         }

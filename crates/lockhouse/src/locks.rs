@@ -123,7 +123,7 @@ impl LocalAgent {
         if !self.bucket.with(|state| state.is_alive(self.id)) {
             return Err(RequestError::AgentEnded);
         }
-        let outcome = match self.bucket.ask(Command::Snapshot, |_| {}) {
+        let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
             Asked::Answered(outcome) => outcome,
             Asked::Waits(answer) => answer
                 .await

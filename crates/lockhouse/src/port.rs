@@ -10,6 +10,7 @@ use lockhouse_core::{AgentId, Command, Effect, Holder, LockManager, NewRequest, 
 use parking_lot::Mutex;
 
 use crate::bucket::Bucket;
+use crate::room::Room;
 use crate::waiters::Loss;
 
 /// All that a server's session needs of a bucket.
@@ -103,6 +104,12 @@ impl Port {
             !spares || !manager.is_held_for_good(name)
         };
         self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
+    }
+
+    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long as it waits for the store, be the
+    /// port dropped meanwhile.
+    pub fn look(&self, tag: u64, room: Arc<Room>) {
+        self.bucket.0.look(&self.inbox, tag, room);
     }
 
     /// Answers a command that was not even carried out.

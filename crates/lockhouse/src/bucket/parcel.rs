@@ -11,18 +11,29 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::port::{Inbox, Notice};
+use crate::room::Room;
 
 /// Something that is told once it may be.
 #[derive(Debug)]
 pub(crate) enum Parcel {
-    /// To a port.
-    Port { inbox: Arc<Inbox>, notice: Notice },
+    /// To a port. What it takes keeps that room.
+    Port {
+        inbox: Arc<Inbox>,
+        notice: Notice,
+        #[expect(dead_code, reason = "kept for its end")]
+        room: Option<Arc<Room>>,
+    },
     /// To the future of a request: it is granted.
     Grant { request: RequestId, token: FencingToken },
     /// To the future of a request: it is refused after all.
     Refusal { request: RequestId, refusal: Refusal },
-    /// To whoever asked and waits for the answer.
-    Reply { to: oneshot::Sender<Outcome>, outcome: Outcome },
+    /// To whoever asked and waits for the answer. What it takes keeps that room.
+    Reply {
+        to: oneshot::Sender<Outcome>,
+        outcome: Outcome,
+        #[expect(dead_code, reason = "kept for its end")]
+        room: Option<Arc<Room>>,
+    },
 }
 
 /// What is to be kept, as a bucket says it.

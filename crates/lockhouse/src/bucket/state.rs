@@ -212,7 +212,7 @@ impl State {
             Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
             Err(refusal) => {
                 let (to, later) = oneshot::channel();
-                let reply = |outcome| Parcel::Reply { to, outcome };
+                let reply = |outcome| Parcel::Reply { to, outcome, room: None };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
                     Some(Parcel::Reply { outcome: Outcome::Refused(refusal), .. }) => {
                         Made::Refused(Box::new(refusal))
@@ -226,7 +226,7 @@ impl State {
     /// Comes once everything so far is durable; at once, if it is.
     pub(crate) fn settled(&mut self) -> Option<oneshot::Receiver<Outcome>> {
         let (to, settled) = oneshot::channel();
-        let reply = Parcel::Reply { to, outcome: Outcome::Closed };
+        let reply = Parcel::Reply { to, outcome: Outcome::Closed, room: None };
         self.outbox.hold_behind_all(reply).is_none().then_some(settled)
     }
 
@@ -244,7 +244,11 @@ impl State {
         if let Outcome::Granted(grant) = outcome {
             return self.answer_grant(inbox, tag, command, grant);
         }
-        let parcel = |outcome| Parcel::Port { inbox: inbox.clone(), notice: Notice::Answer { tag, outcome } };
+        let parcel = |outcome| Parcel::Port {
+            inbox: inbox.clone(),
+            notice: Notice::Answer { tag, outcome },
+            room: None,
+        };
         if let Some(parcel) = self.hold_answer(command, outcome, parcel) {
             self.hand_over(parcel);
         }
@@ -258,7 +262,7 @@ impl State {
             unreachable!("only requests and reclaims are granted")
         };
         let notice = Notice::Effect(Effect::Granted { agent, grant });
-        let parcel = Parcel::Port { inbox: inbox.clone(), notice };
+        let parcel = Parcel::Port { inbox: inbox.clone(), notice, room: None };
         let outcome = match self.hold_grant(&[name], grant, parcel) {
             None => Outcome::Queued(grant.request),
             Some(_) => Outcome::Granted(grant),
@@ -498,7 +502,7 @@ impl State {
     }
 
     fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect) {
-        let parcel = |effect| Parcel::Port { inbox, notice: Notice::Effect(effect) };
+        let parcel = |effect| Parcel::Port { inbox, notice: Notice::Effect(effect), room: None };
         let passes = match effect {
             Effect::Granted { grant, .. } => {
                 let name = self.manager.name_of(grant.request).map(Name::to_buf);
@@ -552,9 +556,9 @@ impl State {
     }
 
     /// Tells what may be told; a reply is given back, to be sent once the mutex is free.
-    fn hand_over(&mut self, parcel: Parcel) -> Option<Parcel> {
+    pub(super) fn hand_over(&mut self, parcel: Parcel) -> Option<Parcel> {
         match parcel {
-            Parcel::Port { inbox, notice } => self.wakers.extend(inbox.push(notice)),
+            Parcel::Port { inbox, notice, .. } => self.wakers.extend(inbox.push(notice)),
             Parcel::Grant { request, token } => {
                 let is_held = self.manager.standing(request) != Standing::Ended;
                 self.wakers.extend(self.waiters.granted(request, token, is_held));

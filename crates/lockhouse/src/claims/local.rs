@@ -96,7 +96,7 @@ pub(super) async fn renew(
 ) -> Result<SystemTime, ClaimError> {
     let name = name.as_name();
     let token = current(bucket, name, token)?;
-    match bucket.keep_nothing(Command::RenewClaim { name, token, late_ms: 0 }).await? {
+    match bucket.keep_nothing(Command::RenewClaim { name, token, late_ms: 0 }, None).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
         outcome => Err(refused(bucket, outcome)),
     }

@@ -151,7 +151,7 @@ pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<Off
 
 pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
     // Nothing is written, so that it goes on while nothing can be.
-    let outcome = bucket.keep_nothing(Command::Touch { owner: owner.id }).await?;
+    let outcome = bucket.keep_nothing(Command::Touch { owner: owner.id }, None).await?;
     Ok(outcome == Outcome::Renewed { alive: true })
 }
 

@@ -1,12 +1,13 @@
 //! Nobody is told what the store has not kept; whoever is not concerned does not wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{
     Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal,
 };
 use lockhouse::store::Write;
-use lockhouse::{Loss, Notice, Options, Port, RequestError};
+use lockhouse::{Loss, Notice, Options, Port, RequestError, Rooms};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -285,6 +286,33 @@ async fn the_first_grant_of_a_bucket_is_told_before_its_loss() {
         "both first grants, then the losses: {ends:?}"
     );
     assert!(grants_before(of(&overdue)) >= 2, "{ends:?}");
+}
+
+#[tokio::test]
+async fn a_look_that_waits_for_the_store_takes_its_room_though_nobody_waits_for_it() {
+    let gate = Gate::new();
+    let (_house, bucket, owner) = gate.shut_house().await;
+    let mut lock = Box::pin(owner.lock([record(1)]));
+    assert!(poll(&mut lock).await.is_pending());
+    let rooms = Rooms::new(1 << 20);
+    let take = || {
+        let mut room = rooms.of("a");
+        room.make(4096).unwrap();
+        Arc::new(room)
+    };
+    let port = bucket.port(100);
+    port.look(1, take());
+    drop(port);
+    let mut shown = Box::pin(bucket.look(take()));
+    assert!(poll(&mut shown).await.is_pending());
+    drop(shown);
+    assert_eq!(rooms.taken("a"), 8192, "both copies are there");
+    gate.open();
+    lock.await.unwrap();
+    assert_eq!(rooms.taken("a"), 0);
+    let room = take();
+    bucket.look(room.clone()).await.unwrap();
+    assert_eq!(Arc::strong_count(&room), 1, "who asked has the only copy");
 }
 
 fn tag_of(notice: &Notice) -> Option<u64> {
