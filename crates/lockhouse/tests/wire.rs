@@ -164,7 +164,7 @@ fn a_long_snapshot_is_split_into_frames_within_the_bound() {
     let short = NameBuf::new("short").unwrap();
     let held = (1..=5).map(|n| entry("\u{1}".repeat(256), &name, Place::Held(FencingToken::new(n))));
     let pending = (1..=2000).map(|n| entry(n.to_string(), &short, Place::Queued(n)));
-    let texts = pages(9, held, pending);
+    let texts: Vec<_> = pages(9, held, pending).collect();
     assert!(texts.len() > 5);
     let (mut held, mut clients) = (0, Vec::new());
     for (index, text) in texts.iter().enumerate() {
@@ -181,7 +181,10 @@ fn a_long_snapshot_is_split_into_frames_within_the_bound() {
 
 #[test]
 fn an_empty_snapshot_is_one_frame() {
-    assert_eq!(pages(1, [], []), [r#"{"type":"snapshot","id":1,"held":[],"pending":[]}"#]);
+    assert_eq!(
+        pages(1, [], []).collect::<Vec<_>>(),
+        [r#"{"type":"snapshot","id":1,"held":[],"pending":[]}"#]
+    );
 }
 
 proptest! {

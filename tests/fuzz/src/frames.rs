@@ -136,7 +136,7 @@ pub fn server_frame(data: &[u8]) {
 
 fn told_in_pages(page: Page<'_>) {
     let of_server = page.held.iter().chain(&page.pending).all(is_of_server);
-    let texts = pages(page.id, page.held.clone(), page.pending.clone());
+    let texts: Vec<_> = pages(page.id, page.held.clone(), page.pending.clone()).collect();
     let (mut held, mut pending) = (Vec::new(), Vec::new());
     for (index, text) in texts.iter().enumerate() {
         promise!(!of_server || text.len() <= FRAME_BYTES, "{} bytes", text.len());

@@ -67,33 +67,35 @@ pub enum Place {
     Queued(u64),
 }
 
-/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts.
+/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts, each of which is written when it is asked for.
 pub fn pages<'a>(
     id: u64,
     held: impl IntoIterator<Item = Entry<'a>>,
     pending: impl IntoIterator<Item = Entry<'a>>,
-) -> Vec<String> {
-    let mut pages = Vec::new();
-    let mut page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
-    let mut room = FRAME_BYTES - FRAME_OVERHEAD;
+) -> impl Iterator<Item = String> {
     let held = held.into_iter().map(|entry| (true, entry));
-    let pending = pending.into_iter().map(|entry| (false, entry));
+    let mut rest = held.chain(pending.into_iter().map(|entry| (false, entry)));
     let mut scratch = String::new();
-    for (is_held, entry) in held.chain(pending) {
-        scratch.clear();
-        entry.write(Object::begin(&mut scratch));
-        let size = scratch.len() + 1;
-        if size > room {
-            page.more = true;
-            pages.push(page.into_text());
-            page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
-            room = FRAME_BYTES - FRAME_OVERHEAD;
+    // What had no room on the page before; nothing once the last page is written.
+    let mut over = Some(None);
+    std::iter::from_fn(move || {
+        let first = over.take()?;
+        let mut page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
+        let mut room = FRAME_BYTES - FRAME_OVERHEAD;
+        for (is_held, entry) in first.into_iter().chain(rest.by_ref()) {
+            scratch.clear();
+            entry.write(Object::begin(&mut scratch));
+            let size = scratch.len() + 1;
+            if size > room && !page.is_empty() {
+                over = Some(Some((is_held, entry)));
+                page.more = true;
+                break;
+            }
+            room = room.saturating_sub(size);
+            if is_held { page.held.push(entry) } else { page.pending.push(entry) }
         }
-        room = room.saturating_sub(size);
-        if is_held { page.held.push(entry) } else { page.pending.push(entry) }
-    }
-    pages.push(page.into_text());
-    pages
+        Some(page.into_text())
+    })
 }
 
 #[derive(Deserialize)]
@@ -138,6 +140,10 @@ impl<'a> Page<'a> {
         write_list(object.key("pending"), &self.pending, Entry::write);
         object.flag_if_set("more", self.more);
         object.end();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.pending.is_empty()
     }
 
     fn into_text(self) -> String {

@@ -16,7 +16,7 @@ use super::entries::{Entry, EntryKind, EntryState};
 use super::locks::{
     GrantedLock, HeldLock, How, Intent, Lockable, Locked, NewLocks, Record, Regretted, Release, Wanted,
 };
-use super::looks::{entries, look, size, tell};
+use super::looks::{look, tell};
 use super::owners::{Beat, NewOwner, OpenedOwner, OwnerState};
 use super::parameters::{Asker, Shown, unauthorized};
 use super::problem::{Code, Problem};
@@ -108,11 +108,12 @@ pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) ->
     let owner = resume(server, &bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
     let id = owner.id().to_string();
-    let snapshot = look(server, &bucket).await?;
+    let mut seen = look(server, &bucket).await?;
     // In its own order: oldest first.
     let locks = owner.locks().await.map_err(of_store)?.into_iter();
-    Ok(apart(size(&snapshot), || {
-        let mut of_owner: HashMap<_, _> = entries(snapshot)
+    apart(seen.size(), || {
+        let mut of_owner: HashMap<_, _> = seen
+            .take()
             .filter(|entry| entry.owner.as_ref() == Some(&id))
             .map(|entry| (entry.name.0.clone(), entry))
             .collect();
@@ -127,7 +128,7 @@ pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) ->
             ends_at: info.ends_at.map(At),
         };
         tell(server, &bucket, &state)
-    }))
+    })
 }
 
 pub(super) async fn end_owner(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<()> {

@@ -168,15 +168,24 @@ impl Cut {
 
     /// The page of these entries that begins there.
     pub(super) fn page<T>(&self, entries: impl Iterator<Item = (Position, T)>) -> Page<T> {
-        let mut rest: Vec<(Position, T)> =
-            entries.filter(|(at, _)| self.after.as_ref().is_none_or(|after| at > after)).collect();
         let by_position = |a: &(Position, T), b: &(Position, T)| -> Ordering { a.0.cmp(&b.0) };
-        let has_more = rest.len() > self.limit;
-        if has_more {
-            // Only what is shown has to be in order.
-            rest.select_nth_unstable_by(self.limit, by_position);
-            rest.truncate(self.limit);
+        // Only what is shown has to be in order.
+        let leave = |rest: &mut Vec<(Position, T)>, most: usize| {
+            if rest.len() > most {
+                rest.select_nth_unstable_by(most, by_position);
+                rest.truncate(most);
+            }
+        };
+        let mut rest = Vec::new();
+        for entry in entries.filter(|(at, _)| self.after.as_ref().is_none_or(|after| at > after)) {
+            rest.push(entry);
+            if rest.len() > 2 * self.limit {
+                // One more than is shown tells that there is a next page.
+                leave(&mut rest, self.limit + 1);
+            }
         }
+        let has_more = rest.len() > self.limit;
+        leave(&mut rest, self.limit);
         rest.sort_unstable_by(by_position);
         let next = rest.last().filter(|_| has_more).map(|(at, _)| at.to_cursor());
         Page { entries: rest.into_iter().map(|(_, entry)| entry).collect(), next }

@@ -2,9 +2,10 @@
 
 use std::time::SystemTime;
 
+use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse::{Mode, NameBuf, wire};
+use lockhouse::{Mode, NameBuf, Room, wire};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
@@ -31,24 +32,34 @@ impl PartialSchema for At {
 
 impl ToSchema for At {}
 
-/// An answer that is JSON already, so that what it tells could be counted.
+/// An answer that is JSON already, so that what it tells could be counted, and its room until it is written.
 #[derive(Debug)]
-pub(super) struct Told(Vec<u8>);
+pub(super) struct Told {
+    text: Vec<u8>,
+    #[expect(dead_code, reason = "kept for its end")]
+    room: Room,
+}
 
 impl Told {
-    pub(super) fn new(what: &impl Serialize) -> Self {
-        Self(serde_json::to_vec(what).expect("what is answered can be written"))
+    pub(super) fn text(what: &impl Serialize) -> Vec<u8> {
+        serde_json::to_vec(what).expect("what is answered can be written")
     }
 
-    /// How many bytes.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    pub(super) fn new(text: Vec<u8>, room: Room) -> Self {
+        Self { text, room }
+    }
+}
+
+impl AsRef<[u8]> for Told {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
     }
 }
 
 impl IntoResponse for Told {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
+        let json = HeaderValue::from_static("application/json");
+        ([(header::CONTENT_TYPE, json)], Bytes::from_owner(self)).into_response()
     }
 }
 

@@ -20,8 +20,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::Rooms;
 use lockhouse::wire::NUMBER_LIMIT;
+use lockhouse::{Bucket, Room, Rooms};
 use parking_lot::RwLock;
 
 use crate::config::LATE_BODIES;
@@ -54,6 +54,8 @@ pub(crate) struct Bounds {
     bodies: Shares<Option<Network>>,
     /// What the clients of each tenant have not taken yet.
     pub(crate) unread: Rooms,
+    /// The copies by which each tenant looks at its buckets.
+    pub(crate) looks: Rooms,
 }
 
 /// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as whoever has one has all of it.
@@ -110,6 +112,7 @@ impl Bounds {
             tenants: Shares::default(),
             bodies: Shares::default(),
             unread: Rooms::new(settings.unread_bytes()),
+            looks: Rooms::new(settings.table_bytes()),
         }
     }
 
@@ -123,6 +126,7 @@ impl Bounds {
         let mut present = self.settings.write();
         *present = settings.reloaded_over(&present);
         self.unread.set(present.unread_bytes());
+        self.looks.set(present.table_bytes());
     }
 
     /// Counts the refusal and gives it back.
@@ -166,6 +170,14 @@ impl Bounds {
     /// Charges the tenant for what an admitted call has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32) {
         self.paces.charge_call(tenant, count, self.settings().tenant_rate);
+    }
+
+    /// Room for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none while the copies of the tenant have together what its tables
+    /// may have. Who looks at nothing else may look at any bucket.
+    pub(crate) fn room_to_look(&self, bucket: &Bucket) -> Option<Arc<Room>> {
+        let mut room = self.looks.of(bucket.key().tenant());
+        room.make(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
+        Some(Arc::new(room))
     }
 
     /// How many connections there are.

@@ -1,14 +1,15 @@
 //! From the client's frames to the bucket's commands.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::StoreState;
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse::wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
     Look, Problem, Reclaim, ServerFrame,
 };
+use lockhouse::{Room, StoreState};
 
 use super::connection::{Connection, Incoming};
 use super::notices::Asked;
@@ -16,7 +17,7 @@ use super::{Session, Steal};
 use crate::audit::{Named, short};
 use crate::auth::Permission;
 use crate::config::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
-use crate::limits::{Refused, apart, price_of_look, told_ms};
+use crate::limits::{QUOTA, Refused, apart, price_of_look, told_ms};
 
 /// What an input means for the connection.
 #[derive(Debug)]
@@ -288,11 +289,21 @@ impl Session {
 
     fn query(&mut self, look: Look) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
-        refused.unwrap_or_else(|| self.take_snapshot(Asked::Query(look)))
+        refused.unwrap_or_else(|| match self.room_to_look() {
+            Some(room) => self.take_snapshot(room.clone(), Asked::Query(look, room)),
+            None => self.too_many_looks(look.id),
+        })
+    }
+
+    fn too_many_looks(&mut self, id: u64) -> Verdict {
+        let problem = Problem::with_message(
+            "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
+        );
+        self.not_now(Some(id), ErrorCode::QuotaExceeded, problem, QUOTA)
     }
 
     pub(super) fn has_questions(&self) -> bool {
-        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(_)))
+        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(..)))
     }
 
     /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
@@ -301,7 +312,7 @@ impl Session {
         let message = format!("nothing can be told as kept at the moment: {why}");
         for (tag, asked) in std::mem::take(&mut self.asked) {
             match asked {
-                Asked::Query(look) => {
+                Asked::Query(look, _) => {
                     let problem = Problem::with_message(message.clone());
                     self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
                 }
@@ -322,14 +333,22 @@ impl Session {
         }
         let bucket = self.port.bucket().clone();
         self.watches.add(look, || bucket.changed());
-        self.take_snapshot(Asked::Watches)
+        self.look_for_watches()
     }
 
-    /// Looks at the whole bucket.
-    pub(super) fn take_snapshot(&mut self, asked: Asked) -> Verdict {
+    pub(super) fn room_to_look(&self) -> Option<Arc<Room>> {
+        self.server.bounds.room_to_look(self.port.bucket())
+    }
+
+    /// Looks at the whole bucket, in that room.
+    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: Asked) -> Verdict {
         let entries = self.port.bucket().len();
         self.pacing.has_done(price_of_look(entries));
-        apart(entries, || self.ask(asked, Command::Snapshot))
+        let tag = self.next_tag(asked);
+        apart(entries, || {
+            self.port.look(tag, room);
+            self.take_notices()
+        })
     }
 
     fn pong(&mut self, n: u64) -> Verdict {
@@ -405,5 +424,58 @@ impl Session {
         self.last_tag += 1;
         self.asked.push_back((self.last_tag, asked));
         self.last_tag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use tokio::time::Instant;
+
+    use super::super::tests::session;
+    use super::*;
+    use crate::Config;
+    use crate::server::Server;
+
+    /// What the session tells in answer to the frame.
+    fn told(session: &mut Session, frame: &str) -> Vec<String> {
+        assert!(matches!(session.frame(frame), Verdict::GoOn));
+        written(session)
+    }
+
+    fn written(session: &mut Session) -> Vec<String> {
+        std::iter::from_fn(|| session.outbound.outbox.pop()).map(|text| text.as_str().to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_room_to_look_is_told_so_and_whoever_watches_looks_later() {
+        let server = Server::new(Config::default());
+        let mut session = session(&server, server.phases()).await;
+        session.outbound.resume(0).unwrap();
+        let key = session.port.bucket().key().clone();
+        let agent = session.port.bucket().agent("holder").unwrap();
+        let held = agent.locks().request("held").await.unwrap();
+        // The copies of others take all that the tenant may have for them.
+        let mut others = server.bounds.looks.of(key.tenant());
+        others.make(server.bounds.settings().table_bytes()).unwrap();
+
+        let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
+        assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
+        assert!(refused.contains(r#""retryAfterMs":1000"#), "{refused}");
+        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for room");
+        assert!(session.asked.is_empty(), "nothing was copied");
+        session.watches.due(Instant::now()).await;
+        session.look_again();
+        assert_eq!(written(&mut session), [""; 0]);
+
+        drop(others);
+        session.watches.due(Instant::now()).await;
+        session.look_again();
+        let shown = written(&mut session).concat();
+        assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
+        assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
+        assert_eq!(server.bounds.looks.taken(key.tenant()), 0, "the room goes with the copy");
+        drop(held);
     }
 }

@@ -490,7 +490,7 @@ mod tests {
         BucketKey::from("b")
     }
 
-    async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
+    pub(super) async fn session(server: &Arc<Server>, phase: watch::Receiver<Phase>) -> Session {
         let (bucket, partition) = ("b".to_owned(), String::new());
         let certificate = Err(crate::auth::Unauthenticated::Absent);
         let presented = Presented {

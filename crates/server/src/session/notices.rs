@@ -1,6 +1,7 @@
 //! From the bucket's outcomes and effects to the client's events.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use lockhouse::core::{
     Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Party, Refusal, RequestId,
@@ -8,7 +9,7 @@ use lockhouse::core::{
 use lockhouse::wire::{
     EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
 };
-use lockhouse::{Notice, Robbed};
+use lockhouse::{Notice, Robbed, Room};
 
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
@@ -49,9 +50,10 @@ pub(super) enum Asked {
         id: u64,
         reply: bool,
     },
-    Query(Look),
-    /// A snapshot for all watches.
-    Watches,
+    /// With the room for the snapshot.
+    Query(Look, Arc<Room>),
+    /// A snapshot for all watches, and the room for it.
+    Watches(Arc<Room>),
     /// Something whose answer is of no interest.
     Nothing,
 }
@@ -99,7 +101,7 @@ impl Session {
     }
 
     /// A session that has next to nothing counts for nothing.
-    fn counted(&self) -> usize {
+    pub(super) fn counted(&self) -> usize {
         (self.outbound.bytes() + self.watches.bytes()).saturating_sub(UNCOUNTED_BYTES)
     }
 
@@ -132,8 +134,8 @@ impl Session {
             }
             (Asked::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
             (Asked::Release { id, reply }, Outcome::Released { held }) => self.released(id, reply, held),
-            (Asked::Query(look), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
-            (Asked::Watches, Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
+            (Asked::Query(look, _room), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
+            (Asked::Watches(_room), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
     }

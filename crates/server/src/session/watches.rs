@@ -78,19 +78,30 @@ impl Watches {
         sleep_until(due).await;
     }
 
-    /// The watches for which something differs from what they were told last; they count as told.
-    fn take_news(&mut self, snapshot: &Snapshot) -> Vec<Look> {
-        let mut looks = Vec::new();
-        for Watched { look, told, bytes } in self.watched.values_mut() {
-            let now = [&snapshot.held, &snapshot.pending]
-                .map(|list| list.iter().filter(|entry| matches(look, entry)).cloned().collect::<Vec<_>>());
-            if told.as_ref() != Some(&now) {
-                *bytes = now.iter().flatten().map(bytes_of).sum();
-                *told = Some(now);
-                looks.push(look.clone());
-            }
+    fn ids(&self) -> Vec<u64> {
+        self.watched.keys().copied().collect()
+    }
+
+    /// What the watch looks for, if something of it differs from what it was told last: that counts from now on, before there is a copy of it.
+    fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<Look> {
+        let Watched { look, told, bytes } = self.watched.get_mut(&id)?;
+        let now = [&snapshot.held, &snapshot.pending];
+        let is_told = told
+            .as_ref()
+            .is_some_and(|told| told.iter().zip(now).all(|(told, now)| told.iter().eq(matching(look, now))));
+        if is_told {
+            return None;
         }
-        looks
+        *bytes = now.iter().flat_map(|list| matching(look, list)).map(bytes_of).sum();
+        Some(look.clone())
+    }
+
+    /// The watch has been told of this.
+    fn remember(&mut self, id: u64, snapshot: &Snapshot) {
+        if let Some(Watched { look, told, .. }) = self.watched.get_mut(&id) {
+            let now = [&snapshot.held, &snapshot.pending];
+            *told = Some(now.map(|list| matching(look, list).cloned().collect()));
+        }
     }
 }
 
@@ -105,32 +116,55 @@ impl Session {
             return Verdict::GoOn;
         }
         self.watches.due = None;
-        self.take_snapshot(Asked::Watches)
+        self.look_for_watches()
+    }
+
+    /// Looks for all watches, in a while if there is no room to look now.
+    pub(super) fn look_for_watches(&mut self) -> Verdict {
+        match self.room_to_look() {
+            Some(room) => self.take_snapshot(room.clone(), Asked::Watches(room)),
+            None => {
+                self.watches.due = Some(Instant::now() + WATCH_GATHERING);
+                Verdict::GoOn
+            }
+        }
     }
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
-        for look in self.watches.take_news(snapshot) {
-            if !self.show(&look, snapshot) {
-                self.watches.remove(look.id);
+        for id in self.watches.ids() {
+            let Some(look) = self.watches.take_news(id, snapshot) else { continue };
+            if self.show(&look, snapshot) {
+                self.watches.remember(id, snapshot);
+            } else {
+                self.watches.remove(id);
             }
         }
     }
 
     /// Tells what there is to see, if there is room for it; else an error.
     pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
-        let bucket = self.port.bucket();
-        let (held, pending) = (views(bucket, look, &snapshot.held), views(bucket, look, &snapshot.pending));
-        let pages = pages(look.id, held, pending);
-        let bytes = pages.iter().map(String::len).sum();
+        let bucket = self.port.bucket().clone();
+        let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
+        let (mut told, mut bytes, mut fits) = (Vec::new(), 0, true);
+        for page in pages(look.id, held, pending) {
+            bytes += page.len();
+            fits = self.has_room(bytes);
+            if !fits {
+                break;
+            }
+            told.push(page);
+        }
         self.pacing.has_done(price_of_text(bytes));
-        if !self.has_room(bytes) {
+        if !fits {
+            // The room for what has been written is free again.
+            self.unread.settle(self.counted());
             let problem = Problem::with_message(
                 "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
             );
             self.not_now(Some(look.id), ErrorCode::QuotaExceeded, problem, QUOTA);
             return false;
         }
-        pages.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
+        told.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
         true
     }
 }
@@ -142,11 +176,11 @@ fn bytes_of(entry: &CoreEntry) -> usize {
 }
 
 fn views<'e>(bucket: &'e Bucket, look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = Entry<'e>> {
-    list.iter().filter(|entry| matches(look, entry)).map(|entry| view(bucket, look.detail, entry))
+    matching(look, list).map(|entry| view(bucket, look.detail, entry))
 }
 
-fn matches(look: &Look, entry: &CoreEntry) -> bool {
-    look.name.as_ref().is_none_or(|name| *name == entry.name)
+fn matching<'e>(look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = &'e CoreEntry> {
+    list.iter().filter(|entry| look.name.as_ref().is_none_or(|name| *name == entry.name))
 }
 
 fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
