@@ -5,7 +5,7 @@
 //! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
 //! told the truth of then.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use super::problem::{Code, Problem};
 use super::ranks::Ranks;
 use super::read::Read;
 use super::rules::IDEMPOTENCY_KEY;
+use super::shelf::{Load, Shelf, Slot};
 use crate::config::{
     HTTP_BODY_BYTES, IDEMPOTENCY_AGE, IDEMPOTENCY_BYTES, IDEMPOTENCY_BYTES_PER_TENANT, IDEMPOTENCY_KEYS,
     IDEMPOTENCY_KEYS_PER_BUCKET,
@@ -104,7 +105,7 @@ fn bytes_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h [u8] {
     headers.get(name).map_or(b"", HeaderValue::as_bytes)
 }
 
-type Id = [u8; 32];
+pub(super) type Id = [u8; 32];
 
 fn digest(parts: &[&[u8]]) -> Id {
     let mut hash = Sha256::new();
@@ -127,31 +128,6 @@ struct Shelves {
     /// How many bytes their answers take.
     bytes: Ranks,
     swept: Option<Instant>,
-}
-
-/// The answers of one bucket.
-#[derive(Debug, Default)]
-struct Shelf {
-    slots: HashMap<Id, Slot>,
-    /// The same, oldest first.
-    order: VecDeque<Id>,
-    /// What those that are answered take.
-    bytes: usize,
-}
-
-/// How much is on a shelf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Load {
-    count: usize,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct Slot {
-    content: Id,
-    since: Instant,
-    /// `None` while the request is under way.
-    answer: Option<Arc<Answer>>,
 }
 
 /// An answer that can be given again.
@@ -304,30 +280,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// What an answer takes beside its body, about: its places on the shelf, and its headers.
 const ANSWER_BYTES: usize = 1024;
 
-impl Shelf {
-    fn oldest(&self) -> Option<&Slot> {
-        self.order.front().map(|id| &self.slots[id])
-    }
-
-    fn load(&self) -> Load {
-        Load { count: self.slots.len(), bytes: self.bytes }
-    }
-
-    fn put(&mut self, id: &Id, answer: Answer) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            self.bytes += answer.bytes();
-            // Two had the same key, if the first was under way for longer than its age.
-            let displaced = slot.answer.replace(Arc::new(answer));
-            self.bytes -= displaced.map_or(0, |answer| answer.bytes());
-        }
-    }
-
-    fn forget(&mut self, place: usize) {
-        let forgotten = self.order.remove(place).and_then(|id| self.slots.remove(&id));
-        self.bytes -= forgotten.and_then(|slot| slot.answer).map_or(0, |answer| answer.bytes());
-    }
-}
-
 /// A request under way; dropped without an answer, the key is free again.
 struct Pending {
     answers: Arc<Answers>,
@@ -373,7 +325,7 @@ impl Drop for Pending {
 
 impl Answer {
     /// What it takes to remember it.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         ANSWER_BYTES + self.body.len()
     }
 

@@ -24,6 +24,7 @@ mod problem;
 mod ranks;
 mod read;
 mod rules;
+mod shelf;
 mod views;
 
 use std::sync::Arc;

@@ -1,0 +1,59 @@
+//! What is remembered, or under way, of the requests of one bucket that have an `Idempotency-Key`.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::idempotency::{Answer, Id};
+
+/// The answers of one bucket.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    pub(super) slots: HashMap<Id, Slot>,
+    /// The same, oldest first.
+    pub(super) order: VecDeque<Id>,
+    /// What those that are answered take.
+    pub(super) bytes: usize,
+}
+
+/// How much is on a shelf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) count: usize,
+    pub(super) bytes: usize,
+}
+
+/// One request and its answer.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) content: Id,
+    pub(super) since: Instant,
+    /// `None` while the request is under way.
+    pub(super) answer: Option<Arc<Answer>>,
+}
+
+impl Shelf {
+    pub(super) fn oldest(&self) -> Option<&Slot> {
+        self.order.front().map(|id| &self.slots[id])
+    }
+
+    pub(super) fn load(&self) -> Load {
+        Load { count: self.slots.len(), bytes: self.bytes }
+    }
+
+    /// The answer of a request that is on the shelf.
+    pub(super) fn put(&mut self, id: &Id, answer: Answer) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            self.bytes += answer.bytes();
+            // Two had the same key, if the first was under way for longer than its age.
+            let displaced = slot.answer.replace(Arc::new(answer));
+            self.bytes -= displaced.map_or(0, |answer| answer.bytes());
+        }
+    }
+
+    pub(super) fn forget(&mut self, place: usize) {
+        let forgotten = self.order.remove(place).and_then(|id| self.slots.remove(&id));
+        self.bytes -= forgotten.and_then(|slot| slot.answer).map_or(0, |answer| answer.bytes());
+    }
+}
