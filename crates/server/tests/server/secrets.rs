@@ -217,11 +217,11 @@ impl World {
             format!("{before}leeway = \"{}\"\n", self.key),
         ] {
             fs::write(&file, wrong).unwrap();
-            self.hang_up("nothing is reloaded").await;
+            self.hang_up("the server goes on as it was").await;
         }
         fs::write(&file, before).unwrap();
         fs::write(&signing_key, &secret[..20]).unwrap();
-        self.hang_up("nothing is reloaded").await;
+        self.hang_up("the server goes on as it was").await;
         fs::write(&signing_key, secret).unwrap();
         self.hang_up("reloaded").await;
     }
