@@ -162,10 +162,6 @@ impl House {
                     return None;
                 }
                 let bucket = self.inner.new_bucket(key.clone(), registry.marks.above(&key));
-                if self.inner.is_closing.load(Ordering::Acquire) {
-                    // Before anybody else can find it: it is not among those that were closed, and what is granted in it would be held after a clean stop.
-                    bucket.handle(Command::Close);
-                }
                 registry.insert(key, &bucket);
                 drop(registry);
                 self.inner.begin(&bucket);
@@ -228,12 +224,17 @@ impl Inner {
         self.bounds.rooms.as_ref().map(|rooms| rooms.of(tenant))
     }
 
+    /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket there, or is found closing.
     fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
         let mut manager = LockManager::with_limits(RandomState::default(), self.bounds.limits);
         manager.continue_tokens_above(token_mark);
         if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.clock.now()) {
             manager.begin_recovery(until);
             self.recovery.count.fetch_add(1, Ordering::AcqRel);
+        }
+        if self.is_closing.load(Ordering::Acquire) {
+            // Before anybody can find it: it is not among those that are closed, and what is granted in it would be held after a clean stop.
+            manager.handle(self.clock.now(), Command::Close);
         }
         Arc::new(Shared::new(key, self.clone(), manager))
     }

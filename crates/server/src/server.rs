@@ -19,7 +19,7 @@ use lockhouse::{House, StoreState};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -325,8 +325,8 @@ impl Server {
         Ok(())
     }
 
-    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken ([`Authority::renewed`]); whether they were. Without
-    /// authentication there is nothing to be taken from anybody.
+    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken: whoever is gone from them is gone, and an issuer whose
+    /// keys cannot be had stays as it was. Whether they were taken; without authentication there is nothing to be taken from anybody.
     pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
         let former = self.authority();
         let next = former.renewed(settings).ok().filter(|_| !former.is_open());
@@ -419,6 +419,7 @@ impl Server {
     /// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web locks with them that their
     /// clients still believe in.
     async fn drain(&self) -> StoreState {
+        let patience = Instant::now() + self.config.drain.max(LEAST_DRAIN);
         tracing::info!(drain = ?self.config.drain, "stopping: nothing is granted any more");
         self.stop_granting();
         let released = async {
@@ -432,17 +433,19 @@ impl Server {
             );
         }
         self.recent.forget_all();
-        self.close_house().await
+        self.close_house(patience).await
     }
 
-    /// Waits for the store as long as it works, and where it refuses for the time of a drain, too: what it has not kept was told to nobody.
-    async fn close_house(&self) -> StoreState {
+    /// Waits for the store as long as it works, and as long as there is patience where it refuses: what it has not kept was told to nobody.
+    async fn close_house(&self, patience: Instant) -> StoreState {
         let mut closed = pin!(self.house.close());
         loop {
-            if let Ok(state) = timeout(self.config.drain.max(LEAST_DRAIN), &mut closed).await {
+            if let Ok(state) = timeout(DRAIN_CHECK, &mut closed).await {
                 return state;
             }
-            if let StoreState::Unavailable { why, .. } = self.house.store_state() {
+            if Instant::now() >= patience
+                && let StoreState::Unavailable { why, .. } = self.house.store_state()
+            {
                 tracing::warn!(
                     "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
                 );
@@ -457,7 +460,7 @@ impl Server {
     }
 }
 
-/// A store that refuses is given so long at the end at least.
+/// A store that refuses is given so long from the beginning of the end at least.
 const LEAST_DRAIN: Duration = Duration::from_secs(1);
 
 /// Connections at once that are told why they are refused.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lockhouse_core::{
     Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
-    Outcome, Seal,
+    Outcome, Refusal, Seal,
 };
 
 use super::ticker::{BUCKETS_AT_ONCE, Ticked};
@@ -65,6 +65,23 @@ impl World {
             })
             .expect("no agent has ended in 100 s")
     }
+}
+
+#[tokio::test]
+async fn a_bucket_that_comes_while_the_house_closes_is_closed_before_anybody_finds_it() {
+    let world = World::new();
+    world.house.inner.begin_to_close();
+    let bucket = world.house.inner.new_bucket("new".into(), 0);
+    let name = NameBuf::new("n").unwrap();
+    let outcome = bucket.handle(Command::Claim(NewClaim {
+        name: name.as_name(),
+        claimant: "ada",
+        ttl_ms: 60_000,
+        late_ms: 0,
+        seal: Seal(1),
+        metadata: None,
+    }));
+    assert_eq!(outcome, Outcome::Refused(Refusal::Closed));
 }
 
 #[tokio::test]
