@@ -102,11 +102,11 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.bytes() + self.assignments.bytes() + recovery
     }
 
-    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the metadata of each request and lock. It shares the names
-    /// with the manager.
+    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the metadata of each request and lock, and each name once,
+    /// as it shares the names with the manager and may outlive them there.
     pub fn bytes_of_snapshot(&self) -> usize {
         let each = size_of::<crate::Entry>() + self.limits.label_bytes;
-        self.len() * each + self.table.metadata_bytes()
+        self.len() * each + self.table.metadata_bytes() + self.table.names.heap_bytes()
     }
 
     /// How many names have something held or queued.

@@ -97,5 +97,6 @@ impl Refusal {
 }
 
 fn seconds(duration: std::time::Duration) -> u64 {
-    duration.as_millis().div_ceil(1000) as u64
+    // Rounded up: whoever comes earlier comes in vain.
+    duration.as_nanos().div_ceil(1_000_000_000).max(1) as u64
 }

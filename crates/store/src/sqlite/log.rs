@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, MAIN_DB};
+use rusqlite::{Connection, ErrorCode, MAIN_DB};
 
 /// Pages of 4 KiB that the log may have before they are moved into the file.
 const PAGES: c_int = 1000;
@@ -32,8 +32,16 @@ impl Log {
     pub(crate) fn shorten(&self, file: &Connection) -> rusqlite::Result<()> {
         // If it cannot be done now, the next commit tells that it is to be done.
         if self.0.swap(0, Ordering::Relaxed) >= PAGES {
-            file.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE)?;
+            match file.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE) {
+                // Somebody reads, such as a backup.
+                Err(error) if is_busy(&error) => {}
+                moved => _ = moved?,
+            }
         }
         Ok(())
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
