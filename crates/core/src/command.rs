@@ -124,7 +124,8 @@ pub struct Acquisition<'a> {
     pub token: FencingToken,
     /// How it came about; of a name that the step took and then upgraded, as fresh.
     pub how: Acquired,
-    /// How often the step was told since that the owner has it already.
+    /// How often the step was told since that the owner has it already. Of more than 254 times it is not known any more whether others were told, too; and so it
+    /// is of what was held before a restart.
     pub again: u32,
 }
 

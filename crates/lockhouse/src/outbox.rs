@@ -95,13 +95,11 @@ impl<C, N> Outbox<C, N> {
 
     /// As [`hold`](Self::hold), for one that waits for the last group whatever it speaks of: its names wait as long.
     pub(crate) fn hold_longest(&mut self, names: &[Name<'_>], notice: N) -> Option<N> {
-        if self.is_idle() {
-            return Some(notice);
+        if !self.is_idle() {
+            let group = self.last();
+            names.iter().for_each(|name| self.wait(*name, group));
         }
-        let group = self.last();
-        names.iter().for_each(|name| self.wait(*name, group));
-        self.notices_of(group).push(notice);
-        None
+        self.hold_behind_all(notice)
     }
 
     /// Keeps a notice that speaks of the whole bucket, or gives it back if it may leave now.

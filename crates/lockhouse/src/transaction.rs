@@ -135,7 +135,8 @@ impl Step<'_> {
     ///
     /// # Cancel safety
     ///
-    /// What it had locked is taken back together with the step.
+    /// What it had locked is taken back together with the step. Over the network, what the step has locked before and a future that is dropped asks for again may
+    /// stay the owner's: whether the step was told so is not known then.
     pub async fn lock(
         &mut self,
         wanted: impl IntoIterator<Item = Wanted>,

@@ -266,6 +266,6 @@ pub(super) fn extras(request: &NewRequest<'_>) -> Option<Extras> {
     (metadata.is_some() || max_hold_ms.is_some()).then(|| Extras {
         metadata: metadata.map(Into::into),
         max_hold_ms,
-        expires: None,
+        ..Extras::default()
     })
 }

@@ -65,7 +65,7 @@ impl<S: BuildHasher> LockManager<S> {
         let mut count = 0;
         for lock in locks {
             let own = self.own_lock(party, lock.name, Some(lock.token));
-            let Some(slot) = own.filter(|slot| !self.others_rest_on(*slot, lock.again)) else { continue };
+            let Some(slot) = own.filter(|slot| !self.others_rest_on(*slot, lock)) else { continue };
             count += match lock.how {
                 Acquired::AlreadyHeld => 0,
                 Acquired::Fresh => {
@@ -116,10 +116,15 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whether somebody besides a step that was told so often itself has been told that the owner has the lock.
-    fn others_rest_on(&self, slot: u32, told: u32) -> bool {
-        let again = self.table.entries[slot].again;
-        again == u8::MAX || u32::from(again) > told
+    /// Whether others than the step itself have been told that the owner has what is to be taken back.
+    fn others_rest_on(&self, slot: u32, lock: &Acquisition<'_>) -> bool {
+        let entry = &self.table.entries[slot];
+        let before = self.table.extras_of(entry).map_or(0, |extras| extras.again_before);
+        let again = match lock.how {
+            Acquired::Upgraded => entry.again,
+            Acquired::Fresh | Acquired::AlreadyHeld => entry.again.saturating_add(before),
+        };
+        again == u8::MAX || u32::from(again) > lock.again
     }
 
     fn give_back(&mut self, now: Instant, slot: u32, reason: LockEnd) {
@@ -227,7 +232,7 @@ impl<S: BuildHasher> LockManager<S> {
         entry.mode = Mode::Exclusive;
         entry.token = Some(Held::new(token));
         entry.since = now;
-        entry.again = 0;
+        self.table.begin_to_count_anew(slot);
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
         }

@@ -114,6 +114,8 @@ impl<S: BuildHasher> LockManager<S> {
         let name = self.slot_of(&record.name);
         let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
         self.hold(record.since, name, slot, record.token);
+        // Who was told of it is not written down: others may rest on it.
+        self.table.entries[slot].again = u8::MAX;
         Ok(())
     }
 

@@ -53,7 +53,7 @@ pub(super) struct Entry {
     kind: Kind,
     /// Waits only because the manager recovers.
     pub(super) if_available: bool,
-    /// How often its owner was told since the grant that it has the lock already; no more than so many are counted.
+    /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so many are counted, which stand for any number.
     pub(super) again: u8,
 }
 
@@ -94,6 +94,8 @@ pub(super) struct Extras {
     pub(super) metadata: Option<Box<str>>,
     pub(super) max_hold_ms: Option<u64>,
     pub(super) expires: Option<Instant>,
+    /// As [`Entry::again`], of what was told before the lock was upgraded.
+    pub(super) again_before: u8,
 }
 
 /// A name with something held or queued.
@@ -461,9 +463,24 @@ impl<S: BuildHasher> Table<S> {
     }
 
     pub(super) fn set_metadata(&mut self, slot: u32, metadata: &str) {
+        self.set_extras(slot, |others| Extras { metadata: Some(metadata.into()), ..others });
+    }
+
+    /// What is told from now on is told of an upgraded lock.
+    pub(super) fn begin_to_count_anew(&mut self, slot: u32) {
+        let again = std::mem::take(&mut self.entries[slot].again);
+        if again > 0 {
+            self.set_extras(slot, |others| {
+                let again_before = others.again_before.saturating_add(again);
+                Extras { again_before, ..others }
+            });
+        }
+    }
+
+    fn set_extras(&mut self, slot: u32, change: impl FnOnce(Extras) -> Extras) {
         let entry = &mut self.entries[slot];
-        let others = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
-        entry.extras = self.extras.insert(Extras { metadata: Some(metadata.into()), ..others });
+        let former = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
+        entry.extras = self.extras.insert(change(former));
     }
 
     /// What everything in it takes.

@@ -47,7 +47,10 @@ pub(crate) enum Step {
         spared: Vec<usize>,
     },
     /// What one earlier command had granted.
-    Undo(usize),
+    Undo {
+        lock: usize,
+        again: u32,
+    },
     Claim {
         name: usize,
         ttl_ms: u64,
@@ -122,7 +125,7 @@ fn offline() -> impl Strategy<Value = Step> {
         40 => (any::<usize>(), locks).prop_map(|(owner, locks)| Step::Lock { owner, locks }),
         25 => any::<(usize, usize, bool)>().prop_map(|(owner, lock, by_token)| Step::Unlock { owner, lock, by_token }),
         5 => (any::<usize>(), spared).prop_map(|(owner, spared)| Step::UnlockAllBut { owner, spared }),
-        10 => any::<usize>().prop_map(Step::Undo),
+        10 => (any::<usize>(), 0u32..3).prop_map(|(lock, again)| Step::Undo { lock, again }),
         5 => any::<usize>().prop_map(Step::Touch),
         4 => any::<usize>().prop_map(Step::EndOwner),
         5 => (0u64..15).prop_map(Step::Wait),
@@ -289,17 +292,17 @@ impl<S: BuildHasher> World<S> {
                 spared = kept.iter().map(|at| name(*at)).collect::<Vec<_>>();
                 Command::Unlock { owner: owner(*by)?, locks: Unlock::AllBut(&spared) }
             }
-            Step::Undo(number) => {
+            Step::Undo { lock, again } => {
                 let owner;
                 let granted;
-                (owner, granted) = pick(&self.locked, *number)?;
+                (owner, granted) = pick(&self.locked, *lock)?;
                 undone = granted
                     .iter()
                     .map(|(name, OwnedLock { token, how, .. })| Acquisition {
                         name: *name,
                         token: *token,
                         how: *how,
-                        again: *number as u32 % 3,
+                        again: *again,
                     })
                     .collect::<Vec<_>>();
                 Command::Undo { owner, locks: &undone }

@@ -228,7 +228,7 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes back what it had locked.
+    /// Dropping the future takes back what it had locked, except what others were told meanwhile that the owner has, as they may rest on that.
     pub async fn lock(
         &self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -462,11 +462,11 @@ impl Undo {
                 Some(known) if lock.how == Acquired::AlreadyHeld => {
                     known.again += u32::from(known.lock.token == lock.token);
                 }
-                Some(known) => {
-                    let is_fresh = known.lock.how == Acquired::Fresh;
-                    let how = if is_fresh { Acquired::Fresh } else { lock.how };
-                    *known = OfflineLock { how, ..lock }.into();
+                // What was told of it before counts as well, as all of it is taken back.
+                Some(Acquisition { lock: known, .. }) if known.how == Acquired::Fresh => {
+                    *known = OfflineLock { how: Acquired::Fresh, ..lock };
                 }
+                Some(known) => *known = lock.into(),
             }
         }
     }

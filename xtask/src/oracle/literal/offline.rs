@@ -33,8 +33,19 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
-    /// How often the owner was told that it has this lock already.
-    pub(super) again: u32,
+    /// How often the owner was told that it has this lock already; and how often since it was upgraded.
+    pub(super) again: Again,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Again {
+    all: u32,
+    since_upgrade: u32,
+}
+
+impl Again {
+    /// So often that any step has to take it that others were told.
+    pub(super) const UNKNOWN: Self = Self { all: u32::MAX / 2, since_upgrade: u32::MAX / 2 };
 }
 
 impl Literal {
@@ -226,7 +237,8 @@ impl Literal {
         if let Some(row) = has.map(|at| &mut self.rows[at])
             && (row.mode == Mode::Exclusive || mode == Mode::Shared)
         {
-            row.again += 1;
+            row.again.all += 1;
+            row.again.since_upgrade += 1;
             return OwnedLock { token: row.token, mode: row.mode, how: Acquired::AlreadyHeld };
         }
         let token = FencingToken::new(self.next_number());
@@ -234,14 +246,23 @@ impl Literal {
         let (row, how) = match has {
             Some(at) => {
                 let row = &mut self.rows[at];
-                (row.mode, row.token, row.since, row.again) = (Mode::Exclusive, token, now, 0);
+                (row.mode, row.token, row.since) = (Mode::Exclusive, token, now);
+                row.again.since_upgrade = 0;
                 row.metadata = metadata.or(row.metadata.take());
                 (row.record(), Acquired::Upgraded)
             }
             None => {
                 let (owner, born) = (new.owner, self.birth());
-                let row =
-                    Row { name: name.clone(), owner, mode, token, since: now, metadata, born, again: 0 };
+                let row = Row {
+                    name: name.clone(),
+                    owner,
+                    mode,
+                    token,
+                    since: now,
+                    metadata,
+                    born,
+                    again: Again::default(),
+                };
                 let record = row.record();
                 self.rows.push(row);
                 (record, Acquired::Fresh)
@@ -293,7 +314,8 @@ impl Literal {
             let name = lock.name.to_buf();
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
-            if row.token != lock.token || row.again > lock.again {
+            let told = if lock.how == Acquired::Upgraded { row.again.since_upgrade } else { row.again.all };
+            if row.token != lock.token || told > lock.again {
                 continue;
             }
             match lock.how {

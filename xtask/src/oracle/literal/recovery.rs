@@ -5,6 +5,7 @@ use lockhouse_core::{
     NameBuf, NewReclaim, NewRequest, Outcome, OwnerId, OwnerRecord, Refusal, RequestId,
 };
 
+use super::offline::Again;
 use super::{Claim, Literal, Owner, Request, Row, Unnamed};
 
 /// What was brought back or stolen since the restart.
@@ -46,8 +47,8 @@ impl Literal {
             let expires = anew(owner.id.get(), owner.ttl_ms);
             owner.expires = owner.ends.map_or(expires, |ends| expires.min(ends));
         }
-        // Whoever was told of a lock is not written down.
-        self.rows.iter_mut().for_each(|row| row.again = 0);
+        // Who was told of a lock is not written down.
+        self.rows.iter_mut().for_each(|row| row.again = Again::UNKNOWN);
         for claim in self.claims.values_mut() {
             claim.expires = anew(claim.token.get(), claim.ttl_ms);
         }
