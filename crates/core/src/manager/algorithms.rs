@@ -43,7 +43,9 @@ impl<S: BuildHasher> LockManager<S> {
         let tenure = Tenure::Agent(request.agent.slot);
         let id = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
         if must_wait {
-            self.table.entries[id.slot].if_available = if_available;
+            if if_available {
+                self.table.entries[id.slot].wait_for_recovery();
+            }
             self.enqueue(name, id.slot);
             return Ok(Outcome::Queued(id));
         }
@@ -266,6 +268,6 @@ pub(super) fn extras(request: &NewRequest<'_>) -> Option<Extras> {
     (metadata.is_some() || max_hold_ms.is_some()).then(|| Extras {
         metadata: metadata.map(Into::into),
         max_hold_ms,
-        ..Extras::default()
+        expires: None,
     })
 }

@@ -119,10 +119,9 @@ impl<S: BuildHasher> LockManager<S> {
     /// Whether others than the step itself have been told that the owner has what is to be taken back.
     fn others_rest_on(&self, slot: u32, lock: &Acquisition<'_>) -> bool {
         let entry = &self.table.entries[slot];
-        let before = self.table.extras_of(entry).map_or(0, |extras| extras.again_before);
         let again = match lock.how {
             Acquired::Upgraded => entry.again,
-            Acquired::Fresh | Acquired::AlreadyHeld => entry.again.saturating_add(before),
+            Acquired::Fresh | Acquired::AlreadyHeld => entry.again.saturating_add(entry.again_before),
         };
         again == u8::MAX || u32::from(again) > lock.again
     }
@@ -232,7 +231,7 @@ impl<S: BuildHasher> LockManager<S> {
         entry.mode = Mode::Exclusive;
         entry.token = Some(Held::new(token));
         entry.since = now;
-        self.table.begin_to_count_anew(slot);
+        entry.begin_to_count_anew();
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
         }

@@ -120,7 +120,7 @@ impl<S: BuildHasher> LockManager<S> {
             next = entry.by_name.next;
             if waiting == 0 && self.is_grantable(name, entry.mode) {
                 self.grant_pending(now, name, slot);
-            } else if entry.if_available {
+            } else if entry.waits_for_recovery() {
                 self.turn_away(name, slot, waiting);
             } else {
                 waiting += 1;

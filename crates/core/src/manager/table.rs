@@ -31,6 +31,8 @@ pub(super) enum Tenure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Agent,
+    /// Of an agent, whose request waits only because the manager recovers.
+    AgentIfAvailable,
     Owner,
     Ttl,
 }
@@ -51,20 +53,35 @@ pub(super) struct Entry {
     pub(super) extras: u32,
     pub(super) mode: Mode,
     kind: Kind,
-    /// Waits only because the manager recovers.
-    pub(super) if_available: bool,
     /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so many are counted, which stand for any number.
     pub(super) again: u8,
+    /// The same of what was told before the upgrade.
+    pub(super) again_before: u8,
 }
 
 impl Entry {
     #[inline]
     pub(super) fn tenure(&self) -> Tenure {
         match self.kind {
-            Kind::Agent => Tenure::Agent(self.whose),
+            Kind::Agent | Kind::AgentIfAvailable => Tenure::Agent(self.whose),
             Kind::Owner => Tenure::Owner(self.whose),
             Kind::Ttl => Tenure::Ttl(self.whose),
         }
+    }
+
+    /// From now on the request waits only because the manager recovers.
+    pub(super) fn wait_for_recovery(&mut self) {
+        debug_assert_eq!(self.kind, Kind::Agent);
+        self.kind = Kind::AgentIfAvailable;
+    }
+
+    pub(super) fn waits_for_recovery(&self) -> bool {
+        self.kind == Kind::AgentIfAvailable
+    }
+
+    /// What the owner is told from now on is told of an upgraded lock.
+    pub(super) fn begin_to_count_anew(&mut self) {
+        self.again_before = self.again_before.saturating_add(std::mem::take(&mut self.again));
     }
 
     /// The token of what is held.
@@ -94,8 +111,6 @@ pub(super) struct Extras {
     pub(super) metadata: Option<Box<str>>,
     pub(super) max_hold_ms: Option<u64>,
     pub(super) expires: Option<Instant>,
-    /// As [`Entry::again`], of what was told before the lock was upgraded.
-    pub(super) again_before: u8,
 }
 
 /// A name with something held or queued.
@@ -313,8 +328,8 @@ impl<S: BuildHasher> Table<S> {
             extras,
             mode,
             kind,
-            if_available: false,
             again: 0,
+            again_before: 0,
         });
         if kind != Kind::Ttl {
             let party = &mut self.parties[whose];
@@ -353,7 +368,7 @@ impl<S: BuildHasher> Table<S> {
         let (name, kind, whose, token) = (entry.name, entry.kind, entry.whose, entry.token);
         self.leave_name(name, slot, token.is_some());
         match kind {
-            Kind::Agent => self.leave_party(whose, slot),
+            Kind::Agent | Kind::AgentIfAvailable => self.leave_party(whose, slot),
             Kind::Owner => {
                 self.leave_party(whose, slot);
                 self.remove_owned(slot);
@@ -463,24 +478,9 @@ impl<S: BuildHasher> Table<S> {
     }
 
     pub(super) fn set_metadata(&mut self, slot: u32, metadata: &str) {
-        self.set_extras(slot, |others| Extras { metadata: Some(metadata.into()), ..others });
-    }
-
-    /// What is told from now on is told of an upgraded lock.
-    pub(super) fn begin_to_count_anew(&mut self, slot: u32) {
-        let again = std::mem::take(&mut self.entries[slot].again);
-        if again > 0 {
-            self.set_extras(slot, |others| {
-                let again_before = others.again_before.saturating_add(again);
-                Extras { again_before, ..others }
-            });
-        }
-    }
-
-    fn set_extras(&mut self, slot: u32, change: impl FnOnce(Extras) -> Extras) {
         let entry = &mut self.entries[slot];
-        let former = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
-        entry.extras = self.extras.insert(change(former));
+        let others = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
+        entry.extras = self.extras.insert(Extras { metadata: Some(metadata.into()), ..others });
     }
 
     /// What everything in it takes.
