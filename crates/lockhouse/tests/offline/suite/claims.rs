@@ -284,7 +284,11 @@ pub(crate) async fn a_claim_whose_future_is_dropped_is_released<G: Ground>(groun
     let (_house, bucket) = ground.bucket().await;
     let claims = bucket.claims();
     let mut cut = 0;
-    for n in 0..20 {
+    // Where threads answer, they may do so before it is asked for the answer: until one is late.
+    for n in 0..10_000 {
+        if n >= 20 && (G::ANSWERS_AT_ONCE || cut > 0) {
+            break;
+        }
         let name = format!("seat {n}");
         let mut claim = claims.claim(&name, "ada", TTL).into_future();
         let polled =
