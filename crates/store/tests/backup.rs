@@ -277,6 +277,29 @@ async fn a_restore_through_a_link_restores_what_it_points_to() {
 }
 
 #[tokio::test]
+async fn a_link_to_a_database_that_is_not_there_stands_for_it_all_the_same() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let (file, backup) = (elsewhere.file("lockhouse.db"), folder.file("backup.db"));
+    let (link, to_link) = (folder.file("link.db"), folder.file("link-to-link.db"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    std::os::unix::fs::symlink("link.db", &to_link).unwrap();
+    let mut writer = Writer::open(&to_link).await;
+    writer.keep(1, 10).await.unwrap();
+    writer.store.backup(backup.clone()).await.unwrap();
+    writer.close().await;
+    assert!(file.is_file() && to_link.is_symlink() && link.is_symlink());
+
+    // Its log is left, and the database is gone.
+    fs::remove_file(&file).unwrap();
+    fs::write(elsewhere.file("lockhouse.db-wal"), "of the one that is gone").unwrap();
+    let log = elsewhere.file("lockhouse.db-wal");
+    assert_eq!(SqliteStore::open(&to_link).unwrap_err(), OpenError::Orphan { path: file.clone(), log });
+    let aside = elsewhere.file("lockhouse.db.before-restore-1-wal");
+    assert_eq!(restore(&backup, &to_link), Ok(Restored { kept_aside: Some(aside) }));
+    assert!(file.is_file() && to_link.is_symlink());
+}
+
+#[tokio::test]
 async fn a_restore_that_cannot_be_done_changes_nothing() {
     let folder = Folder::new();
     let (file, backup) = (folder.file("lockhouse.db"), folder.file("backup.db"));

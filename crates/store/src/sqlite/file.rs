@@ -28,10 +28,21 @@ const STATEMENTS: usize = 64;
 /// What the names of the logs that SQLite has beside a database end with.
 pub(crate) const LOGS: [&str; 2] = ["-wal", "-journal"];
 
-/// Where the file itself stands, which `path` may be a link to: its log lies beside it, and not beside the link.
+/// So many links may follow one another to a file that is not there.
+const LINKS: usize = 40;
+
+/// Where the file itself stands, which `path` may be a link to, whether or not it is there: its log lies beside it, and not beside the link.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    Ok(path.canonicalize().unwrap_or(path))
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..LINKS {
+        if let Ok(file) = path.canonicalize() {
+            return Ok(file);
+        }
+        let Ok(next) = fs::read_link(&path) else { break };
+        path.pop();
+        path.push(next);
+    }
+    Ok(path)
 }
 
 /// Opens a database file, or makes it, for this process alone.
