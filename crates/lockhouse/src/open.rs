@@ -248,6 +248,19 @@ impl House {
         over.unwrap_or(StoreState::Closed { clean: false })
     }
 
+    /// Waits until the house keeps what has to be kept, or never will again; the state says which.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn serving(&self) -> StoreState {
+        let Some(pipeline) = self.inner.pipeline() else { return StoreState::Serving };
+        let mut state = pipeline.state();
+        let is_settled = |state: &StoreState| *state == StoreState::Serving || state.is_over();
+        let settled = state.wait_for(is_settled).await.map(|state| state.clone());
+        settled.unwrap_or(StoreState::Closed { clean: false })
+    }
+
     /// Waits until the house can keep nothing, for the moment or for good; the state says why. Never returns without a store.
     ///
     /// # Cancel safety

@@ -94,7 +94,8 @@ impl Audit {
         let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
         let name = short(name.map(ToString::to_string).unwrap_or_default());
         let (bucket, from) = (short((*bucket).to_owned()), Shown(from));
-        tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, %why, "denied");
+        let why = why.to_string();
+        tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, why, "denied");
     }
 
     /// Counts it; whether it is told as well.

@@ -32,7 +32,7 @@ use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watch
 use crate::recent::Recent;
 use crate::router::router;
 use crate::session::{Registry, random_hex, until};
-use crate::store::{Operator, StoreChoice, StoreError};
+use crate::store::{Operator, StoreChoice, StoreError, tell_of_outages};
 use crate::tls::{ClientCertificate, Tls};
 
 /// How often a stopping server looks whether locks are still held.
@@ -239,6 +239,7 @@ impl Server {
             never = self.recent.forget_in_time() => match never {},
             never = self.bounds.refusals.tell() => match never {},
             never = self.audit.tell_in_time() => match never {},
+            never = tell_of_outages(&self.house) => match never {},
         };
         self.audit.tell(Duration::ZERO);
         drop(listener);

@@ -1,15 +1,17 @@
 //! Where a server keeps what has to outlive it.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::fs;
+use std::future::pending;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use lockhouse::House;
 use lockhouse::store::{MemoryStore, SqliteStore, Store};
+use lockhouse::{House, StoreState};
 
 use crate::config::{Config, house_options};
 use crate::session::random_hex;
@@ -129,6 +131,21 @@ impl StoreChoice {
             Self::Sqlite(path) => (Arc::new(SqliteStore::open(path)?), options),
         };
         Ok(House::open(store, options).await?)
+    }
+}
+
+/// Tells in the log when nothing can be kept, and when that is over. The end of the house is told by whoever serves it.
+pub(crate) async fn tell_of_outages(house: &House) -> Infallible {
+    loop {
+        if let StoreState::Unavailable { why, .. } = house.unavailable().await {
+            tracing::warn!(
+                "nothing can be kept at the moment, and new offline locks and claims are refused: {why}"
+            );
+        }
+        match house.serving().await {
+            StoreState::Serving => tracing::info!("what has to be kept is kept again"),
+            _ => pending().await,
+        }
     }
 }
 

@@ -171,8 +171,11 @@ async fn while_the_store_refuses_new_durable_commands_are_unavailable_and_the_re
     assert!(owner.touch().await.unwrap(), "nothing is written");
     let agent = bucket.agent("web").unwrap();
     drop(agent.locks().request("other").await.unwrap());
+    let mut serving = Box::pin(house.serving());
+    assert!(poll(&mut serving).await.is_pending());
     gate.open();
     lock.await.unwrap();
+    assert_eq!(serving.await, StoreState::Serving);
     assert_eq!(house.store_state(), StoreState::Serving);
     owner.lock([record(2)]).await.unwrap();
 }

@@ -101,6 +101,8 @@ impl Target {
 pub(super) fn untrusted(mut why: String) -> Failure {
     if why.contains("fatal alert") {
         why.push_str(" (name a certificate that the server takes with --cert or LOCKHOUSE_CERT)");
+    } else if why.contains("CaUsedAsEndEntity") {
+        why.push_str(" (the server shows the certificate of a CA: have the CA sign one for the server, or make one with basicConstraints=CA:FALSE)");
     } else if why.contains("certificate") {
         why.push_str(" (name the CA of its certificate with --ca or LOCKHOUSE_CA)");
     }
