@@ -410,6 +410,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn of_calls_admitted_together_the_first_that_costs_more_goes_on() {
+        let paces = Paces::default();
+        for _ in 0..50 {
+            assert_eq!(paces.admit_call("a", 100), Ok(()));
+        }
+        assert_eq!(paces.admit_more("a", 59, 100), Ok(()));
+        for _ in 1..50 {
+            let refused = paces.admit_more("a", 59, 100);
+            assert!(refused.is_err_and(|wait| wait <= Duration::from_millis(100)), "{refused:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn calls_have_half_of_the_rate_beside_sessions_that_take_all() {
         const RATE: u32 = 1000;
         let paces = Arc::new(Paces::default());
