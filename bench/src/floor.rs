@@ -1,13 +1,13 @@
 //! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does.
 //!
-//! Bare, it decides nothing, and keeps a record if it is told to: what it cannot reach then, no server on these libraries and this disk can. Or it takes JSON
-//! apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is missing from there to ours are identity,
-//! permissions, rates, problems and counting.
+//! Bare, it decides nothing, and keeps a record if it is told to, or the rows that ours keeps: what it cannot reach then, no server on these libraries and
+//! this disk can. Or it takes JSON apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is missing from
+//! there to ours are identity, permissions, rates, problems and counting.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -19,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::serve::ListenerExt;
 use lockhouse::{Claims, House};
+use rusqlite::{Connection, ToSql};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -28,81 +29,132 @@ const RECORD: usize = 2 * 4096;
 /// The file is written over and over from its beginning.
 const FILE: u64 = 4 << 20;
 
-/// Those who wait until their record is kept; nobody does where none is kept.
-type Disk = Option<Sender<oneshot::Sender<()>>>;
+/// Those who wait until their call is kept; nobody does where none is.
+type Disk = Option<Sender<Waiting>>;
+
+/// Somebody who has called.
+struct Waiting {
+    body: Bytes,
+    is_claim: bool,
+    told: oneshot::Sender<()>,
+}
+
+/// What a server keeps.
+pub enum Keeping {
+    /// Nothing.
+    Nothing,
+    /// A record of each call in this file.
+    Records(PathBuf),
+    /// Rows in this database: of each claim that stands, and of each that began or ended.
+    Rows(PathBuf),
+}
 
 const CLAIM: &str = "/v1/buckets/default/claims";
 const RELEASE: &str = "/v1/buckets/default/claims/release";
 
-/// Serves on that port until it is killed, and decides nothing.
-pub fn serve(port: u16, kept_in: Option<&Path>) -> Result<()> {
-    let disk: Disk = match kept_in {
-        None => None,
-        Some(path) => {
+/// Serves on that port until it is killed: decides by a lock table in memory, or decides nothing.
+pub fn serve(port: u16, keeping: Keeping, has_table: bool) -> Result<()> {
+    let disk: Disk = match keeping {
+        Keeping::Nothing => None,
+        Keeping::Records(path) => {
             let file = File::create(path)?;
             file.write_all_at(&vec![0; FILE as usize], 0)?;
             file.sync_all()?;
-            let (queue, waiting) = channel();
-            std::thread::spawn(move || keep(&file, &waiting));
-            Some(queue)
+            let record = [1; RECORD];
+            let mut at = 0;
+            Some(keeper(move |_| {
+                file.write_all_at(&record, at)?;
+                at = (at + RECORD as u64) % FILE;
+                Ok(file.sync_data()?)
+            }))
+        }
+        Keeping::Rows(path) => {
+            let database = database(&path)?;
+            Some(keeper(move |calls| Ok(keep_rows(&database, calls)?)))
         }
     };
-    answer(port, || Router::new().route(CLAIM, post(claim)).route(RELEASE, post(release)).with_state(disk))
-}
-
-/// Serves on that port until it is killed, with a lock table in memory.
-pub fn serve_claims(port: u16) -> Result<()> {
-    answer(port, || {
-        let claims = House::new().bucket("default").claims();
-        Router::new()
-            .route(CLAIM, post(claim_in_table))
-            .route(RELEASE, post(release_in_table))
-            .with_state(claims)
-    })
-}
-
-fn answer(port: u16, router: impl FnOnce() -> Router) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let router = router();
+        let router = if has_table {
+            let claims = House::new().bucket("default").claims();
+            let router =
+                Router::new().route(CLAIM, post(claim_in_table)).route(RELEASE, post(release_in_table));
+            router.with_state((claims, disk))
+        } else {
+            Router::new().route(CLAIM, post(claim)).route(RELEASE, post(release)).with_state(disk)
+        };
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
         Ok(axum::serve(listener, router).await?)
     })
 }
 
-/// One write and one sync for all who have come meanwhile.
-fn keep(file: &File, waiting: &Receiver<oneshot::Sender<()>>) {
-    let record = [1; RECORD];
-    let mut at = 0;
-    while let Ok(first) = waiting.recv() {
-        let all: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
-        if file.write_all_at(&record, at).and_then(|()| file.sync_data()).is_err() {
-            return;
+/// Keeps what all have called for who have come meanwhile, at once, from a thread of its own.
+fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Sender<Waiting> {
+    let (queue, waiting) = channel::<Waiting>();
+    std::thread::spawn(move || {
+        while let Ok(first) = waiting.recv() {
+            let all: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
+            if keep(&all).is_err() {
+                return;
+            }
+            all.into_iter().for_each(|one| _ = one.told.send(()));
         }
-        at = (at + RECORD as u64) % FILE;
-        all.into_iter().for_each(|one| _ = one.send(()));
+    });
+    queue
+}
+
+/// As ours has it: for this process alone.
+fn database(path: &Path) -> rusqlite::Result<Connection> {
+    let database = Connection::open(path)?;
+    database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    database.pragma_update(None, "synchronous", "FULL")?;
+    database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    database.execute_batch(
+        "CREATE TABLE claim (name BLOB PRIMARY KEY, token INTEGER NOT NULL) WITHOUT ROWID;
+         CREATE TABLE history (seq INTEGER PRIMARY KEY, event TEXT NOT NULL, name BLOB NOT NULL)",
+    )?;
+    Ok(database)
+}
+
+fn keep_rows(database: &Connection, calls: &[Waiting]) -> rusqlite::Result<()> {
+    let run = |sql: &str, params: &[&dyn ToSql]| database.prepare_cached(sql)?.execute(params);
+    run("BEGIN IMMEDIATE", &[])?;
+    for Waiting { body, is_claim, .. } in calls {
+        // Both bodies begin with the resource.
+        let name = body.split(|byte| *byte == b'"').nth(3);
+        let (event, sql) = match is_claim {
+            true => ("began", "INSERT INTO claim VALUES (?1, 1)"),
+            false => ("ended", "DELETE FROM claim WHERE name = ?1"),
+        };
+        run(sql, &[&name])?;
+        run("INSERT INTO history (event, name) VALUES (?1, ?2)", &[&event, &name])?;
     }
+    run("COMMIT", &[]).map(drop)
 }
 
 async fn claim(State(disk): State<Disk>, body: Bytes) -> Response {
     let answer = r#"{"resource":"record/000/0000","claimant":"bench","token":"0123456789012345678901234567890123456789","expiresAt":"2026-01-01T00:00:00.000Z","fencingToken":1}"#;
-    answered(StatusCode::CREATED, &disk, &body, answer).await
+    answered(StatusCode::CREATED, &disk, body, answer).await
 }
 
 async fn release(State(disk): State<Disk>, body: Bytes) -> Response {
-    answered(StatusCode::OK, &disk, &body, r#"{"resource":"record/000/0000","released":true}"#).await
+    answered(StatusCode::OK, &disk, body, r#"{"resource":"record/000/0000","released":true}"#).await
 }
 
-async fn answered(ok: StatusCode, disk: &Disk, body: &[u8], answer: &'static str) -> Response {
-    let kept = match disk {
-        None => true,
-        Some(queue) => {
-            let (told, kept) = oneshot::channel();
-            queue.send(told).is_ok() && kept.await.is_ok()
-        }
+async fn answered(ok: StatusCode, disk: &Disk, body: Bytes, answer: &'static str) -> Response {
+    let is_object = body.starts_with(b"{");
+    let status = match keep(disk, ok == StatusCode::CREATED, body).await {
+        true if is_object => ok,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let status = if kept && body.starts_with(b"{") { ok } else { StatusCode::INTERNAL_SERVER_ERROR };
     (status, [(header::CONTENT_TYPE, "application/json")], answer).into_response()
+}
+
+/// Whether the call is kept, or need not be.
+async fn keep(disk: &Disk, is_claim: bool, body: Bytes) -> bool {
+    let Some(queue) = disk else { return true };
+    let (told, kept) = oneshot::channel();
+    queue.send(Waiting { body, is_claim, told }).is_ok() && kept.await.is_ok()
 }
 
 #[derive(Deserialize)]
@@ -136,13 +188,16 @@ struct Released<'a> {
     released: bool,
 }
 
-async fn claim_in_table(State(claims): State<Claims>, body: Bytes) -> Response {
+async fn claim_in_table(State((claims, disk)): State<(Claims, Disk)>, body: Bytes) -> Response {
     let Ok(NewClaim { resource, claimant, ttl_ms }) = serde_json::from_slice(&body) else {
         return StatusCode::UNPROCESSABLE_ENTITY.into_response();
     };
     let Ok(claim) = claims.claim(resource, claimant, Duration::from_millis(ttl_ms)).await else {
         return StatusCode::CONFLICT.into_response();
     };
+    if !keep(&disk, true, body.clone()).await {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    }
     let since_epoch = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let claimed = Claimed {
         resource,
@@ -154,12 +209,15 @@ async fn claim_in_table(State(claims): State<Claims>, body: Bytes) -> Response {
     json(StatusCode::CREATED, &claimed)
 }
 
-async fn release_in_table(State(claims): State<Claims>, body: Bytes) -> Response {
+async fn release_in_table(State((claims, disk)): State<(Claims, Disk)>, body: Bytes) -> Response {
     let Ok(ClaimKey { resource, token }) = serde_json::from_slice(&body) else {
         return StatusCode::UNPROCESSABLE_ENTITY.into_response();
     };
     let Ok(token) = token.parse() else { return StatusCode::CONFLICT.into_response() };
     match claims.release(resource, &token).await {
+        Ok(()) if !keep(&disk, false, body.clone()).await => {
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
         Ok(()) => json(StatusCode::OK, &Released { resource, released: true }),
         Err(_) => StatusCode::CONFLICT.into_response(),
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
+use lockhouse_bench::floor::Keeping;
 use lockhouse_bench::{durable, floor, inproc, report, server};
 
 /// Measures lockhouse beside what users would pick instead.
@@ -37,8 +38,11 @@ struct Args {
     /// What it keeps its records in.
     #[arg(long, hide = true, value_name = "FILE")]
     floor_keeps: Option<PathBuf>,
-    /// That it has a lock table instead.
-    #[arg(long, hide = true, conflicts_with = "floor_keeps")]
+    /// That these are the rows of a database.
+    #[arg(long, hide = true, requires = "floor_keeps")]
+    floor_rows: bool,
+    /// That it decides by a lock table.
+    #[arg(long, hide = true)]
     floor_claims: bool,
 }
 
@@ -59,10 +63,12 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(port) = args.floor {
-        if args.floor_claims {
-            return floor::serve_claims(port);
-        }
-        return floor::serve(port, args.floor_keeps.as_deref());
+        let keeping = match args.floor_keeps {
+            None => Keeping::Nothing,
+            Some(path) if args.floor_rows => Keeping::Rows(path),
+            Some(path) => Keeping::Records(path),
+        };
+        return floor::serve(port, keeping, args.floor_claims);
     }
     ensure!(
         args.slow_syncs.is_none() || args.suite == Some(Suite::Durable),

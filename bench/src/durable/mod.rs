@@ -81,6 +81,7 @@ struct Kept {
     postgres: Server,
     etcd: Server,
     floor: Server,
+    rows: Server,
     has_sqlite: bool,
 }
 
@@ -96,13 +97,14 @@ impl Kept {
             postgres,
             etcd: start(servers::etcd(cpu)?)?,
             floor: start(servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?)?,
+            rows: start(servers::floor(cpu, &["--floor-keeps", "{folder}/rows.db", "--floor-rows"])?)?,
             // Its syncs are those of this very process, which nothing makes slower.
             has_sqlite: slow_syncs.is_none(),
         })
     }
 
     fn benches(&self) -> [Bench<'_>; 3] {
-        let Self { ours, redis, postgres, etcd, floor, has_sqlite } = self;
+        let Self { ours, redis, postgres, etcd, floor, rows, has_sqlite } = self;
         let many = |connections| Plan { connections, on_disk: true, ..Plan::SEPARATE };
         // A thousand clients take turns on a pool of connections, as PostgreSQL wants it.
         let pooled = Plan { connections: 50, clients_each: 20, ..many(0) };
@@ -111,12 +113,13 @@ impl Kept {
         let table = |plan| contender::<PostgresTable>("PostgreSQL lock table", postgres, plan);
         let etcd = |plan| contender::<Etcd>("etcd v3lock", etcd, plan);
         let floor = |plan| contender::<Claims>("bare HTTP and fdatasync", floor, plan);
+        let rows = |plan| contender::<Claims>("bare HTTP and SQLite", rows, plan);
         let sqlite = |threads| {
             Contender::new("SQLite, a transaction for each operation", move || sqlite::slice(threads))
         };
         let one = many(1);
         let mut of_one =
-            vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), floor(one)];
+            vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), floor(one), rows(one)];
         let few = many(64);
         let mut of_few = vec![
             ours(few),
@@ -124,6 +127,7 @@ impl Kept {
             table(few).target(1.2),
             etcd(few).target(2.5),
             floor(few),
+            rows(few),
         ];
         let crowd = many(1000);
         let of_many = vec![
@@ -132,6 +136,7 @@ impl Kept {
             contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled).target(4.0),
             redis(crowd),
             floor(crowd),
+            rows(crowd),
         ];
         if *has_sqlite {
             of_one.push(sqlite(1));

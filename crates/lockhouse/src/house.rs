@@ -44,7 +44,7 @@ pub struct House {
 
 /// Apart from [`Inner`], which the buckets keep alive.
 #[derive(Debug, Default)]
-struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>>>);
+struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>, RandomState>>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {

@@ -160,6 +160,21 @@ fn share(of: usize, count: usize) -> usize {
 }
 
 impl Batch {
+    /// Takes a share of each tenant in turn, until the commit is full, and gives back who has more.
+    fn take_in_turns(&mut self, buckets: Buckets) -> Buckets {
+        let mut turns = Turns::of(buckets);
+        let share = share(WRITES_PER_COMMIT, turns.0.len());
+        while self.writes.len() < WRITES_PER_COMMIT
+            && let Some(mut tenant) = turns.0.pop_front()
+        {
+            self.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - self.writes.len()));
+            if !tenant.is_empty() {
+                turns.0.push_back(tenant);
+            }
+        }
+        turns.left()
+    }
+
     /// Takes so many writes of a tenant, about: a share of each of its partitions in turn.
     fn take_of_tenant(&mut self, partitions: &mut VecDeque<Buckets>, most: usize) {
         let (share, end) = (share(most, partitions.len()), self.writes.len() + most);
@@ -359,20 +374,16 @@ impl Pipeline {
     /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is
     /// full. Whoever has more waits behind those whose turn has not come.
     fn gather(&self) -> Batch {
-        let mut turns = Turns::of(std::mem::take(&mut self.queue.lock().buckets));
-        let share = share(WRITES_PER_COMMIT, turns.0.len());
+        let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
         let mut batch = Batch::default();
-        while batch.writes.len() < WRITES_PER_COMMIT
-            && let Some(mut tenant) = turns.0.pop_front()
-        {
-            batch.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - batch.writes.len()));
-            if !tenant.is_empty() {
-                turns.0.push_back(tenant);
-            }
+        if buckets.len() == 1 {
+            // Nobody takes turns with it.
+            batch.take_of_partition(&mut buckets, WRITES_PER_COMMIT);
+        } else {
+            buckets = batch.take_in_turns(buckets);
         }
         self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
         let mut queue = self.queue.lock();
-        let mut buckets = turns.left();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;
         // The end of a bucket comes before what its successor of the same name has sent, which may be in this batch.

@@ -128,9 +128,13 @@ impl Denied {
 
 /// The `Host` must be a loopback name or that of an allowed origin.
 pub(crate) fn check_host(headers: &HeaderMap, allowed: &[Origin]) -> Result<(), Denied> {
-    let host = single(headers, &header::HOST).ok_or(Denied::Host)?.to_ascii_lowercase();
+    let host = single(headers, &header::HOST).ok_or(Denied::Host)?;
+    if is_loopback(host_of(host)) {
+        return Ok(());
+    }
+    let host = host.to_ascii_lowercase();
     let known = |origin: &Origin| origin.authority == host || host_of(&origin.authority) == host_of(&host);
-    if is_loopback(host_of(&host)) || allowed.iter().any(known) { Ok(()) } else { Err(Denied::Host) }
+    if allowed.iter().any(known) { Ok(()) } else { Err(Denied::Host) }
 }
 
 /// The `Origin`, which browsers send, must be a loopback or an allowed one; other programs send none.
@@ -147,7 +151,7 @@ pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[Origin]) -> Result<()
 
 /// Whether the `Host` is a loopback name.
 pub(crate) fn is_for_loopback(headers: &HeaderMap) -> bool {
-    single(headers, &header::HOST).is_some_and(|host| is_loopback(host_of(&host.to_ascii_lowercase())))
+    single(headers, &header::HOST).is_some_and(|host| is_loopback(host_of(host)))
 }
 
 fn single<'h>(headers: &'h HeaderMap, key: &HeaderName) -> Option<&'h str> {
@@ -165,8 +169,8 @@ fn host_of(authority: &str) -> &str {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host == "localhost"
-        || host.ends_with(".localhost")
+    let top = host.rsplit_once('.').map_or(host, |(_, top)| top);
+    top.eq_ignore_ascii_case("localhost")
         || host == "[::1]"
         || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use lockhouse::{Bucket, BucketKey, House};
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -31,7 +32,7 @@ struct Generations {
 
 #[derive(Debug, Default)]
 struct Generation {
-    buckets: HashMap<BucketKey, (Bucket, Share<String>)>,
+    buckets: HashMap<BucketKey, (Bucket, Share<String>), RandomState>,
     tenants: Shares<String>,
 }
 

@@ -4,7 +4,7 @@
 //! a client certificate stands for the caller, `Authorization` belongs to the secret of each route that needs one.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Request};
@@ -102,6 +102,9 @@ pub(super) struct Caller {
     pub(super) bucket: Option<Arc<BucketKey>>,
 }
 
+/// Made once, as nearly every call of an open server is by him.
+static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anybody()));
+
 #[derive(Deserialize)]
 struct PathMembers {
     bucket: String,
@@ -139,7 +142,7 @@ pub(super) fn charge_more(server: &Server, tenant: &str, count: usize) -> Read<(
 async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<Caller> {
     let needs = route.needs;
     if needs == Nothing {
-        return Ok(Caller { identity: Arc::new(Identity::anybody()), bucket: None });
+        return Ok(Caller { identity: ANYBODY.clone(), bucket: None });
     }
     let bucket = parts.extract::<Path<PathMembers>>().await;
     let named = bucket.as_ref().map_or("", |members| &members.bucket);
@@ -163,7 +166,7 @@ async fn caller(server: &Arc<Server>, parts: &mut Parts, route: &Route) -> Read<
         deny(server, Some(&identity), parts, named, &problem.detail);
         return Err(problem);
     }
-    Ok(Caller { identity: Arc::new(identity), bucket })
+    Ok(Caller { identity, bucket })
 }
 
 fn of_path(identity: &Identity, members: PathMembers) -> Read<BucketKey> {
@@ -175,10 +178,10 @@ fn of_path(identity: &Identity, members: PathMembers) -> Read<BucketKey> {
     identity.bucket(members.bucket, "").map_err(|error| Problem::new(Code::Invalid, error.to_string()))
 }
 
-fn identify(server: &Server, parts: &mut Parts, route: &Route, bucket: &str) -> Read<Identity> {
+fn identify(server: &Server, parts: &mut Parts, route: &Route, bucket: &str) -> Read<Arc<Identity>> {
     let authority = server.authority();
     if authority.is_open() {
-        return Ok(Identity::anybody());
+        return Ok(ANYBODY.clone());
     }
     let denied = |parts: &Parts, why: &Unauthenticated| {
         deny(server, None, parts, bucket, why);
@@ -189,7 +192,7 @@ fn identify(server: &Server, parts: &mut Parts, route: &Route, bucket: &str) -> 
     let is_secret = route.takes_secret && certificate.is_ok() && authority.knows_certificates();
     let credential = credential(&mut parts.headers, is_secret).map_err(|why| denied(parts, &why))?;
     let identity = authority.identify(credential.as_ref(), &certificate, &initiator);
-    identity.map_err(|why| denied(parts, &why))
+    identity.map(Arc::new).map_err(|why| denied(parts, &why))
 }
 
 /// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an owner; unless it is known to be one.

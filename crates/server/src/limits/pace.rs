@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -112,7 +113,7 @@ impl Tenant {
 
 #[derive(Debug, Default)]
 struct Known {
-    of: HashMap<String, Tenant>,
+    of: HashMap<String, Tenant, RandomState>,
     /// The idle ones are forgotten once there are so many.
     sweep_at: usize,
 }

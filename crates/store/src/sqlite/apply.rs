@@ -6,9 +6,10 @@ use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId,
     OwnerRecord,
 };
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::history::{self, Rows};
+use super::statements::Statements;
 use crate::turn::Turn;
 use crate::{Fate, Opened, Scope, SecretKey, Section, Slot, Write, WriterId};
 
@@ -31,18 +32,22 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
     })
 }
 
-/// Puts the section into the tables if it is its turn. Whose turn it is need not stand in the file: only this process writes it, and the next
+/// A bucket and its number in the tables.
+pub(crate) type Known = Option<(Arc<Scope>, i64)>;
+
+/// Puts the section into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same. Whose turn it is need not stand in the file: only this process writes it, and the next
 /// one begins a new epoch.
 pub(crate) fn section(
-    file: &Connection,
+    statements: &Statements<'_>,
     turn: &mut Turn,
+    last: &mut Known,
     section: &Section,
     rows: &Rows,
 ) -> rusqlite::Result<Fate> {
     if let Some(fate) = judge(*turn, section) {
         return Ok(fate);
     }
-    let mut writes = Writes { file, turn, bucket: None, rows };
+    let mut writes = Writes { statements, turn, last, rows };
     section.writes.iter().try_for_each(|write| writes.put(write))?;
     turn.has_kept(section);
     Ok(Fate::Committed)
@@ -53,15 +58,14 @@ pub(crate) fn judge(turn: Turn, section: &Section) -> Option<Fate> {
     if section.slot == Slot::ONLY { turn.judge(section) } else { Some(Fate::Fenced) }
 }
 
-struct Writes<'a> {
-    file: &'a Connection,
+struct Writes<'a, 'f> {
+    statements: &'a Statements<'f>,
     turn: &'a mut Turn,
-    /// The bucket of the write before, as most follow one of the same.
-    bucket: Option<(Arc<Scope>, i64)>,
+    last: &'a mut Known,
     rows: &'a Rows,
 }
 
-impl Writes<'_> {
+impl Writes<'_, '_> {
     fn put(&mut self, write: &Write) -> rusqlite::Result<()> {
         match write {
             Write::Change { scope, change } => {
@@ -93,7 +97,7 @@ impl Writes<'_> {
     }
 
     fn change(&self, bucket: i64, scope: &Scope, change: &Change) -> rusqlite::Result<()> {
-        let history = history::Writer { file: self.file, scope, bucket, rows: self.rows };
+        let history = history::Writer { statements: self.statements, scope, bucket, rows: self.rows };
         match change {
             Change::TokensReserved { up_to } => {
                 let sql = "UPDATE buckets SET mark = max(mark, ?2) WHERE id = ?1";
@@ -185,30 +189,31 @@ impl Writes<'_> {
 
     /// The number of the bucket, which is made if it is new.
     fn bucket(&mut self, scope: &Arc<Scope>) -> rusqlite::Result<i64> {
-        if let Some((last, bucket)) = &self.bucket
+        if let Some((last, bucket)) = &self.last
             && (Arc::ptr_eq(last, scope) || last == scope)
         {
             return Ok(*bucket);
         }
         let key = [&*scope.tenant, &*scope.bucket];
-        let mut find =
-            self.file.prepare_cached("SELECT id FROM buckets WHERE tenant = ?1 AND bucket = ?2")?;
+        let file = self.statements.file();
+        let mut find = file.prepare_cached("SELECT id FROM buckets WHERE tenant = ?1 AND bucket = ?2")?;
         let bucket = match find.query_row(key, |row| row.get(0)).optional()? {
             Some(bucket) => bucket,
             None => {
                 let sql = "INSERT INTO buckets (tenant, bucket) VALUES (?1, ?2)";
-                self.file.prepare_cached(sql)?.insert(key)?
+                file.prepare_cached(sql)?.insert(key)?
             }
         };
-        self.bucket = Some((Arc::clone(scope), bucket));
+        *self.last = Some((Arc::clone(scope), bucket));
         Ok(bucket)
     }
 
     fn drop_bucket(&mut self, scope: &Scope) -> rusqlite::Result<()> {
-        self.bucket = None;
+        *self.last = None;
         let sql = "DELETE FROM buckets WHERE tenant = ?1 AND bucket = ?2 RETURNING id, mark";
         let dropped = self
-            .file
+            .statements
+            .file()
             .prepare_cached(sql)?
             .query_row([&*scope.tenant, &*scope.bucket], |row| Ok((row.get(0)?, row.get(1)?)));
         let Some((bucket, mark)): Option<(i64, i64)> = dropped.optional()? else { return Ok(()) };
@@ -228,9 +233,8 @@ impl Writes<'_> {
         self.run(sql, params![scope.tenant, mark])
     }
 
-    fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<()> {
-        let mut statement: CachedStatement<'_> = self.file.prepare_cached(sql)?;
-        statement.execute(params).map(drop)
+    fn run(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<()> {
+        self.statements.run(sql, params).map(drop)
     }
 }
 

@@ -6,9 +6,10 @@ use lockhouse_core::{
     AssignmentRecord, ClaimEnd, ClaimRecord, Instant, LockEnd, LockRecord, NameBuf, OwnerEnd, OwnerId,
     OwnerRecord,
 };
-use rusqlite::{Connection, Params, params};
+use rusqlite::{Params, params};
 
 use super::apply::{bits, bytes, number_of, wall, word};
+use super::statements::Statements;
 use crate::Scope;
 
 /// How many rows are kept; the oldest go.
@@ -35,27 +36,27 @@ impl Bound {
     }
 
     /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does no harm.
-    pub(crate) fn keep(&self, file: &Connection, rows: &Rows) -> rusqlite::Result<()> {
+    pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &Rows) -> rusqlite::Result<()> {
         self.since.set(self.since.get() + rows.0.get());
         if rows.0.get() == 0 || self.since.get() < SLACK {
             return Ok(());
         }
         let sql = "DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?1";
-        file.prepare_cached(sql)?.execute([bits(self.rows)])?;
+        statements.run(sql, [bits(self.rows)])?;
         self.since.set(0);
         Ok(())
     }
 }
 
 /// Adds rows for one bucket.
-pub(crate) struct Writer<'a> {
-    pub(crate) file: &'a Connection,
+pub(crate) struct Writer<'a, 'f> {
+    pub(crate) statements: &'a Statements<'f>,
     pub(crate) scope: &'a Scope,
     pub(crate) bucket: i64,
     pub(crate) rows: &'a Rows,
 }
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     pub(crate) fn owner_began(&self, it: &OwnerRecord) -> rusqlite::Result<()> {
         let sql = "INSERT INTO history (tenant, bucket, what, event, at, owner, who)
                    VALUES (?1, ?2, 'owner', 'began', ?3, ?4, ?5)";
@@ -133,8 +134,8 @@ impl Writer<'_> {
         self.add(sql, params![tenant, bucket, wall(at), self.bucket, bytes(name)])
     }
 
-    fn add(&self, sql: &str, params: impl Params) -> rusqlite::Result<()> {
-        let added = self.file.prepare_cached(sql)?.execute(params)?;
+    fn add(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<()> {
+        let added = self.statements.run(sql, params)?;
         self.rows.0.set(self.rows.0.get() + added as u64);
         Ok(())
     }

@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod restore;
 mod schema;
+mod statements;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub use error::OpenError;
 pub use restore::{RestoreError, Restored, restore};
 
 use crate::{Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, WriterId};
-use worker::{Job, Worker};
+use worker::{Job, Workplace};
 
 /// Batches of a load that may wait to be visited.
 const BATCHES_AHEAD: usize = 4;
@@ -58,12 +59,12 @@ impl SqliteStore {
 
     fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, OpenError> {
         let path = file::resolve(path).map_err(|error| OpenError::io(path, &error))?;
-        let worker = Worker::new(&path, file::open(&path, steps)?, history_rows)
+        let workplace = Workplace::new(&path, file::open(&path, steps)?, history_rows)
             .map_err(|error| OpenError::sqlite(&path, &error))?;
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()
             .name("lockhouse-sqlite".to_owned())
-            .spawn(move || worker.run(&incoming))
+            .spawn(move || workplace.work(&incoming))
             .map_err(|error| OpenError::System { path: path.clone(), why: error.to_string().into() })?;
         Ok(Self { place: path.display().to_string().into(), jobs })
     }

@@ -10,8 +10,10 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::{mpsc, oneshot};
 
+use super::apply::Known;
 use super::error::{Trouble, said};
 use super::log::Log;
+use super::statements::Statements;
 use super::{apply, backup, history, load};
 use crate::turn::Turn;
 use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, WriterId};
@@ -37,48 +39,70 @@ pub(crate) enum Job {
     },
 }
 
-pub(crate) struct Worker {
+/// The file, and what is known of it before anybody works with it.
+pub(crate) struct Workplace {
     file: Connection,
     log: Log,
     place: Box<str>,
+    history: history::Bound,
+}
+
+impl Workplace {
+    pub(crate) fn new(path: &Path, mut file: Connection, history_rows: u64) -> rusqlite::Result<Self> {
+        Ok(Self {
+            log: Log::watch(&mut file)?,
+            file,
+            place: path.display().to_string().into(),
+            history: history::Bound::new(history_rows),
+        })
+    }
+
+    /// Works until the store is closed or dropped.
+    pub(crate) fn work(self, jobs: &Receiver<Job>) {
+        if let Some(reply) = Worker::at(&self).run(jobs) {
+            let closed = self.file.close();
+            let fatal = |(_, error)| Fatal::Io { place: self.place, why: said(&error) };
+            let _ = reply.send(closed.map_err(fatal));
+        }
+    }
+}
+
+struct Worker<'f> {
+    at: &'f Workplace,
+    statements: Statements<'f>,
     /// Who writes, once somebody has taken the slot.
     turn: Cell<Turn>,
-    history: history::Bound,
+    /// What the last commit knew.
+    bucket: Cell<Known>,
     /// Once set, nothing is tried any more.
     fatal: RefCell<Option<Fatal>>,
     /// What came while a backup was being written and cannot be done beside it.
     deferred: RefCell<VecDeque<Job>>,
 }
 
-impl Worker {
-    pub(crate) fn new(path: &Path, mut file: Connection, history_rows: u64) -> rusqlite::Result<Self> {
-        Ok(Self {
-            log: Log::watch(&mut file)?,
-            file,
-            place: path.display().to_string().into(),
+impl<'f> Worker<'f> {
+    fn at(at: &'f Workplace) -> Self {
+        Self {
+            at,
+            statements: Statements::of(&at.file),
             turn: Cell::new(Turn::begin(0, WriterId(0))),
-            history: history::Bound::new(history_rows),
+            bucket: Cell::default(),
             fatal: RefCell::new(None),
             deferred: RefCell::default(),
-        })
+        }
     }
 
-    /// Works until the store is closed or dropped.
-    pub(crate) fn run(self, jobs: &Receiver<Job>) {
+    /// Works until the store is dropped, or closed: then somebody waits to hear of it.
+    fn run(self, jobs: &Receiver<Job>) -> Option<oneshot::Sender<Result<(), Fatal>>> {
         loop {
             let deferred = self.deferred.borrow_mut().pop_front();
             match deferred.map_or_else(|| jobs.recv(), Ok) {
                 Ok(Job::Backup { to, reply }) => {
                     let _ = reply.send(self.backup(&to, jobs));
                 }
-                Ok(Job::Close { reply }) => {
-                    let closed = self.file.close();
-                    let fatal = |(_, error)| Fatal::Io { place: self.place, why: said(&error) };
-                    let _ = reply.send(closed.map_err(fatal));
-                    return;
-                }
+                Ok(Job::Close { reply }) => return Some(reply),
                 Ok(job) => self.work(job),
-                Err(_) => return,
+                Err(_) => return None,
             }
         }
     }
@@ -102,9 +126,9 @@ impl Worker {
         if slot != Slot::ONLY {
             return Err(TakeError::NoSuchSlot(slot));
         }
-        let taken = self.transact(|file| apply::take(file, writer)).and_then(|opened| {
+        let taken = self.transact(|statements| apply::take(statements.file(), writer)).and_then(|opened| {
             self.turn.set(Turn::begin(opened.epoch, writer));
-            load::tell(&self.file, opened.tickets_since, kept)?;
+            load::tell(&self.at.file, opened.tickets_since, kept)?;
             Ok(opened)
         });
         taken.map_err(|error| match self.judge(&error) {
@@ -115,10 +139,13 @@ impl Worker {
 
     fn commit(&self, sections: &[Arc<Section>]) -> Result<Vec<Fate>, Fatal> {
         self.check()?;
-        let mut turn = self.turn.get();
-        let error = match self.transact(|file| self.apply(file, &mut turn, sections)) {
+        // Where the transaction fails, so may have the making of a bucket in it.
+        let (mut turn, mut bucket) = (self.turn.get(), self.bucket.take());
+        let error = match self.transact(|statements| self.apply(statements, &mut turn, &mut bucket, sections))
+        {
             Ok(fates) => {
                 self.turn.set(turn);
+                self.bucket.set(bucket);
                 return Ok(fates);
             }
             Err(error) => error,
@@ -140,32 +167,34 @@ impl Worker {
 
     fn apply(
         &self,
-        file: &Connection,
+        statements: &Statements<'_>,
         turn: &mut Turn,
+        bucket: &mut Known,
         sections: &[Arc<Section>],
     ) -> rusqlite::Result<Vec<Fate>> {
         let rows = history::Rows::default();
-        let fates = sections.iter().map(|section| apply::section(file, turn, section, &rows)).collect();
-        self.history.keep(file, &rows)?;
+        let kept = |section: &Arc<Section>| apply::section(statements, turn, bucket, section, &rows);
+        let fates = sections.iter().map(kept).collect();
+        self.at.history.keep(statements, &rows)?;
         fates
     }
 
     /// Writes the backup page by page, and between the pages does what else is asked.
     fn backup(&self, to: &Path, jobs: &Receiver<Job>) -> Result<(), BackupError> {
         self.check()?;
-        backup::write(&self.file, to, || {
+        backup::write(&self.at.file, to, || {
             while let Ok(job) = jobs.try_recv() {
                 self.work(job);
             }
         })
     }
 
-    fn transact<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        let run = |sql| self.file.prepare_cached(sql)?.execute([]);
+    fn transact<T>(&self, work: impl FnOnce(&Statements<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let run = |sql| self.statements.run(sql, []);
         run("BEGIN IMMEDIATE")?;
-        let done = work(&self.file).and_then(|done| run("COMMIT").map(|_| done));
+        let done = work(&self.statements).and_then(|done| run("COMMIT").map(|_| done));
         // Some errors have ended the transaction already.
-        if done.is_err() && !self.file.is_autocommit() {
+        if done.is_err() && !self.at.file.is_autocommit() {
             let _ = run("ROLLBACK");
         }
         done.inspect(|_| self.shorten_log())
@@ -174,7 +203,7 @@ impl Worker {
     /// What was committed stays so, whatever comes of this: without space it is tried again behind the next commit, and of an error
     /// of the disk whoever asks next is told.
     fn shorten_log(&self) {
-        if let Err(error) = self.log.shorten(&self.file) {
+        if let Err(error) = self.at.log.shorten(&self.at.file) {
             self.judge(&error);
         }
     }
@@ -184,13 +213,13 @@ impl Worker {
     }
 
     fn judge(&self, error: &rusqlite::Error) -> Trouble {
-        let trouble = Trouble::new(&self.place, error);
+        let trouble = Trouble::new(&self.at.place, error);
         if let Trouble::Fatal(fatal) = &trouble {
             *self.fatal.borrow_mut() = Some(fatal.clone());
         }
         if let Trouble::Fatal(Fatal::Io { .. }) = &trouble {
             // Closing would move the log into a file of which nobody knows what the disk keeps, and remove it.
-            let _ = self.file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            let _ = self.at.file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
         trouble
     }
