@@ -109,6 +109,23 @@ async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
 }
 
 #[tokio::test]
+async fn a_bucket_that_found_no_space_is_made_with_what_is_kept_in_it_later() {
+    let folder = Folder::new();
+    let _disk = Mount::disk(&folder, 2 * MIB);
+    let file = folder.file("lockhouse.db");
+    let mut writer = Writer::open(&file).await;
+    let ballast = fill(&folder);
+    let refused = writer.keep(1, 4 * MIB).await;
+    assert!(matches!(refused, Ok(Fate::Refused(_))), "{refused:?}");
+    fs::remove_file(ballast).unwrap();
+    assert_eq!(writer.keep(1, 100).await, Ok(Fate::Committed));
+    writer.close().await;
+    let writer = Writer::open(&file).await;
+    assert_eq!(writer.found.get(&1), Some(&PARTS));
+    writer.close().await;
+}
+
+#[tokio::test]
 async fn a_slot_is_taken_on_a_full_disk_only_when_there_is_space_again() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, MIB);
