@@ -14,8 +14,8 @@ use lockhouse_store::{
     BackupError, Fate, Kept, MemoryStore, OpenError, RestoreError, Restored, Scope, Section, Slot,
     SqliteStore, Store, Write, WriterId, restore,
 };
-use place::Folder;
 use place::writer::{PARTS, Writer};
+use place::{Folder, places};
 use rusqlite::Connection;
 
 const LEAP: u64 = 1 << 32;
@@ -348,8 +348,9 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     // A statement that cannot be read, and one that is gone: what is told of them is one line, and its advice fits.
     let mut malformed = fs::read(&backup).unwrap();
     let statement = b"CREATE TABLE tenants";
-    let at = malformed.windows(statement.len()).position(|text| text == statement).unwrap();
-    malformed[at + statement.len()] = b'[';
+    for at in places(&malformed, statement) {
+        malformed[at + statement.len()] = b'[';
+    }
     fs::write(folder.file("malformed.db"), malformed).unwrap();
     let line = refused(&folder.file("malformed.db"), &file);
     let told = "D/malformed.db cannot be restored: it is damaged (malformed database schema (tenants) - ";

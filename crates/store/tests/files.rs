@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use lockhouse_store::{Fatal, SqliteStore, Store, TakeError};
-use place::Folder;
 use place::process::{Process, part, tell};
 use place::writer::{Writer, owner};
+use place::{Folder, places};
 use rusqlite::Connection;
 
 /// The line with which the file is refused, after which all is as it was.
@@ -135,11 +135,12 @@ async fn what_is_repeated_of_a_damaged_file_is_one_short_line() {
     let whole = fs::read(&file).unwrap();
     // The text of a table without its end: what is left of it cannot be understood.
     let statement = b"CREATE TABLE slots";
-    let at = whole.windows(statement.len()).position(|text| text == statement).unwrap();
-    let length = whole[at..].iter().position(|byte| *byte == b')').unwrap();
     let line = |damage: &dyn Fn(&mut [u8])| {
         let mut bytes = whole.clone();
-        damage(&mut bytes[at..at + length]);
+        for at in places(&whole, statement) {
+            let length = whole[at..].iter().position(|byte| *byte == b')').unwrap();
+            damage(&mut bytes[at..at + length]);
+        }
         fs::write(&file, bytes).unwrap();
         refusal(&folder, &file)
     };

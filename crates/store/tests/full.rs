@@ -31,6 +31,8 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let _disk = Mount::disk(&folder, 4 * MIB);
     let file = folder.file("lockhouse.db");
     let mut writer = Writer::open(&file).await;
+    let room = folder.file("room");
+    fs::write(&room, vec![7; MIB / 2]).unwrap();
     let mut kept = 0;
     let refusal = loop {
         match writer.keep(kept + 1, 20_000).await.unwrap() {
@@ -47,7 +49,9 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
         assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(Fate::Refused(_))));
     }
 
-    fs::remove_file(ballast).unwrap();
+    for gone in [ballast, room] {
+        fs::remove_file(gone).unwrap();
+    }
     assert_eq!(writer.keep(kept + 1, 100).await, Ok(Fate::Committed));
     writer.close().await;
     let writer = Writer::open(&file).await;

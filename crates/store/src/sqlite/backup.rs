@@ -11,8 +11,8 @@ use super::file::Draft;
 use super::schema;
 use crate::BackupError;
 
-/// Pages of 4 KiB that are copied before others have their turn.
-const PAGES_AT_ONCE: i32 = 256;
+/// Pages that are copied before others have their turn.
+const PAGES_AT_ONCE: i32 = 1024;
 
 /// Writes the backup, letting `between` do other work now and then. What is committed meanwhile is in the backup, too.
 pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<(), BackupError> {

@@ -15,9 +15,12 @@ use super::error::{OpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
+/// How long a page is, in bytes: as short as still takes a few rows. A commit of a single row writes whole pages, and computes a
+/// checksum of each.
+const PAGE_BYTES: i32 = 1024;
 /// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and what the last commit
 /// adds to them.
-const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
+const LOG_BYTES_AT_FIRST: u64 = 2 << 20;
 /// Memory for pages, in KiB: with a million locks most of what is written lies in it.
 const CACHE_KIB: i32 = 32_000;
 /// What the log keeps of its size after a burst, in bytes.
@@ -129,6 +132,7 @@ fn make(path: &Path) -> Result<(), OpenError> {
     let key = SecretKey::random()
         .map_err(|error| OpenError::System { path: path.to_path_buf(), why: error.to_string().into() })?;
     let created = Connection::open(draft.path()).and_then(|mut file| {
+        file.pragma_update(None, "page_size", PAGE_BYTES)?;
         schema::create(&mut file, &key)?;
         file.close().map_err(|(_, error)| error)
     });

@@ -8,7 +8,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode, MAIN_DB};
 
-/// Pages of 4 KiB that the log may have before they are moved into the file.
+/// Pages that the log may have before they are moved into the file.
 const PAGES: c_int = 1000;
 
 /// How many pages the log has, as SQLite tells with each commit.

@@ -51,6 +51,12 @@ impl Drop for Folder {
     }
 }
 
+/// Where that text stands in a file: SQLite leaves a copy behind where it has moved a row.
+pub(crate) fn places(of: &[u8], text: &[u8]) -> Vec<usize> {
+    let windows = of.windows(text.len()).enumerate();
+    windows.filter(|(_, window)| *window == text).map(|(at, _)| at).collect()
+}
+
 /// The memory store: killed, it is found by the next as it was.
 pub(crate) struct Memory(pub(crate) MemoryStore);
 
