@@ -49,6 +49,9 @@ impl Bound {
 }
 
 /// Adds rows for one bucket.
+///
+/// Where rows come out of another table, SQLite would keep a journal for the statement alone, to take back half of it. `OR ROLLBACK` spares
+/// that: whatever fails here fails with its whole transaction.
 pub(crate) struct Writer<'a, 'f> {
     pub(crate) statements: &'a Statements<'f>,
     pub(crate) scope: &'a Scope,
@@ -65,7 +68,7 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn owner_ended(&self, owner: OwnerId, why: OwnerEnd, at: Instant) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, owner, who)
+        let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, owner, who)
                    SELECT ?1, ?2, 'owner', 'ended', ?3, ?4, owner, label
                    FROM owners WHERE bucket = ?5 AND owner = ?6";
         let Scope { tenant, bucket } = self.scope;
@@ -91,7 +94,7 @@ impl Writer<'_, '_> {
         why: &str,
         at: Instant,
     ) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
+        let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, owner, name, mode, token, who)
                    SELECT ?1, ?2, 'lock', 'ended', ?3, ?4, owner, name, mode, token,
                        (SELECT label FROM owners WHERE bucket = ?5 AND owner = ?7)
                    FROM locks WHERE bucket = ?5 AND name = ?6 AND owner = ?7";
@@ -110,7 +113,7 @@ impl Writer<'_, '_> {
 
     /// Comes before the claim is taken out of its table.
     pub(crate) fn claim_ended(&self, name: &NameBuf, why: &str, at: Instant) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+        let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, name, token, who)
                    SELECT ?1, ?2, 'claim', 'ended', ?3, ?4, name, token, claimant
                    FROM claims WHERE bucket = ?5 AND name = ?6";
         let Scope { tenant, bucket } = self.scope;
@@ -127,7 +130,7 @@ impl Writer<'_, '_> {
 
     /// Comes before the assignment is taken out of its table.
     pub(crate) fn assignment_ended(&self, name: &NameBuf, at: Instant) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO history (tenant, bucket, what, event, at, why, name, token, who)
+        let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, name, token, who)
                    SELECT ?1, ?2, 'assignment', 'ended', ?3, 'unassigned', name, token, claimant
                    FROM assignments WHERE bucket = ?4 AND name = ?5";
         let Scope { tenant, bucket } = self.scope;
