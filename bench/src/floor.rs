@@ -106,6 +106,7 @@ fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Se
 /// As ours has it: for this process alone.
 fn database(path: &Path) -> rusqlite::Result<Connection> {
     let database = Connection::open(path)?;
+    database.pragma_update(None, "page_size", 1024)?;
     database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     database.pragma_update(None, "synchronous", "FULL")?;
     database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;

@@ -82,8 +82,12 @@ struct Kept {
     etcd: Server,
     floor: Server,
     rows: Server,
+    table: Server,
     has_sqlite: bool,
 }
+
+/// Has a bare server keep the rows that ours keeps.
+const ROWS: &[&str] = &["--floor-keeps", "{folder}/rows.db", "--floor-rows"];
 
 impl Kept {
     fn start(ours: &Path, cpu: usize, slow_syncs: Option<Duration>) -> Result<Self> {
@@ -97,20 +101,21 @@ impl Kept {
             postgres,
             etcd: start(servers::etcd(cpu)?)?,
             floor: start(servers::floor(cpu, &["--floor-keeps", "{folder}/records"])?)?,
-            rows: start(servers::floor(cpu, &["--floor-keeps", "{folder}/rows.db", "--floor-rows"])?)?,
+            rows: start(servers::floor(cpu, ROWS)?)?,
+            table: start(servers::floor(cpu, &[ROWS, &["--floor-claims"]].concat())?)?,
             // Its syncs are those of this very process, which nothing makes slower.
             has_sqlite: slow_syncs.is_none(),
         })
     }
 
     fn benches(&self) -> [Bench<'_>; 3] {
-        let Self { ours, redis, postgres, etcd, floor, rows, has_sqlite } = self;
+        let Self { ours, redis, postgres, etcd, floor, rows, table, has_sqlite } = self;
         let many = |connections| Plan { connections, on_disk: true, ..Plan::SEPARATE };
         // A thousand clients take turns on a pool of connections, as PostgreSQL wants it.
         let pooled = Plan { connections: 50, clients_each: 20, ..many(0) };
         let ours = |plan| contender::<Claims>("lockhouse", ours, plan);
         let redis = |plan| contender::<Redis>("Redis 7, appendfsync always", redis, plan);
-        let table = |plan| contender::<PostgresTable>("PostgreSQL lock table", postgres, plan);
+        let postgres_table = |plan| contender::<PostgresTable>("PostgreSQL lock table", postgres, plan);
         let etcd = |plan| contender::<Etcd>("etcd v3lock", etcd, plan);
         let floor = |plan| contender::<Claims>("bare HTTP and fdatasync", floor, plan);
         let rows = |plan| contender::<Claims>("bare HTTP and SQLite", rows, plan);
@@ -118,13 +123,20 @@ impl Kept {
             Contender::new("SQLite, a transaction for each operation", move || sqlite::slice(threads))
         };
         let one = many(1);
-        let mut of_one =
-            vec![ours(one), redis(one).target(0.9), table(one).target(0.9), etcd(one), floor(one), rows(one)];
+        let mut of_one = vec![
+            ours(one),
+            redis(one).target(0.9),
+            postgres_table(one).target(0.9),
+            etcd(one),
+            floor(one),
+            rows(one),
+            contender::<Claims>("bare HTTP with JSON, a lock table and SQLite", table, one),
+        ];
         let few = many(64);
         let mut of_few = vec![
             ours(few),
             redis(few).target(1.2),
-            table(few).target(1.2),
+            postgres_table(few).target(1.2),
             etcd(few).target(2.5),
             floor(few),
             rows(few),
@@ -132,7 +144,7 @@ impl Kept {
         let crowd = many(1000);
         let of_many = vec![
             ours(crowd),
-            table(crowd).target(4.0),
+            postgres_table(crowd).target(4.0),
             contender::<PostgresTable>("PostgreSQL lock table, pool of 50", postgres, pooled).target(4.0),
             redis(crowd),
             floor(crowd),
