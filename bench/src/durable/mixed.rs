@@ -45,7 +45,7 @@ fn measure(server: &Server, durable: Option<&Server>) -> Result<Sample> {
         anyhow::Ok((web.await??, durable))
     })?;
     ensure!(web.len() > 2 * WARM_UP, "only {} pairs", web.len());
-    ensure!(is_mixed == !durable.is_empty(), "{} durable pairs", durable.len());
+    ensure!(is_mixed != durable.is_empty(), "{} durable pairs", durable.len());
     let web = &web[WARM_UP..];
     let p99 = Aside { suffix: "p99", unit: "µs/pair", better: Better::Lower, value: percentile(web, 0.99) };
     Ok(Sample::of(percentile(web, 0.5)).with(p99))
