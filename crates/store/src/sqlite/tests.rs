@@ -257,6 +257,30 @@ async fn the_history_keeps_its_newest_rows_and_no_more_than_its_bound() {
 }
 
 #[tokio::test]
+async fn behind_a_write_that_undoes_the_commit_nothing_more_is_written() {
+    let file = File::new("undone");
+    let scope = Arc::new(Scope::new("t", "b"));
+    let changes = (1..=50).map(claim).collect();
+    keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, changes).await;
+    let undo = "CREATE TRIGGER undo BEFORE INSERT ON locks BEGIN SELECT RAISE(ROLLBACK, 'undone'); END";
+    file.raw().execute_batch(undo).unwrap();
+    let rows =
+        || file.raw().query_row("SELECT count(*) FROM history", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = rows();
+
+    // With a bound by which most of the history would go.
+    let store = open(&file.0, schema::STEPS, 10).unwrap();
+    let Opened { epoch, .. } = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
+    let write = |change| Write::Change { scope: Arc::clone(&scope), change };
+    let writes = vec![write(claim(51)), write(Change::Locked(lock("a", 52)))];
+    let section = Section { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq: 1, writes };
+    let failed = store.commit(vec![Arc::new(section)]).await;
+    assert!(matches!(&failed, Err(Fatal::Io { why, .. }) if why.contains("undone")), "{failed:?}");
+    store.close().await.unwrap();
+    assert_eq!(rows(), before);
+}
+
+#[tokio::test]
 async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in_it() {
     let file = File::new("migrate");
     let scope = Arc::new(Scope::new("t", "b"));

@@ -174,9 +174,9 @@ impl<'f> Worker<'f> {
     ) -> rusqlite::Result<Vec<Fate>> {
         let rows = history::Rows::default();
         let kept = |section: &Arc<Section>| apply::section(statements, turn, bucket, section, &rows);
-        let fates = sections.iter().map(kept).collect();
+        let fates = sections.iter().map(kept).collect::<Result<_, _>>()?;
         self.at.history.keep(statements, &rows)?;
-        fates
+        Ok(fates)
     }
 
     /// Writes the backup page by page, and between the pages does what else is asked.
