@@ -1,6 +1,6 @@
 //! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does.
 //!
-//! Bare, it decides nothing, and keeps a record if it is told to, or the rows that ours keeps: what it cannot reach then, no server on these libraries and
+//! Bare, it decides nothing, and keeps a record if it is told to, or rows like those that ours keeps, but narrower: what it cannot reach then, no server on these libraries and
 //! this disk can. Or it takes JSON apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is missing from
 //! there to ours are identity, permissions, rates, problems and counting.
 
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// What is written at once for those who wait: a page of claims and one of history, as ours writes for one claim.
-const RECORD: usize = 2 * 4096;
+const RECORD: usize = 2 * 1024;
 /// The file is written over and over from its beginning.
 const FILE: u64 = 4 << 20;
 
@@ -88,13 +88,14 @@ pub fn serve(port: u16, keeping: Keeping, has_table: bool) -> Result<()> {
     })
 }
 
-/// Keeps what all have called for who have come meanwhile, at once, from a thread of its own.
+/// A thread that keeps at once whatever has come while it kept what came before.
 fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Sender<Waiting> {
     let (queue, waiting) = channel::<Waiting>();
     std::thread::spawn(move || {
         while let Ok(first) = waiting.recv() {
             let all: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
-            if keep(&all).is_err() {
+            if let Err(error) = keep(&all) {
+                eprintln!("nothing more is kept: {error}");
                 return;
             }
             all.into_iter().for_each(|one| _ = one.told.send(()));
@@ -103,7 +104,7 @@ fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Se
     queue
 }
 
-/// As ours has it: for this process alone.
+/// For this process alone, as ours has it, but with a log that begins empty.
 fn database(path: &Path) -> rusqlite::Result<Connection> {
     let database = Connection::open(path)?;
     database.pragma_update(None, "page_size", 1024)?;

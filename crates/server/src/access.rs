@@ -196,6 +196,7 @@ mod tests {
             "[::1]:7420",
             "LOCALHOST",
             "a.localhost:1",
+            "A.LocalHost:1",
             "app.example",
             "dev.example:7420",
         ] {
@@ -208,6 +209,9 @@ mod tests {
         for host in [
             "evil.example",
             "localhost.evil.example",
+            "evillocalhost",
+            "localhost.",
+            "localhost:p",
             "127.0.0.1.evil.example",
             "0x7f.1",
             "1270.0.1",

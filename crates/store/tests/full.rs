@@ -31,6 +31,7 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let _disk = Mount::disk(&folder, 4 * MIB);
     let file = folder.file("lockhouse.db");
     let mut writer = Writer::open(&file).await;
+    // Some is free again in the end, however little the database leaves of the disk.
     let room = folder.file("room");
     fs::write(&room, vec![7; MIB / 2]).unwrap();
     let mut kept = 0;

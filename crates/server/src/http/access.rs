@@ -102,7 +102,7 @@ pub(super) struct Caller {
     pub(super) bucket: Option<Arc<BucketKey>>,
 }
 
-/// Made once, as nearly every call of an open server is by him.
+/// Who calls an open server, made once.
 static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anybody()));
 
 #[derive(Deserialize)]

@@ -35,8 +35,8 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
 /// A bucket and its number in the tables.
 pub(crate) type Known = Option<(Arc<Scope>, i64)>;
 
-/// Puts the section into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same. Whose turn it is need not stand in the file: only this process writes it, and the next
-/// one begins a new epoch.
+/// Puts the section into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same.
+/// Whose turn it is need not stand in the file: only this process writes it, and the next one begins a new epoch.
 pub(crate) fn section(
     statements: &Statements<'_>,
     turn: &mut Turn,

@@ -7,12 +7,12 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::error::said;
-use super::file::Draft;
+use super::file::{Draft, pragma};
 use super::schema;
 use crate::BackupError;
 
-/// Pages that are copied before others have their turn.
-const PAGES_AT_ONCE: i32 = 1024;
+/// What is copied before others have their turn, in bytes of pages.
+const BYTES_AT_ONCE: i32 = 1 << 20;
 
 /// Writes the backup, letting `between` do other work now and then. What is committed meanwhile is in the backup, too.
 pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<(), BackupError> {
@@ -33,9 +33,10 @@ pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<
 
 /// Copies the database into an empty file and makes one file of it, without a log, that says that it is a backup.
 pub(crate) fn copy(from: &Connection, to: &Path, between: impl Fn()) -> rusqlite::Result<()> {
+    let pages_at_once = BYTES_AT_ONCE / pragma(from, "page_size")?;
     let mut copy = Connection::open(to)?;
     let backup = Backup::new(from, &mut copy)?;
-    while backup.step(PAGES_AT_ONCE)? != StepResult::Done {
+    while backup.step(pages_at_once)? != StepResult::Done {
         between();
     }
     drop(backup);

@@ -20,13 +20,11 @@ use crate::SecretKey;
 const PAGE_BYTES: i32 = 1024;
 /// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and what the last commit
 /// adds to them.
-const LOG_BYTES_AT_FIRST: u64 = 2 << 20;
+const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
 /// Memory for pages, in KiB: with a million locks most of what is written lies in it.
 const CACHE_KIB: i32 = 32_000;
 /// What the log keeps of its size after a burst, in bytes.
 const LOG_BYTES: i32 = 64 << 20;
-/// How many statements are kept prepared: more than there are.
-const STATEMENTS: usize = 64;
 
 /// What the names of the logs that SQLite has beside a database end with.
 pub(crate) const LOGS: [&str; 2] = ["-wal", "-journal"];
@@ -191,7 +189,6 @@ pub(crate) fn open_untouched(path: &Path) -> rusqlite::Result<Connection> {
 /// Takes the file for this process alone, and says how to write it.
 pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.busy_timeout(std::time::Duration::ZERO)?;
-    file.set_prepared_statement_cache_capacity(STATEMENTS);
     file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     file.pragma_update(None, "temp_store", "MEMORY")?;
     file.pragma_update(None, "cache_size", -CACHE_KIB)?;

@@ -21,7 +21,7 @@ const SLACK: u64 = 1000;
 #[derive(Debug)]
 pub(crate) struct Bound {
     rows: u64,
-    /// Rows since the oldest were last taken out. Counts only what was committed.
+    /// Rows since the oldest were last taken out, with those of transactions that failed.
     since: Cell<u64>,
 }
 

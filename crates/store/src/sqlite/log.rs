@@ -8,14 +8,21 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode, MAIN_DB};
 
-/// Pages that the log may have before they are moved into the file.
-const PAGES: c_int = 1000;
+use super::file::pragma;
 
-/// How many pages the log has, as SQLite tells with each commit.
-pub(crate) struct Log(Arc<AtomicI32>);
+/// What the log may have before it is moved into the file, in bytes of pages.
+const BYTES: c_int = 4 << 20;
+
+pub(crate) struct Log {
+    /// How many the log has, as SQLite tells with each commit.
+    pages: Arc<AtomicI32>,
+    /// How many it may have. Databases that were made before have longer ones.
+    most: c_int,
+}
 
 impl Log {
     pub(crate) fn watch(file: &mut Connection) -> rusqlite::Result<Self> {
+        let most = BYTES / pragma(file, "page_size")?;
         let pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&pages);
         // What fails here would fail the commit, which is durable already.
@@ -23,7 +30,7 @@ impl Log {
             told.store(pages, Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self(pages))
+        Ok(Self { pages, most })
     }
 
     /// Moves the pages into the file if there are many. SQLite could do this by itself, but tells nobody when the disk fails.
@@ -31,7 +38,7 @@ impl Log {
     /// Whatever comes of it, what was committed is kept: the log is written anew only when all of it is in the file and on the disk.
     pub(crate) fn shorten(&self, file: &Connection) -> rusqlite::Result<()> {
         // If it cannot be done now, the next commit tells that it is to be done.
-        if self.0.swap(0, Ordering::Relaxed) >= PAGES {
+        if self.pages.swap(0, Ordering::Relaxed) >= self.most {
             match file.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE) {
                 // Somebody reads, such as a backup.
                 Err(error) if is_busy(&error) => {}

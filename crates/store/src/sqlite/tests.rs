@@ -111,6 +111,26 @@ fn every_commit_waits_for_the_disk_and_the_file_belongs_to_one() {
     assert_eq!(pragma("synchronous"), Value::Integer(2), "FULL");
     assert_eq!(pragma("journal_mode"), Value::Text("wal".into()));
     assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
+    assert_eq!(pragma("page_size"), Value::Integer(1024));
+}
+
+#[tokio::test]
+async fn a_database_with_pages_of_before_serves_and_comes_back_from_its_backup() {
+    let file = File::new("pages");
+    drop(file::open(&file.0, schema::STEPS).unwrap());
+    file.raw().execute_batch("PRAGMA journal_mode = DELETE; PRAGMA page_size = 4096; VACUUM").unwrap();
+    let scope = Arc::new(Scope::new("t", "b"));
+    // More than the log may have, so that it is moved.
+    let changes = (1..=20_000).map(claim).collect();
+    keep(open(&file.0, schema::STEPS, 100_000).unwrap(), &scope, changes).await;
+    let backup = file.0.with_file_name("backup.db");
+    let store = open(&file.0, schema::STEPS, 100_000).unwrap();
+    store.backup(backup.clone()).await.unwrap();
+    store.close().await.unwrap();
+    restore(&backup, &file.0).unwrap();
+    let of = |sql: &str| file.raw().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((of("PRAGMA page_size"), of("SELECT token FROM claims")), (4096, 20_000));
+    open(&file.0, schema::STEPS, 100_000).unwrap().close().await.unwrap();
 }
 
 #[test]
