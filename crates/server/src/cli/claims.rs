@@ -21,7 +21,8 @@ Examples:
   TOKEN=$(lockhouse claim seat/12a --claimant Anna --ttl 10m) || echo \"taken\"
   pay && lockhouse finalize seat/12a \"$TOKEN\" || echo \"too late, give the money back\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted: claimed, busy or assigned.")]
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, as it is claimed,
+busy or assigned, or not possible now; stderr says which.")]
 pub(super) struct Claim {
     /// The resource
     #[arg(value_name = "RESOURCE")]

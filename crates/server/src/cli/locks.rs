@@ -25,8 +25,8 @@ Examples:
 Prints each record with its mode, its fencing token and how the owner came by it. Hand the token to what the lock guards, so that it
 can refuse whoever comes with an older one.
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, with the holders on stderr;
-76 the owner has ended.")]
+Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, with the holders on stderr,
+or not possible now, as stderr says; 76 the owner has ended.")]
 pub(super) struct Lock {
     /// The records
     #[arg(value_name = "KIND/ID", required = true, value_parser = record)]
