@@ -1,13 +1,17 @@
 //! What every call passes first: one layer for all of it, as each layer costs every call.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::poll;
+use tokio::task::yield_now;
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -32,7 +36,16 @@ impl Gate {
 
 /// The layer.
 pub(super) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let mut response = whole(&gate.server, request, |request| gate.admit(request, next)).await;
+    let mut answering = pin!(whole(&gate.server, request, |request| gate.admit(request, next)));
+    let mut response = match poll!(answering.as_mut()) {
+        Poll::Ready(response) => {
+            // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for many,
+            // and does not take the CPU from the server after each. What waited for the store comes from there together.
+            yield_now().await;
+            response
+        }
+        Poll::Pending => answering.await,
+    };
     // What is answered is not to be taken for anything else than it says it is.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
@@ -86,4 +99,36 @@ fn cors(server: &Arc<Server>) -> CorsLayer {
         .allow_headers(sent)
         .expose_headers(seen)
         .max_age(Duration::from_secs(600))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::Config;
+    use crate::router::router;
+
+    #[tokio::test]
+    async fn what_is_answered_at_once_leaves_when_all_that_came_meanwhile_was_decided() {
+        let server = Server::new(Config::default());
+        let router = router(server.clone());
+        let claim = |resource: &str| {
+            let body = format!(r#"{{"resource":"{resource}","claimant":"Ada"}}"#);
+            let request = Request::post("http://localhost/v1/buckets/default/claims")
+                .header(header::HOST, "localhost")
+                .header(header::CONTENT_TYPE, "application/json");
+            Box::pin(router.clone().oneshot(request.body(Body::from(body)).unwrap()))
+        };
+        let (mut one, mut other) = (claim("one"), claim("other"));
+        assert!(poll!(&mut one).is_pending() && poll!(&mut other).is_pending());
+        assert_eq!(server.house().bucket("default").len(), 2, "both are decided");
+        for answering in [one, other] {
+            assert_eq!(answering.await.unwrap().status(), StatusCode::CREATED);
+        }
+    }
 }
