@@ -176,7 +176,7 @@ describe('faults of shipping engines', () => {
     const best = async (agent, name) => Math.min(...(await inTurn(5, () => agent.time_pairs(name, 300))));
     const inTurn = async (times, run) => {
       const results = [];
-      for (let i = 0; i < times; i++) results.push(await run(i));
+      for (let i = 0; i < times; i++) results.push(await run());
       return results;
     };
 
@@ -186,18 +186,15 @@ describe('faults of shipping engines', () => {
         const node = await process();
         const measure = async () => ({ client: await node.heap(), server: residentBytes(lab.server.pid) });
         await node.unique(`${name}:warm:`, 20_000);
-        // What is left behind grows each time, and the leavings of an allocator only some times.
-        const grown = await inTurn(3, async (round) => {
-          const before = await measure();
-          await node.unique(`${name}:${round}:`, 60_000);
-          const after = await measure();
-          const growth = { client: after.client - before.client, server: after.server - before.server };
-          t.diagnostic(`60,000 names: client heap ${growth.client} B, server memory ${growth.server} B`);
-          return growth;
-        });
-        const least = (whose) => Math.min(...grown.map((growth) => growth[whose]));
-        assert.ok(least('client') < 1_000_000, 'the heap of the client');
-        assert.ok(least('server') < 4_000_000, 'the memory of the server');
+        const before = await measure();
+        await node.unique(`${name}:more:`, 240_000);
+        const after = await measure();
+        t.diagnostic(
+          `240,000 names: client heap ${after.client - before.client} B, server memory ${after.server - before.server} B`,
+        );
+        assert.ok(after.client - before.client < 1_000_000, 'the heap of the client');
+        // Less than 34 bytes a name; the allocator takes 4 MiB at once, whoever needs them.
+        assert.ok(after.server - before.server < 8_000_000, 'the memory of the server');
       },
     );
   }
