@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use self::parcel::{Item, Parcel};
+use self::state::News;
 pub(crate) use self::state::State;
 use crate::agent::Agent;
 use crate::claims::{self, Assignment, Claims};
@@ -229,7 +230,7 @@ impl Shared {
         room: Option<Arc<Room>>,
         look: impl FnOnce(&Outcome),
     ) -> Asked {
-        let asked = self.with(|state| {
+        self.with_news(|state| {
             let (now, command) = self.timed(command);
             let outcome = state.handle(now, command);
             look(&outcome);
@@ -241,15 +242,12 @@ impl Shared {
                 Some(Parcel::Reply { outcome, .. }) => Asked::Answered(outcome),
                 _ => Asked::Waits(answer),
             }
-        });
-        self.tell_the_house();
-        asked
+        })
     }
 
     /// Carries out a command of an owner or a claimant whose answer nobody waits for.
     pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
-        self.handle(command);
-        self.tell_the_house();
+        self.with_news(|state| state.handle(self.house.clock.now(), command));
     }
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
@@ -435,28 +433,27 @@ impl Shared {
 
     /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all ended that had to.
     pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
-        let ticked = self.with(|state| {
+        self.with_news(|state| {
             let is_done = state.time_has_passed(judged_by, most);
             state.ticked = state.manager().next_timeout().is_some();
             (state.ticked, is_done)
-        });
-        self.tell_the_house();
-        ticked
+        })
     }
 
-    /// Tells what the house has to know of, after what may have changed it.
-    fn tell_the_house(self: &Arc<Self>) {
-        let (has_recovered, facts_changed) = self.with(State::take_news);
-        if has_recovered {
-            self.house.has_recovered(self);
-        } else if facts_changed {
-            self.house.keep(self);
+    /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to it.
+    fn with_news<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let (result, news) = self.with(|state| (run(state), state.take_news()));
+        match news {
+            None => {}
+            Some(News::Recovered) => self.house.has_recovered(self),
+            Some(News::NeedChanged) => self.house.keep(self),
         }
+        result
     }
 
-    /// Whether there is something that it must not be forgotten for.
-    pub(crate) fn is_needed(&self) -> bool {
-        self.state.lock().is_needed()
+    /// Whether there is something that it must not be forgotten for: the house takes note.
+    pub(crate) fn note_need(&self) -> bool {
+        self.state.lock().note_need()
     }
 
     /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
@@ -472,14 +469,13 @@ impl Shared {
 
     /// What was taken is durable.
     pub(crate) fn committed(self: &Arc<Self>) {
-        let replies = self.with(State::committed);
+        let replies = self.with_news(State::committed);
         for reply in replies {
             // Whoever has gone meanwhile needs no answer.
             if let Parcel::Reply { to, outcome, .. } = reply {
                 _ = to.send(outcome);
             }
         }
-        self.house.keep(self);
     }
 
     /// The house has lost its store, and with it every lock; or it was closed, and nobody hears any more.

@@ -284,7 +284,7 @@ impl Inner {
     pub(crate) fn keep(&self, bucket: &Arc<Shared>) {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut kept = keeper.0.lock();
-        let displaced = match bucket.is_needed() {
+        let displaced = match bucket.note_need() {
             true if kept.contains_key(bucket.key()) => None,
             true => kept.insert(bucket.key().clone(), bucket.clone()),
             false => kept.remove(bucket.key()),

@@ -53,10 +53,18 @@ pub(crate) struct State {
     pub(super) is_known: bool,
     /// Whether a recovery has ended that the house has not been told of yet.
     has_recovered: bool,
-    /// Whether `facts` has changed since.
-    facts_changed: bool,
+    /// Whether the house keeps this bucket from being forgotten.
+    is_noted: bool,
     /// Why everything is lost, if the house has lost its store.
     pub(super) over: Option<Loss>,
+}
+
+/// What the house has to know of a bucket.
+#[derive(Debug)]
+pub(super) enum News {
+    Recovered,
+    /// There is something now that the bucket must not be forgotten for, or nothing any more.
+    NeedChanged,
 }
 
 impl State {
@@ -90,7 +98,7 @@ impl State {
             facts,
             is_known,
             has_recovered: false,
-            facts_changed: false,
+            is_noted: false,
             over: None,
         }
     }
@@ -382,9 +390,19 @@ impl State {
         }
     }
 
-    /// Whether a recovery has ended, and whether what the bucket is needed for may have changed.
-    pub(super) fn take_news(&mut self) -> (bool, bool) {
-        (std::mem::take(&mut self.has_recovered), std::mem::take(&mut self.facts_changed))
+    /// What the house does not know yet.
+    #[inline]
+    pub(super) fn take_news(&mut self) -> Option<News> {
+        if std::mem::take(&mut self.has_recovered) {
+            return Some(News::Recovered);
+        }
+        (self.is_needed() != self.is_noted).then_some(News::NeedChanged)
+    }
+
+    /// Whether there is something that the bucket must not be forgotten for, of which the house takes note.
+    pub(super) fn note_need(&mut self) -> bool {
+        self.is_noted = self.is_needed();
+        self.is_noted
     }
 
     /// Above which numbers whoever comes after this bucket has to begin.
@@ -487,7 +505,6 @@ impl State {
             | Change::Unlocked { .. }
             | Change::Assigned(_) => {}
         }
-        self.facts_changed = true;
         if !self.is_kept {
             return;
         }

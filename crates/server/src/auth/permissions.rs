@@ -108,15 +108,16 @@ impl Grants {
     pub(crate) fn on(&self, bucket: &str) -> Permissions {
         let fitting = self.0.iter().filter(|(pattern, _)| match pattern {
             Pattern::Exactly(name) => name == bucket,
-            Pattern::WithPrefix(prefix) => bucket.starts_with(prefix),
+            Pattern::WithPrefix(prefix) => prefix.is_empty() || bucket.starts_with(prefix),
         });
         fitting.flat_map(|(_, permissions)| permissions.iter()).collect()
     }
 
     /// What may be done in every bucket there is.
     pub(crate) fn everywhere(&self) -> Permissions {
-        let all = Pattern::WithPrefix(String::new());
-        self.0.iter().filter(|(pattern, _)| *pattern == all).flat_map(|(_, granted)| granted.iter()).collect()
+        let is_all = |pattern: &Pattern| matches!(pattern, Pattern::WithPrefix(prefix) if prefix.is_empty());
+        let everywhere = self.0.iter().filter(|(pattern, _)| is_all(pattern));
+        everywhere.flat_map(|(_, granted)| granted.iter()).collect()
     }
 
     /// Each pattern with its permissions, as they were written.
