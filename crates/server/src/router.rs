@@ -1,5 +1,6 @@
 //! All routes: the upgrade to a WebSocket, the HTTP API, health, and the demo page.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,31 +19,72 @@ use lockhouse::wire::{
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tower::{ServiceExt, service_fn};
 
 use crate::access::{Initiator, check_origin};
+use crate::http::{Answering, Gate};
 use crate::limits::{LimitSettings, Refused, Seat};
 use crate::server::{Phase, Server};
 use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
-use crate::{http, page, tls};
+use crate::tls::{self, Tls};
+use crate::{http, page};
 
 /// For how many seconds a server that stops is away, about.
 const RESTART_SECONDS: &str = "1";
 
 /// All routes of a server.
 pub fn router(server: Arc<Server>) -> Router {
-    let router = Router::new()
-        .route(PATH, get(upgrade))
-        .route("/healthz", get(health))
-        .route("/readyz", get(readiness))
-        .merge(page::routes())
-        .fallback(nowhere)
-        .layer(from_fn_with_state(server.clone(), guard_host))
-        .merge(http::routes(&server));
-    let router = match &server.config.tls {
-        Some(tls) => router.layer(from_fn_with_state(tls.clone(), tls::tell_browsers)),
-        None => router,
-    };
-    router.with_state(server)
+    let routes = Routes::new(server);
+    Router::new().fallback_service(service_fn(move |request| {
+        let answering = routes.answer(request);
+        async { Ok::<_, Infallible>(answering.await) }
+    }))
+}
+
+/// All routes of a server, as it calls them itself. Cheap to clone.
+///
+/// Calls of the API go past axum's router, whose layers cost each of them as much as all that is its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tls: Option<Tls>,
+    api: Gate,
+    others: Router,
+}
+
+impl Routes {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        let (tls, api) = (server.config.tls.clone(), Gate::new(&server));
+        let others = Router::new()
+            .route(PATH, get(upgrade))
+            .route("/healthz", get(health))
+            .route("/readyz", get(readiness))
+            .merge(page::routes())
+            .fallback(nowhere)
+            .layer(from_fn_with_state(server.clone(), guard_host))
+            .with_state(server);
+        Self(Arc::new(Inner { tls, api, others }))
+    }
+
+    pub(crate) fn answer(&self, request: Request) -> Answering {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let hsts = inner.tls.as_ref().and_then(|tls| tls.hsts(request.headers()));
+            let mut response = match http::find(request.uri().path()) {
+                Some(found) => inner.api.pass(found, request).await,
+                None => match inner.others.clone().oneshot(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                },
+            };
+            if let Some(hsts) = hsts {
+                response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
+            }
+            response
+        })
+    }
 }
 
 /// What everything outside of the API passes first.
@@ -262,8 +304,6 @@ fn no_hello(patience: Duration) -> Farewell {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
-
-    use tower::ServiceExt;
 
     use super::*;
     use crate::Config;

@@ -1,5 +1,6 @@
 //! The server as a whole: its life from the first connection to the last.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::http::HeaderMap;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use lockhouse::{House, StoreState};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
@@ -30,7 +30,7 @@ use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, house_options};
 use crate::http::{Answers, overloaded};
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
 use crate::recent::Recent;
-use crate::router::router;
+use crate::router::Routes;
 use crate::session::{Registry, random_hex, until};
 use crate::store::{Operator, StoreChoice, StoreError, tell_of_outages};
 use crate::tls::{ClientCertificate, Tls};
@@ -373,7 +373,7 @@ impl Server {
     }
 
     async fn accept_until(self: &Arc<Self>, listener: &TcpListener, stop: CancellationToken) {
-        let router = router(self.clone());
+        let routes = Routes::new(self.clone());
         let refusing = Arc::new(Semaphore::new(REFUSED_AT_ONCE));
         loop {
             let (stream, from) = tokio::select! {
@@ -391,8 +391,8 @@ impl Server {
             let (bounds, stop) = (self.bounds.clone(), stop.clone());
             match bounds.admit(from.ip()) {
                 Ok(seat) => {
-                    let (router, tls) = (router.clone(), self.config.tls.clone());
-                    self.tasks.spawn(serve_connection(stream, tls, router, seat, bounds, stop));
+                    let (routes, tls) = (routes.clone(), self.config.tls.clone());
+                    self.tasks.spawn(serve_connection(stream, tls, routes, seat, bounds, stop));
                 }
                 // A handshake for a refusal would be what there is no room for.
                 Err(why) if self.config.tls.is_some() => {
@@ -474,7 +474,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(2);
 async fn serve_connection(
     stream: TcpStream,
     tls: Option<Tls>,
-    router: Router,
+    routes: Routes,
     seat: Seat,
     bounds: Arc<Bounds>,
     stop: CancellationToken,
@@ -483,13 +483,13 @@ async fn serve_connection(
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
-    let Some(tls) = tls else { return serve_http(stream, None, router, seat, bounds, stop).await };
+    let Some(tls) = tls else { return serve_http(stream, None, routes, seat, bounds, stop).await };
     let accepted = tokio::select! {
         accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
         () = stop.cancelled() => return,
     };
     match accepted {
-        Ok((stream, certificate)) => serve_http(stream, certificate, router, seat, bounds, stop).await,
+        Ok((stream, certificate)) => serve_http(stream, certificate, routes, seat, bounds, stop).await,
         Err(error) => {
             if error.kind() == io::ErrorKind::TimedOut {
                 bounds.refuse(Refused::HeaderTimeout);
@@ -503,14 +503,13 @@ async fn serve_connection(
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     certificate: Option<ClientCertificate>,
-    router: Router,
+    routes: Routes,
     seat: Seat,
     bounds: Arc<Bounds>,
     stop: CancellationToken,
 ) {
     let stream = Watched::new(stream, bounds.clone());
     let is_asked = stream.is_asked();
-    let router = TowerToHyperService::new(router);
     let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
     let certificate = certificate.map(Arc::new);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -518,7 +517,8 @@ async fn serve_http(
         if let Some(certificate) = &certificate {
             request.extensions_mut().insert(certificate.clone());
         }
-        router.call(request)
+        let answering = routes.answer(request.map(Body::new));
+        async { Ok::<_, Infallible>(answering.await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -544,9 +544,8 @@ async fn serve_http(
 
 /// Answers whatever is asked first with the reason why nothing else is, and closes.
 async fn refuse_http(stream: TcpStream, why: Refused) {
-    let service = service_fn(move |_: hyper::Request<Incoming>| async move {
-        Ok::<_, std::convert::Infallible>(overloaded(why))
-    });
+    let service =
+        service_fn(move |_: hyper::Request<Incoming>| async move { Ok::<_, Infallible>(overloaded(why)) });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // Whether it hears it or not.
     _ = timeout(REFUSED_FOR, connection).await;

@@ -1,6 +1,8 @@
 //! The OpenAPI document: what the handlers say of themselves, completed with what holds for all of them.
 
-use axum::http::Method;
+use std::sync::LazyLock;
+
+use axum::http::{HeaderName, Method, header};
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
@@ -11,19 +13,50 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, Ref, RefOr, Required};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{OpenApi as _, PartialSchema, ToSchema};
 
-use super::access::{self, Needs};
 use super::problem::{MEDIA_TYPE, Problem};
+use super::routes::{Needs, needs};
 use super::rules::{BUCKET, IDEMPOTENCY_KEY, OWNER};
+use super::{claims, entries, locks, owners};
 
 /// The names of the security schemes in the document.
 const OWNER_SECRET: &str = "ownerSecret";
 const KEY: &str = "key";
 const BEARER: &str = "bearer";
 
+/// What the handlers say of themselves, in the order in which it is told.
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(
+    owners::open,
+    owners::show,
+    owners::end,
+    owners::heartbeat,
+    locks::lock,
+    locks::list,
+    locks::release,
+    locks::undo,
+    claims::claim,
+    claims::show,
+    claims::renew,
+    claims::release,
+    claims::finalize,
+    claims::assignment,
+    claims::unassign,
+    entries::query
+))]
+struct Handlers;
+
+/// The text, made once.
+static TEXT: LazyLock<String> = LazyLock::new(|| complete(Handlers::openapi()));
+
+/// `GET /openapi.json`.
+pub(super) async fn show() -> ([(HeaderName, &'static str); 1], &'static str) {
+    ([(header::CONTENT_TYPE, "application/json")], &TEXT)
+}
+
 /// Adds to every operation what holds for all, and gives the text.
-pub(super) fn complete(mut document: OpenApi) -> String {
+fn complete(mut document: OpenApi) -> String {
     document.info = InfoBuilder::new()
         .title("lockhouse")
         .version(env!("CARGO_PKG_VERSION"))
@@ -97,7 +130,7 @@ fn complete_operation(operation: &mut Operation, path: &str, method: &Method) {
     let of_owner = operation.security.is_some();
     answers.push(("401", if of_owner { OWNER_OR_CREDENTIAL } else { CREDENTIAL }));
     operation.security = Some(securities(of_owner));
-    let forbidden = forbidden(access::needs(method, path));
+    let forbidden = forbidden(needs(method, path));
     answers.push(("403", &forbidden));
     for (status, about) in answers {
         let known = operation.responses.responses.entry(status.to_owned());

@@ -1,4 +1,4 @@
-//! What every call passes first: one layer for all of it, as each layer costs every call.
+//! What every call passes first.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::poll;
 use tokio::task::yield_now;
@@ -17,42 +16,41 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::body::whole;
 use super::problem::{Code, Problem};
+use super::routes::Found;
 use super::{access, idempotency};
 use crate::access::check_origin;
 use crate::server::Server;
 
-/// What the gate goes by.
+/// Where every call comes in.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     server: Arc<Server>,
     cors: CorsLayer,
 }
 
 impl Gate {
-    pub(super) fn new(server: &Arc<Server>) -> Self {
+    pub(crate) fn new(server: &Arc<Server>) -> Self {
         Self { server: server.clone(), cors: cors(server) }
     }
-}
 
-/// The layer.
-pub(super) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let mut answering = pin!(whole(&gate.server, request, |request| gate.admit(request, next)));
-    let mut response = match poll!(answering.as_mut()) {
-        Poll::Ready(response) => {
-            // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for many,
-            // and does not take the CPU from the server after each. What waited for the store comes from there together.
-            yield_now().await;
-            response
-        }
-        Poll::Pending => answering.await,
-    };
-    // What is answered is not to be taken for anything else than it says it is.
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
+    /// Answers what is asked of what is at the path.
+    pub(crate) async fn pass(&self, found: Found, request: Request) -> Response {
+        let mut answering = pin!(whole(&self.server, request, |request| self.admit(found, request)));
+        let mut response = match poll!(answering.as_mut()) {
+            Poll::Ready(response) => {
+                // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for
+                // many, and does not take the CPU from the server after each. What waited for the store comes from there together.
+                yield_now().await;
+                response
+            }
+            Poll::Pending => answering.await,
+        };
+        // What is answered is not to be taken for anything else than it says it is.
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }
 
-impl Gate {
-    async fn admit(&self, request: Request, next: Next) -> Response {
+    async fn admit(&self, found: Found, request: Request) -> Response {
         let headers = request.headers();
         if let Err(denied) = self.server.check_place(headers) {
             denied.note(&self.server.audit, &request);
@@ -61,26 +59,39 @@ impl Gate {
         // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.
         let is_of_program = !headers.contains_key(header::ORIGIN);
         if is_of_program && matches!(*request.method(), Method::POST | Method::DELETE) {
-            return self.answer(request, next).await;
+            return self.answer(found, request).await;
         }
-        let next = tower::service_fn(|request| async { Ok(self.answer(request, next.clone()).await) });
-        let answer: Result<_, Infallible> = self.cors.layer(next).call(request).await;
-        match answer {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        // Apart, as what pages and whoever asks again need would make every call's future three times as large.
+        Box::pin(self.admit_page(found, request)).await
     }
 
-    async fn answer(&self, request: Request, next: Next) -> Response {
-        let request = match access::admit(&self.server, request).await {
-            Ok(request) => request,
-            Err(problem) => return problem.into_response(),
+    /// As of a page, which is told what it may send and see.
+    async fn admit_page(&self, found: Found, request: Request) -> Response {
+        let allow = (*request.method() == Method::OPTIONS).then(|| found.allow());
+        let next = tower::service_fn(|request| async { Ok(self.answer(found.clone(), request).await) });
+        let answer: Result<_, Infallible> = self.cors.layer(next).call(request).await;
+        let mut response = match answer {
+            Ok(response) => response,
+            Err(never) => match never {},
         };
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        response
+    }
+
+    async fn answer(&self, found: Found, mut request: Request) -> Response {
+        let Some(route) = found.route(request.method()) else {
+            return found.method_not_allowed(request.method());
+        };
+        if let Err(problem) = access::admit(&self.server, &mut request, route, found.named) {
+            return problem.into_response();
+        }
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
         if changes && request.headers().contains_key(idempotency::KEY) {
-            return idempotency::once(&self.server, request, next).await;
+            return Box::pin(idempotency::once(&self.server, request, route)).await;
         }
-        next.run(request).await
+        route.answer(&self.server, request).await
     }
 }
 

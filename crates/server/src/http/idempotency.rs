@@ -14,7 +14,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockhouse::BucketKey;
 use parking_lot::Mutex;
@@ -26,6 +25,7 @@ use super::body::collect;
 use super::problem::{Code, Problem};
 use super::ranks::Ranks;
 use super::read::Read;
+use super::routes::Route;
 use super::rules::IDEMPOTENCY_KEY;
 use super::shelf::{Load, Shelf, Slot};
 use crate::config::{
@@ -66,11 +66,12 @@ impl FromRequestParts<Arc<Server>> for GivenKey {
 }
 
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
-pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> Response {
+pub(super) async fn once(server: &Arc<Server>, request: Request, route: &'static Route) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, server).await;
-    let (Ok(Caller { identity, bucket: Some(bucket) }), Ok(Some(key))) = (caller, key(&parts.headers)) else {
-        return next.run(Request::from_parts(parts, body)).await;
+    let (Ok(Caller { identity, bucket: Some(bucket), .. }), Ok(Some(key))) = (caller, key(&parts.headers))
+    else {
+        return route.answer(server, Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
     let body = match collect(body, HTTP_BODY_BYTES).await {
@@ -90,7 +91,8 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, next: Next) -> 
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
-            let work = tokio::spawn(async move { pending.keep(next.run(request).await).await });
+            let answering = route.answer(server, request);
+            let work = tokio::spawn(async move { pending.keep(answering.await).await });
             work.await.unwrap_or_else(|error| {
                 tracing::error!(%error, "a request failed");
                 Problem::new(Code::Internal, "the server failed").into_response()

@@ -1,8 +1,8 @@
 //! The HTTP API: offline locks, claims, assignments and queries for programs that speak JSON over HTTP.
 //!
 //! ```text
-//!   request ─▶ gate: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
-//!                        └────────────────────┴──────────────┴─────────────────┴──▶ Problem (RFC 9457)
+//!   request ─▶ routes ─▶ gate: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
+//!                                   └────────────────────┴──────────────┴─────────────────┴──▶ Problem (RFC 9457)
 //! ```
 //!
 //! What a request must look like stands once, in `rules`: requests are read by it, and the OpenAPI document tells it.
@@ -23,61 +23,27 @@ mod parameters;
 mod problem;
 mod ranks;
 mod read;
+mod routes;
 mod rules;
 mod shelf;
 mod views;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::{HeaderValue, Method, Uri, header};
-use axum::middleware::from_fn_with_state;
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(crate) use self::access::certificate;
 pub(crate) use self::body::whole;
-use self::gate::Gate;
+pub(crate) use self::gate::Gate;
 pub(crate) use self::idempotency::Answers;
 use self::problem::{Code, Problem};
+pub(crate) use self::routes::{Answering, find};
 use crate::access::Denied;
 use crate::limits::Refused;
-use crate::server::Server;
 
 /// Below this everything is told as JSON, problems included.
 const BASE: &str = "/v1/buckets/{bucket}";
-
-/// The routes of the API, and of what explains it.
-pub(crate) fn routes(server: &Arc<Server>) -> Router<Arc<Server>> {
-    let (api, document) = calls().split_for_parts();
-    let document: Arc<str> = document::complete(document).into();
-    let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let document = move || async move { ([json.clone()], document.to_string()) };
-    api.route("/openapi.json", get(document))
-        .route("/problems/{code}", get(problem::explain))
-        .route("/v1/backup", post(backup::backup))
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn_with_state(Arc::new(Gate::new(server)), gate::pass))
-}
-
-fn calls() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::new()
-        .routes(routes!(owners::open))
-        .routes(routes!(owners::show, owners::end))
-        .routes(routes!(owners::heartbeat))
-        .routes(routes!(locks::lock, locks::list))
-        .routes(routes!(locks::release))
-        .routes(routes!(locks::undo))
-        .routes(routes!(claims::claim, claims::show))
-        .routes(routes!(claims::renew))
-        .routes(routes!(claims::release))
-        .routes(routes!(claims::finalize))
-        .routes(routes!(claims::assignment, claims::unassign))
-        .routes(routes!(entries::query))
-}
 
 /// Whether what is at the path is told as JSON.
 pub(crate) fn is_api(uri: &Uri) -> bool {
@@ -98,11 +64,6 @@ pub(crate) fn overloaded(why: Refused) -> Response {
 /// The answer to whoever is not admitted.
 pub(crate) fn forbidden(denied: &Denied) -> Response {
     Problem::new(Code::Forbidden, denied.to_string()).into_response()
-}
-
-async fn method_not_allowed(method: Method) -> Response {
-    Problem::new(Code::MethodNotAllowed, format!("{method} is none of the methods that this path knows"))
-        .into_response()
 }
 
 #[cfg(test)]

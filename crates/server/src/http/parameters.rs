@@ -4,13 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, MatchedPath, Path};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri, header};
 use lockhouse::{BucketKey, Name, NameBuf, wire};
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
 
 use super::access::Caller;
 use super::idempotency;
@@ -32,11 +30,6 @@ pub(super) struct OfOwner {
     pub(super) owner: u64,
 }
 
-#[derive(Deserialize)]
-struct PathMembers {
-    owner: String,
-}
-
 impl FromRequestParts<Arc<Server>> for InBucket {
     type Rejection = Box<Problem>;
 
@@ -52,16 +45,16 @@ impl FromRequestParts<Arc<Server>> for OfOwner {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+        let caller = Caller::from_request_parts(parts, state).await?;
         let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
-        let members = Path::<PathMembers>::from_request_parts(parts, state)
-            .await
-            .map_err(|rejection| bad_path(&rejection))?;
-        Ok(Self { bucket, owner: owner_number("owner", &members.owner)? })
+        let owner = caller.owner.ok_or_else(|| bad_path("owner"))?;
+        Ok(Self { bucket, owner: owner_number("owner", &owner)? })
     }
 }
 
-pub(super) fn bad_path(rejection: &PathRejection) -> Box<Problem> {
-    Problem::new(Code::BadRequest, format!("the path cannot be read: {rejection}"))
+/// What a path names is no UTF-8.
+pub(super) fn bad_path(field: &str) -> Box<Problem> {
+    Problem::field(Code::BadRequest, field, "percent-encoded UTF-8")
 }
 
 /// Reads the id of an owner.
@@ -75,16 +68,14 @@ pub(super) struct Asker {
     pub(super) caller: Caller,
     pub(super) from: Option<Network>,
     method: Method,
-    route: Option<MatchedPath>,
 }
 
 impl Asker {
     /// Notes that what he shows is wrong.
     pub(super) fn deny(&self, server: &Server, name: &dyn Display, why: &dyn Display) {
-        let route = self.route.as_ref().map_or("", MatchedPath::as_str);
         let deed = Deed {
             who: Some(&self.caller.identity),
-            what: &format!("{} {route}", self.method),
+            what: &format!("{} {}", self.method, self.caller.route.path),
             bucket: self.caller.bucket.as_ref().map_or("*", |key| &key.bucket),
             name: Some(name),
         };
@@ -98,8 +89,7 @@ impl FromRequestParts<Arc<Server>> for Asker {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
-        let route = parts.extensions.get::<MatchedPath>().cloned();
-        Ok(Self { caller, from, method: parts.method.clone(), route })
+        Ok(Self { caller, from, method: parts.method.clone() })
     }
 }
 

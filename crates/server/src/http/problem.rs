@@ -5,8 +5,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::extract::Path;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use lockhouse::{Quota, wire};
 use serde::Serialize;
@@ -276,8 +275,9 @@ impl IntoResponse for Box<Problem> {
 }
 
 /// `GET /problems/{code}`: what a `type` refers to.
-pub(super) async fn explain(Path(word): Path<String>) -> Response {
-    let Some(kind) = KINDS.iter().find(|kind| kind.word == word) else {
+pub(super) async fn explain(uri: Uri) -> Response {
+    let word = uri.path().strip_prefix("/problems/");
+    let Some(kind) = KINDS.iter().find(|kind| word == Some(kind.word)) else {
         let words: Vec<&str> = KINDS.iter().map(|kind| kind.word).collect();
         return Problem::new(Code::NotFound, format!("the codes are {}", words.join(", "))).into_response();
     };

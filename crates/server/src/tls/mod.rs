@@ -13,10 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue};
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -109,9 +106,9 @@ impl Tls {
         self.current.read().files.clone()
     }
 
-    /// What browsers are told about this host.
-    pub(crate) fn hsts(&self) -> Option<HeaderValue> {
-        self.current.read().hsts.clone()
+    /// What browsers are told: to come by TLS only, unless they came to this machine by a loopback name, as other programs of it share that.
+    pub(crate) fn hsts(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        if is_for_loopback(headers) { None } else { self.current.read().hsts.clone() }
     }
 
     /// What handshakes are made by, and what judges the certificates of clients in them.
@@ -208,16 +205,6 @@ impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("files", &self.files()).finish_non_exhaustive()
     }
-}
-
-/// Tells browsers to come by TLS only, unless they came to this machine by a loopback name: other programs of it share that.
-pub(crate) async fn tell_browsers(State(tls): State<Tls>, request: Request, next: Next) -> Response {
-    let hsts = if is_for_loopback(request.headers()) { None } else { tls.hsts() };
-    let mut response = next.run(request).await;
-    if let Some(hsts) = hsts {
-        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
-    }
-    response
 }
 
 /// The SHA-256 of a certificate, as browsers and OpenSSL show it: the first one of a PEM file.

@@ -1,0 +1,212 @@
+//! All routes of the API in one table: what each needs, and who answers it.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use matchit::{Params, Router};
+use percent_encoding::percent_decode_str;
+
+use super::problem::{Code, Problem};
+use super::{backup, claims, document, entries, locks, owners, problem};
+use crate::auth::Permission;
+use crate::server::Server;
+
+/// An answer under way.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// What a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// No credential.
+    Nothing,
+    /// The permission in the bucket of the path.
+    InBucket(Permission),
+    /// The permission in all buckets.
+    Everywhere(Permission),
+}
+
+/// One route.
+#[derive(Debug)]
+pub(super) struct Route {
+    method: Method,
+    /// As the OpenAPI document has it.
+    pub(super) path: &'static str,
+    pub(super) needs: Needs,
+    /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
+    pub(super) takes_secret: bool,
+    handler: fn(Request, Arc<Server>) -> Answering,
+}
+
+impl Route {
+    /// Answers a request that [was admitted](super::access::admit).
+    pub(super) fn answer(&self, server: &Arc<Server>, request: Request) -> Answering {
+        (self.handler)(request, server.clone())
+    }
+}
+
+fn run<T>(
+    handler: impl Handler<T, Arc<Server>, Future = Answering>,
+    request: Request,
+    server: Arc<Server>,
+) -> Answering {
+    handler.call(request, server)
+}
+
+/// A route that takes no secret.
+macro_rules! route {
+    ($method:ident $path:literal, $needs:expr, $handler:path) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            needs: $needs,
+            takes_secret: false,
+            handler: |request, server| run($handler, request, server),
+        }
+    };
+}
+
+/// A route that takes a secret.
+macro_rules! secret {
+    ($($route:tt)*) => {
+        Route { takes_secret: true, ..route!($($route)*) }
+    };
+}
+
+use Needs::{Everywhere, InBucket, Nothing};
+use Permission::{Claim, Offline, Operate, Query};
+
+/// Those with the same path stand together.
+#[rustfmt::skip]
+static ROUTES: [Route; 19] = [
+    route!(GET "/openapi.json", Nothing, document::show),
+    route!(GET "/problems/{code}", Nothing, problem::explain),
+    secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
+    route!(POST "/v1/buckets/{bucket}/owners", InBucket(Offline), owners::open),
+    secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::show),
+    secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::end),
+    secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::heartbeat),
+    route!(GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::list),
+    secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::lock),
+    secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::release),
+    secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::undo),
+    route!(GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::show),
+    route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::claim),
+    route!(POST "/v1/buckets/{bucket}/claims/renew", InBucket(Claim), claims::renew),
+    route!(POST "/v1/buckets/{bucket}/claims/release", InBucket(Claim), claims::release),
+    route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::finalize),
+    route!(GET "/v1/buckets/{bucket}/assignments", InBucket(Query), claims::assignment),
+    route!(DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), claims::unassign),
+    route!(GET "/v1/buckets/{bucket}/query", InBucket(Query), entries::query),
+];
+
+static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
+    let mut paths = Router::new();
+    for routes in ROUTES.chunk_by(|one, next| one.path == next.path) {
+        paths.insert(routes[0].path, routes).expect("no two paths of the table stand for the same");
+    }
+    paths
+});
+
+/// What the route needs, by its path in the table.
+pub(super) fn needs(method: &Method, path: &str) -> Option<Needs> {
+    ROUTES.iter().find(|route| route.method == method && route.path == path).map(|route| route.needs)
+}
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    routes: &'static [Route],
+    pub(super) named: Named,
+}
+
+/// What a path names, percent-decoded; none where the path names none of that, or it is no UTF-8.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) bucket: Option<String>,
+    pub(super) owner: Option<String>,
+}
+
+/// What the API has at that path.
+pub(crate) fn find(path: &str) -> Option<Found> {
+    let found = PATHS.at(path).ok()?;
+    let named = Named { bucket: decode(&found.params, "bucket"), owner: decode(&found.params, "owner") };
+    Some(Found { routes: found.value, named })
+}
+
+fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
+    let text = percent_decode_str(params.get(name)?).decode_utf8();
+    text.ok().map(Cow::into_owned)
+}
+
+impl Found {
+    /// The route of that method.
+    pub(super) fn route(&self, method: &Method) -> Option<&'static Route> {
+        // Whoever sends HEAD is told of what GET answers; HTTP leaves the body out.
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        self.routes.iter().find(|route| route.method == method)
+    }
+
+    /// The answer to another method.
+    pub(super) fn method_not_allowed(&self, method: &Method) -> Response {
+        let why = format!("{method} is none of the methods that this path knows");
+        let mut response = Problem::new(Code::MethodNotAllowed, why).into_response();
+        response.headers_mut().insert(header::ALLOW, self.allow());
+        response
+    }
+
+    /// The methods that the path knows.
+    pub(super) fn allow(&self) -> HeaderValue {
+        let word = |route: &Route| {
+            if route.method == Method::GET { "GET,HEAD" } else { route.method.as_str() }.to_owned()
+        };
+        let words: Vec<String> = self.routes.iter().map(word).collect();
+        HeaderValue::try_from(words.join(",")).expect("methods are visible ASCII")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_route_of_a_bucket_stands_in_the_document_and_no_other() {
+        let (_, text) = document::show().await;
+        let document: serde_json::Value = serde_json::from_str(text).unwrap();
+        let told: BTreeSet<(String, String)> = document["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = ["get", "post", "delete", "put", "patch"].into_iter();
+                let methods = methods.filter(|method| item.get(method).is_some());
+                methods.map(|method| (path.clone(), method.to_uppercase()))
+            })
+            .collect();
+        let routes = ROUTES.iter().filter(|route| route.path.starts_with("/v1/buckets/"));
+        let known = routes.map(|route| (route.path.to_owned(), route.method.to_string())).collect();
+        assert_eq!(told, known);
+    }
+
+    #[test]
+    fn a_path_is_found_with_what_it_names() {
+        let found = find("/v1/buckets/a%2Fb/owners/%C3%A9").unwrap();
+        assert_eq!(found.named.bucket.as_deref(), Some("a/b"));
+        assert_eq!(found.named.owner.as_deref(), Some("\u{e9}"));
+        assert_eq!(found.route(&Method::HEAD).unwrap().method, Method::GET);
+        assert!(found.route(&Method::POST).is_none());
+        assert_eq!(found.allow(), "GET,HEAD,DELETE");
+        assert!(find("/v1/buckets/%FF/locks").unwrap().named.bucket.is_none());
+        for path in ["/", "/v1/buckets/b", "/v1/buckets/b/locks/", "/v1/buckets/b/nothing", "/healthz"] {
+            assert!(find(path).is_none(), "{path}");
+        }
+    }
+}
