@@ -25,7 +25,6 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use self::parcel::{Item, Parcel};
-use self::state::News;
 pub(crate) use self::state::State;
 use crate::agent::Agent;
 use crate::claims::{self, Assignment, Claims};
@@ -72,6 +71,14 @@ pub(crate) enum Made {
     Refused(Box<Refusal>),
     /// The refusal comes once the store has kept what it rests on.
     RefusedLater(oneshot::Receiver<Outcome>),
+}
+
+/// What the house has to know of a bucket.
+#[derive(Debug)]
+enum News {
+    Recovered,
+    /// There is something now that the bucket must not be forgotten for, or nothing any more.
+    NeedChanged,
 }
 
 impl Bucket {
@@ -525,5 +532,15 @@ fn may_bring_a_deadline(command: &Command<'_>) -> bool {
         Command::Request(request) => request.max_hold_ms.is_some(),
         Command::Reclaim(reclaim) => reclaim.max_hold_ms.is_some(),
         _ => false,
+    }
+}
+
+/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back. So does
+/// whoever brings back what there was room for before the restart.
+fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
+    match command {
+        Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
+        Command::Join(_) if manager.is_recovering() => 0,
+        command => manager.most_bytes_of(command),
     }
 }

@@ -5,13 +5,13 @@ use std::task::Waker;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewReclaim, NewRequest,
-    Outcome, Party, Refusal, RequestId, Standing,
+    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewReclaim, NewRequest, Outcome,
+    Party, Refusal, RequestId, Standing,
 };
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::Made;
 use super::parcel::{About, Item, Parcel};
+use super::{Made, News, most_bytes};
 use crate::outbox::Outbox;
 use crate::port::{Inbox, Notice};
 use crate::room::{NoRoom, Room};
@@ -57,14 +57,6 @@ pub(crate) struct State {
     is_noted: bool,
     /// Why everything is lost, if the house has lost its store.
     pub(super) over: Option<Loss>,
-}
-
-/// What the house has to know of a bucket.
-#[derive(Debug)]
-pub(super) enum News {
-    Recovered,
-    /// There is something now that the bucket must not be forgotten for, or nothing any more.
-    NeedChanged,
 }
 
 impl State {
@@ -597,15 +589,5 @@ impl State {
             self.inboxes.resize(slot + 1, None);
         }
         self.inboxes[slot] = inbox;
-    }
-}
-
-/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back. So does
-/// whoever brings back what there was room for before the restart.
-fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
-    match command {
-        Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
-        Command::Join(_) if manager.is_recovering() => 0,
-        command => manager.most_bytes_of(command),
     }
 }
