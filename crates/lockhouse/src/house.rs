@@ -16,6 +16,7 @@ use self::ticker::Ticking;
 use crate::bucket::{Bucket, Shared};
 use crate::clock::Clock;
 use crate::key::BucketKey;
+use crate::keyed::KeyedHash;
 use crate::open::Options;
 use crate::pipeline::{Pipeline, Stop};
 use crate::registry::{Marks, Registry};
@@ -54,7 +55,7 @@ pub(crate) struct Inner {
     ticking: Mutex<Ticking>,
     /// The way to the store, if there is one.
     pipeline: Option<Arc<Pipeline>>,
-    key: OnceLock<SecretKey>,
+    key: OnceLock<KeyedHash>,
     /// None if web locks cannot be brought back after a restart.
     tickets: Option<Tickets>,
     keeper: Weak<Keeper>,
@@ -131,7 +132,7 @@ impl House {
             registry: Mutex::new(Registry::with(marks)),
             ticking: Mutex::default(),
             pipeline,
-            key: key.map_or_else(OnceLock::new, OnceLock::from),
+            key: key.map_or_else(OnceLock::new, |key| KeyedHash::new(key.as_bytes()).into()),
             tickets,
             keeper: Arc::downgrade(&keeper),
             recovery,
@@ -207,11 +208,11 @@ impl Inner {
     }
 
     /// The key that secrets are derived from.
-    pub(crate) fn key(&self) -> Result<&SecretKey, getrandom::Error> {
+    pub(crate) fn key(&self) -> Result<&KeyedHash, getrandom::Error> {
         if let Some(key) = self.key.get() {
             return Ok(key);
         }
-        let key = SecretKey::random()?;
+        let key = KeyedHash::new(SecretKey::random()?.as_bytes());
         Ok(self.key.get_or_init(|| key))
     }
 

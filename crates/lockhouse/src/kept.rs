@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager, Outcome, Refusal};
-use lockhouse_store::SecretKey;
 use tokio::sync::oneshot;
 
 use crate::bucket::{Asked, Shared};
 use crate::error::Quota;
 use crate::house::Inner;
+use crate::keyed::KeyedHash;
 use crate::owner::no_randomness;
 use crate::pipeline::StoreState;
 use crate::room::Room;
@@ -145,7 +145,7 @@ impl Shared {
     }
 
     /// The key that secrets are derived from.
-    pub(crate) fn secret_key(&self) -> Result<&SecretKey, StoreError> {
+    pub(crate) fn secret_key(&self) -> Result<&KeyedHash, StoreError> {
         self.house.key().map_err(|error| no_randomness(&error))
     }
 

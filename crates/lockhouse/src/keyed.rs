@@ -1,9 +1,11 @@
 //! Hashes under the store's key: nobody makes one up who does not have it.
 
+use std::fmt;
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// HMAC-SHA-256 over lists of parts.
+/// HMAC-SHA-256 over lists of parts, begun with the key.
 #[derive(Clone)]
 pub(crate) struct KeyedHash(Hmac<Sha256>);
 
@@ -22,5 +24,11 @@ impl KeyedHash {
         }
         let hash = hash.finalize().into_bytes();
         *hash.first_chunk().expect("asserted above")
+    }
+}
+
+impl fmt::Debug for KeyedHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyedHash(..)")
     }
 }

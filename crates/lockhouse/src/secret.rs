@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
-use lockhouse_store::{Scope, SecretKey};
+use lockhouse_store::Scope;
 use subtle::ConstantTimeEq;
 
 use crate::keyed::KeyedHash;
@@ -34,13 +34,13 @@ impl Secret {
     }
 
     /// Of an owner.
-    pub(crate) fn of_owner(key: &SecretKey, scope: &Scope, owner: OwnerId, seal: Seal) -> Self {
+    pub(crate) fn of_owner(key: &KeyedHash, scope: &Scope, owner: OwnerId, seal: Seal) -> Self {
         derive(key, "owner", scope, &[&owner.get().to_be_bytes(), &seal.0.to_be_bytes()])
     }
 
     /// Of a claim, current or made final.
     pub(crate) fn of_claim(
-        key: &SecretKey,
+        key: &KeyedHash,
         scope: &Scope,
         name: Name<'_>,
         token: FencingToken,
@@ -52,7 +52,7 @@ impl Secret {
 
 /// The seal of a claim that is asked for with this idempotency key: the same whenever one asks.
 pub(crate) fn seal_of(
-    key: &SecretKey,
+    key: &KeyedHash,
     scope: &Scope,
     name: Name<'_>,
     claimant: &str,
@@ -65,9 +65,9 @@ pub(crate) fn seal_of(
 }
 
 /// A keyed hash of all that.
-fn derive(key: &SecretKey, what: &str, scope: &Scope, parts: &[&[u8]]) -> Secret {
+fn derive(key: &KeyedHash, what: &str, scope: &Scope, parts: &[&[u8]]) -> Secret {
     let purpose = [what.as_bytes(), scope.tenant.as_bytes(), scope.bucket.as_bytes()];
-    Secret(KeyedHash::new(key.as_bytes()).of(purpose.into_iter().chain(parts.iter().copied())))
+    Secret(key.of(purpose.into_iter().chain(parts.iter().copied())))
 }
 
 impl PartialEq for Secret {
@@ -99,8 +99,8 @@ mod tests {
 
     const SECRET: &str = "3b3beb300bea6813d6d2dd9ace8b12dbc16aedfc";
 
-    fn key() -> SecretKey {
-        SecretKey::new([7; 32])
+    fn key() -> KeyedHash {
+        KeyedHash::new(&[7; 32])
     }
 
     fn claim(bucket: &str, name: &str, token: u64, seal: u64) -> Secret {
@@ -116,7 +116,7 @@ mod tests {
             [claim("c", "n", 1, 1), claim("b", "m", 1, 1), claim("b", "n", 2, 1), claim("b", "n", 1, 2)];
         assert!(others.iter().all(|other| *other != one));
         assert_ne!(claim("bn", "", 1, 1), claim("b", "n", 1, 1), "parts do not run into each other");
-        let other_key = SecretKey::new([8; 32]);
+        let other_key = KeyedHash::new(&[8; 32]);
         let scope = Scope::new("", "b");
         assert_ne!(
             Secret::of_claim(&other_key, &scope, Name::new("n").unwrap(), FencingToken::new(1), Seal(1)),
