@@ -43,7 +43,7 @@ pub fn router(server: Arc<Server>) -> Router {
 
 /// All routes of a server, as it calls them itself. Cheap to clone.
 ///
-/// Calls of the API go past axum's router, whose layers cost each of them as much as all that is its own.
+/// Calls of the API go past axum's router, whose layers took a twentieth of the CPU that they cost the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes(Arc<Inner>);
 

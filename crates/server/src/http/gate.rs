@@ -61,7 +61,7 @@ impl Gate {
         if is_of_program && matches!(*request.method(), Method::POST | Method::DELETE) {
             return self.answer(found, request).await;
         }
-        // Apart, as what pages and whoever asks again need would make every call's future three times as large.
+        // Apart, so that the future of every call has no room for what only pages need.
         Box::pin(self.admit_page(found, request)).await
     }
 
