@@ -12,6 +12,7 @@ mod access;
 mod audit;
 pub mod auth;
 mod config;
+mod connection;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
 mod limits;

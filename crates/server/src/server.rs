@@ -1,23 +1,15 @@
 //! The server as a whole: its life from the first connection to the last.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::HeaderMap;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use lockhouse::{House, StoreState};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -26,14 +18,14 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
 use crate::auth::{self, Authority};
-use crate::config::{Config, FAREWELL_TIMEOUT, HEAD_BYTES, house_options};
-use crate::http::{Answers, overloaded};
-use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused, Seat, Watched};
+use crate::config::{Config, FAREWELL_TIMEOUT, house_options};
+use crate::connection;
+use crate::http::Answers;
+use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused};
 use crate::recent::Recent;
 use crate::router::Routes;
-use crate::session::{Registry, random_hex, until};
+use crate::session::{Registry, random_hex};
 use crate::store::{Operator, StoreChoice, StoreError, tell_of_outages};
-use crate::tls::{ClientCertificate, Tls};
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
@@ -392,7 +384,7 @@ impl Server {
             match bounds.admit(from.ip()) {
                 Ok(seat) => {
                     let (routes, tls) = (routes.clone(), self.config.tls.clone());
-                    self.tasks.spawn(serve_connection(stream, tls, routes, seat, bounds, stop));
+                    self.tasks.spawn(connection::serve(stream, tls, routes, seat, bounds, stop));
                 }
                 // A handshake for a refusal would be what there is no room for.
                 Err(why) if self.config.tls.is_some() => {
@@ -403,7 +395,7 @@ impl Server {
                     let Ok(permit) = refusing.clone().try_acquire_owned() else { continue };
                     self.tasks.spawn(async move {
                         tracing::debug!(from = %from.ip(), %why, "a connection is refused");
-                        refuse_http(stream, why).await;
+                        connection::refuse(stream, why).await;
                         drop(permit);
                     });
                 }
@@ -466,90 +458,6 @@ const LEAST_DRAIN: Duration = Duration::from_secs(1);
 
 /// Connections at once that are told why they are refused.
 const REFUSED_AT_ONCE: usize = 64;
-
-/// How long a connection that is refused may take to ask, and to hear why.
-const REFUSED_FOR: Duration = Duration::from_secs(2);
-
-/// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
-async fn serve_connection(
-    stream: TcpStream,
-    tls: Option<Tls>,
-    routes: Routes,
-    seat: Seat,
-    bounds: Arc<Bounds>,
-    stop: CancellationToken,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone before it began");
-        return;
-    }
-    let Some(tls) = tls else { return serve_http(stream, None, routes, seat, bounds, stop).await };
-    let accepted = tokio::select! {
-        accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
-        () = stop.cancelled() => return,
-    };
-    match accepted {
-        Ok((stream, certificate)) => serve_http(stream, certificate, routes, seat, bounds, stop).await,
-        Err(error) => {
-            if error.kind() == io::ErrorKind::TimedOut {
-                bounds.refuse(Refused::HeaderTimeout);
-            }
-            tracing::debug!(%error, "a TLS handshake failed");
-        }
-    }
-}
-
-/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks of its own, and takes the seat along.
-async fn serve_http(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    certificate: Option<ClientCertificate>,
-    routes: Routes,
-    seat: Seat,
-    bounds: Arc<Bounds>,
-    stop: CancellationToken,
-) {
-    let stream = Watched::new(stream, bounds.clone());
-    let is_asked = stream.is_asked();
-    let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
-    let certificate = certificate.map(Arc::new);
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(seat.clone());
-        if let Some(certificate) = &certificate {
-            request.extensions_mut().insert(certificate.clone());
-        }
-        let answering = routes.answer(request.map(Body::new));
-        async { Ok::<_, Infallible>(answering.await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(bounds.settings().header_timeout)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = async { tokio::select! { () = stop.cancelled() => {}, () = until(expires_at) => {} } } => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    let Err(error) = result else { return };
-    if error.is_timeout() {
-        let is_half_asked = is_asked.load(Ordering::Relaxed);
-        bounds.refuse(if is_half_asked { Refused::HeaderTimeout } else { Refused::IdleTimeout });
-    }
-    tracing::debug!(%error, "an HTTP connection failed");
-}
-
-/// Answers whatever is asked first with the reason why nothing else is, and closes.
-async fn refuse_http(stream: TcpStream, why: Refused) {
-    let service =
-        service_fn(move |_: hyper::Request<Incoming>| async move { Ok::<_, Infallible>(overloaded(why)) });
-    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // Whether it hears it or not.
-    _ = timeout(REFUSED_FOR, connection).await;
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! How much of the server anybody may have: what operators set, who is there, and what was refused.
 //!
 //! ```text
-//!   TcpListener ─▶ admit: connections, each address ─▶ Watched: a peer that takes nothing ─▶ hyper: half a head, idle
+//!   TcpListener ─▶ admit: connections, each address ─▶ Watched: half a head, idle, a peer that takes nothing
 //!        upgrade ─▶ hello in time ─▶ admit_tenant: connections ─▶ register: sessions ─▶ buckets ─▶ pace of session and tenant
 //!        call ─▶ body in time ─▶ pace of the tenant ─▶ buckets ─▶ the bounds of the bucket (lockhouse::Limits)
 //! ```

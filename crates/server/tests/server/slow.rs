@@ -100,6 +100,41 @@ async fn a_connection_that_says_nothing_is_closed() {
 }
 
 #[tokio::test]
+async fn what_is_answered_is_not_idle() {
+    let limits = LimitSettings { header_timeout: LIMIT, ..LimitSettings::default() };
+    let server = TestServer::with(Config { limits, ..config(60_000) }).await;
+    let body = r#"{"resource": "n", "claimant": "Ada"}"#;
+    let head = format!(
+        "POST /v1/buckets/default/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // The body is waited for, by a bound of its own.
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(head.as_bytes()).await.unwrap();
+    // Far more is answered than sockets keep, and nothing of it is read.
+    let calls = 2000;
+    let mut deaf = TcpStream::connect(server.address).await.unwrap();
+    let call = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(calls - 1)
+        + "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let (mut answers, mut asks) = deaf.split();
+    let asks = async { asks.write_all(call.as_bytes()).await.unwrap() };
+    let hears = async {
+        tokio::time::sleep(4 * LIMIT).await;
+        slow.write_all(body.as_bytes()).await.unwrap();
+        let mut said = [0; 12];
+        timeout(PATIENCE, slow.read_exact(&mut said)).await.expect("it is answered").unwrap();
+        assert_eq!(&said, b"HTTP/1.1 201");
+        let mut said = Vec::new();
+        timeout(PATIENCE, answers.read_to_end(&mut said)).await.expect("it is answered").unwrap();
+        assert_eq!(String::from_utf8_lossy(&said).matches("HTTP/1.1 200 OK").count(), calls);
+    };
+    tokio::join!(asks, hears);
+    assert_eq!(server.server.refused(Refused::IdleTimeout), 0);
+    assert_eq!(server.server.refused(Refused::HeaderTimeout), 0);
+}
+
+#[tokio::test]
 async fn a_body_that_does_not_come_is_answered_with_408() {
     let server = impatient().await;
     let head = "POST /v1/buckets/default/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\

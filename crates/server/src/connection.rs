@@ -1,0 +1,134 @@
+//! One connection: its handshake and what is asked on it, until it ends.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::HEAD_BYTES;
+use crate::http::overloaded;
+use crate::limits::{Bounds, Refused, Seat, Watched};
+use crate::router::Routes;
+use crate::session::until;
+use crate::tls::{ClientCertificate, Tls};
+
+/// How long a connection that is refused may take to ask, and to hear why.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    tls: Option<Tls>,
+    routes: Routes,
+    seat: Seat,
+    bounds: Arc<Bounds>,
+    stop: CancellationToken,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it began");
+        return;
+    }
+    let Some(tls) = tls else { return serve_http(stream, None, routes, seat, bounds, stop).await };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
+        () = stop.cancelled() => return,
+    };
+    match accepted {
+        Ok((stream, certificate)) => serve_http(stream, certificate, routes, seat, bounds, stop).await,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::TimedOut {
+                bounds.refuse(Refused::HeaderTimeout);
+            }
+            tracing::debug!(%error, "a TLS handshake failed");
+        }
+    }
+}
+
+/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks of its own, and takes the seat along.
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    certificate: Option<ClientCertificate>,
+    routes: Routes,
+    seat: Seat,
+    bounds: Arc<Bounds>,
+    stop: CancellationToken,
+) {
+    let stream = Watched::new(stream, bounds.clone());
+    let exchange = stream.exchange();
+    let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
+    let certificate = certificate.map(Arc::new);
+    let is_answered = exchange.clone();
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        let answered = is_answered.clone().answer();
+        request.extensions_mut().insert(seat.clone());
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
+        let answering = routes.answer(request.map(Body::new));
+        async {
+            let response = answering.await;
+            drop(answered);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        // Ours costs each request less.
+        .header_read_timeout(None)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let end = async {
+        tokio::select! {
+            () = stop.cancelled() => None,
+            () = until(expires_at) => None,
+            refused = exchange.overdue(&bounds) => Some(refused),
+        }
+    };
+    // It is polled as it is woken, not with each request.
+    let mut ends = pin!([end].into_iter().collect::<FuturesUnordered<_>>());
+    let end = tokio::select! {
+        biased;
+        result = connection.as_mut() => return note_end(result),
+        Some(end) = ends.next() => end,
+    };
+    let refused = match end {
+        Some(refused) => refused,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = connection => return note_end(result),
+                refused = exchange.overdue(&bounds) => refused,
+            }
+        }
+    };
+    tracing::debug!(?refused, "an HTTP connection is given up");
+    bounds.refuse(refused);
+}
+
+fn note_end(result: hyper::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "an HTTP connection failed");
+    }
+}
+
+/// Answers whatever is asked first with the reason why nothing else is, and closes.
+pub(crate) async fn refuse(stream: TcpStream, why: Refused) {
+    let service =
+        service_fn(move |_: hyper::Request<Incoming>| async move { Ok::<_, Infallible>(overloaded(why)) });
+    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    // Whether it hears it or not.
+    _ = timeout(REFUSED_FOR, connection).await;
+}
