@@ -8,7 +8,7 @@ use lockhouse_core::{
     Seal,
 };
 
-use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
+use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
 use crate::bucket::Shared;
 use crate::error::Quota;
 use crate::kept::StoreError;
@@ -18,21 +18,26 @@ use crate::place::Place;
 use crate::secret::{Secret, seal_of};
 use crate::snapshot::Holder;
 
-pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) -> Result<Claim, ClaimError> {
-    let seal = match &new.idempotency_key {
-        Some(key) => seal_of(bucket.secret_key()?, bucket.scope(), name.as_name(), &new.claimant, key),
+pub(super) async fn claim(
+    bucket: &Arc<Shared>,
+    resource: NameBuf,
+    terms: Terms,
+) -> Result<Claim, ClaimError> {
+    let name = resource.as_name();
+    let seal = match &terms.idempotency_key {
+        Some(key) => seal_of(bucket.secret_key()?, bucket.scope(), name, &terms.claimant, key),
         None => random_seal()?,
     };
     let command = Command::Claim(lockhouse_core::NewClaim {
-        name: name.as_name(),
-        claimant: &new.claimant,
-        ttl_ms: whole_millis(new.ttl),
+        name,
+        claimant: &terms.claimant,
+        ttl_ms: whole_millis(terms.ttl),
         late_ms: 0,
         seal,
-        metadata: new.metadata.as_deref(),
+        metadata: terms.metadata.as_deref(),
     });
-    let mut unheard = Unheard { bucket, name: name.as_name(), token: None };
-    let is_for_good = new.idempotency_key.is_some();
+    let mut unheard = Unheard { bucket, name, token: None };
+    let is_for_good = terms.idempotency_key.is_some();
     let outcome = bucket.keep(command, |outcome| {
         if let Outcome::Claimed(grant) = outcome
             && !is_for_good
@@ -53,12 +58,12 @@ pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) 
         }
         outcome => return Err(refused(bucket, outcome)),
     };
-    let token = token_of(bucket, name.as_name(), grant.token, seal)?;
+    let token = token_of(bucket, name, grant.token, seal)?;
     let claims = Claims::new(Place::Here(bucket.clone()));
     Ok(Claim {
         claims,
-        resource: name.clone(),
-        claimant: new.claimant.clone(),
+        resource,
+        claimant: terms.claimant,
         token,
         fencing_token: grant.token,
         expires_at: bucket.wall(grant.expires),
@@ -66,9 +71,9 @@ pub(super) async fn claim(bucket: &Arc<Shared>, name: &NameBuf, new: &NewClaim) 
 }
 
 /// The claim that was made with the same idempotency key, if it is the current one.
-async fn again(bucket: &Arc<Shared>, name: &NameBuf, seal: Seal) -> Result<Option<ClaimGrant>, StoreError> {
+async fn again(bucket: &Arc<Shared>, name: Name<'_>, seal: Seal) -> Result<Option<ClaimGrant>, StoreError> {
     let known = bucket.read(|manager| {
-        let claim = manager.claim_of(name.as_name()).filter(|claim| claim.seal == seal)?;
+        let claim = manager.claim_of(name).filter(|claim| claim.seal == seal)?;
         Some(ClaimGrant { token: claim.token, expires: claim.expires })
     });
     known.await
@@ -91,10 +96,9 @@ impl Drop for Unheard<'_> {
 
 pub(super) async fn renew(
     bucket: &Arc<Shared>,
-    name: &NameBuf,
+    name: Name<'_>,
     token: &Secret,
 ) -> Result<SystemTime, ClaimError> {
-    let name = name.as_name();
     let token = current(bucket, name, token)?;
     match bucket.keep_nothing(Command::RenewClaim { name, token, late_ms: 0 }, None).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
@@ -102,8 +106,7 @@ pub(super) async fn renew(
     }
 }
 
-pub(super) async fn release(bucket: &Arc<Shared>, name: &NameBuf, token: &Secret) -> Result<(), ClaimError> {
-    let name = name.as_name();
+pub(super) async fn release(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<(), ClaimError> {
     let token = current(bucket, name, token)?;
     match bucket.keep(Command::ReleaseClaim { name, token }, |_| {}).await? {
         Outcome::ClaimReleased => Ok(()),
@@ -113,10 +116,9 @@ pub(super) async fn release(bucket: &Arc<Shared>, name: &NameBuf, token: &Secret
 
 pub(super) async fn finalize(
     bucket: &Arc<Shared>,
-    name: &NameBuf,
+    name: Name<'_>,
     token: &Secret,
 ) -> Result<Assignment, ClaimError> {
-    let name = name.as_name();
     let token = match current(bucket, name, token)? {
         Some(token) => Some(token),
         None => assigned(bucket, name, token)?,
@@ -127,11 +129,11 @@ pub(super) async fn finalize(
     }
 }
 
-pub(super) async fn get(bucket: &Arc<Shared>, name: &NameBuf) -> Result<Option<ClaimInfo>, ClaimError> {
+pub(super) async fn get(bucket: &Arc<Shared>, name: Name<'_>) -> Result<Option<ClaimInfo>, ClaimError> {
     let claim = bucket.read(|manager| {
-        let claim = manager.claim_of(name.as_name())?;
+        let claim = manager.claim_of(name)?;
         Some(ClaimInfo {
-            resource: name.clone(),
+            resource: name.to_buf(),
             claimant: claim.claimant.to_owned(),
             fencing_token: claim.token,
             since: bucket.wall(claim.since),
@@ -144,9 +146,9 @@ pub(super) async fn get(bucket: &Arc<Shared>, name: &NameBuf) -> Result<Option<C
 
 pub(super) async fn assignment(
     bucket: &Arc<Shared>,
-    name: &NameBuf,
+    name: Name<'_>,
 ) -> Result<Option<Assignment>, ClaimError> {
-    let found = bucket.read(|manager| manager.assignment_of(name.as_name()).map(|it| view(bucket, it)));
+    let found = bucket.read(|manager| manager.assignment_of(name).map(|it| view(bucket, it)));
     Ok(found.await?)
 }
 
@@ -170,10 +172,10 @@ pub(crate) async fn assignments_from(
 
 pub(super) async fn unassign(
     bucket: &Arc<Shared>,
-    name: &NameBuf,
+    name: Name<'_>,
     token: Option<FencingToken>,
 ) -> Result<bool, ClaimError> {
-    match bucket.keep(Command::Unassign { name: name.as_name(), token }, |_| {}).await? {
+    match bucket.keep(Command::Unassign { name, token }, |_| {}).await? {
         Outcome::Unassigned { was } => Ok(was),
         outcome => Err(refused(bucket, outcome)),
     }

@@ -57,7 +57,13 @@ pub struct Claims {
 #[must_use = "nothing is claimed unless it is awaited"]
 pub struct NewClaim {
     claims: Claims,
-    name: Result<NameBuf, NotSupported>,
+    resource: Result<NameBuf, NotSupported>,
+    terms: Terms,
+}
+
+/// What a claim is made on.
+#[derive(Clone, Debug)]
+struct Terms {
     claimant: String,
     ttl: Duration,
     metadata: Option<String>,
@@ -172,9 +178,9 @@ impl Claims {
         claimant: impl Into<String>,
         ttl: Duration,
     ) -> NewClaim {
-        let name = owned(resource.into());
-        let (claims, claimant) = (self.clone(), claimant.into());
-        NewClaim { claims, name, claimant, ttl, metadata: None, idempotency_key: None }
+        let resource = named(resource).map(Name::to_buf);
+        let terms = Terms { claimant: claimant.into(), ttl, metadata: None, idempotency_key: None };
+        NewClaim { claims: self.clone(), resource, terms }
     }
 
     /// The TTL of the claim with that token runs anew from now; when it then ends.
@@ -191,8 +197,8 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
         token: &Secret,
     ) -> Result<SystemTime, ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, renew(&name, token))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, renew(name, token))
     }
 
     /// Gives the claim with that token back: the resource is free at once.
@@ -209,8 +215,8 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
         token: &Secret,
     ) -> Result<(), ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, release(&name, token))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, release(name, token))
     }
 
     /// Makes the claim with that token final: the resource belongs to its claimant, until that is [taken back](Self::unassign). Checking, assigning and
@@ -228,8 +234,8 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
         token: &Secret,
     ) -> Result<Assignment, ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, finalize(&name, token))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, finalize(name, token))
     }
 
     /// The current claim of the resource.
@@ -242,8 +248,8 @@ impl Claims {
     ///
     /// Cancel safe.
     pub async fn get<'a>(&self, resource: impl Into<NameArg<'a>>) -> Result<Option<ClaimInfo>, ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, get(&name))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, get(name))
     }
 
     /// To whom the resource belongs.
@@ -259,8 +265,8 @@ impl Claims {
         &self,
         resource: impl Into<NameArg<'a>>,
     ) -> Result<Option<Assignment>, ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, assignment(&name))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, assignment(name))
     }
 
     /// All standing assignments, in the order of their names.
@@ -290,28 +296,28 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
         token: Option<FencingToken>,
     ) -> Result<bool, ClaimError> {
-        let name = owned(resource.into()).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, unassign(&name, token))
+        let name = named(resource).map_err(ClaimError::NotSupported)?;
+        at!(&self.place, unassign(name, token))
     }
 }
 
 impl NewClaim {
     /// Something to show to others.
     pub fn metadata(mut self, metadata: impl Into<String>) -> Self {
-        self.metadata = Some(metadata.into());
+        self.terms.metadata = Some(metadata.into());
         self
     }
 
     /// Whoever claims the same resource for the same claimant with the same key gets the same claim, as long as it lives: for those who never heard the
     /// answer. Make it hard to guess, as it is as good as the token.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.idempotency_key = Some(key.into());
+        self.terms.idempotency_key = Some(key.into());
         self
     }
 
     async fn make(self) -> Result<Claim, ClaimError> {
-        let name = self.name.clone().map_err(ClaimError::NotSupported)?;
-        at!(&self.claims.place, claim(&name, &self))
+        let resource = self.resource.map_err(ClaimError::NotSupported)?;
+        at!(&self.claims.place, claim(resource, self.terms))
     }
 }
 
@@ -391,6 +397,6 @@ impl Claim {
     }
 }
 
-fn owned(name: NameArg<'_>) -> Result<NameBuf, NotSupported> {
-    name.get().map(Name::to_buf).map_err(NotSupported::from)
+fn named<'a>(resource: impl Into<NameArg<'a>>) -> Result<Name<'a>, NotSupported> {
+    resource.into().get().map_err(NotSupported::from)
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, Limits, NameBuf};
+use lockhouse_core::{FencingToken, Limits, Name, NameBuf};
 
-use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
+use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
 use crate::error::Quota;
 use crate::kept::StoreError;
 use crate::local::whole_millis;
@@ -20,20 +20,20 @@ use crate::secret::Secret;
 /// The bounds of a server, so that what exceeds them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;
 
-pub(super) async fn claim(api: &Arc<Api>, name: &NameBuf, new: &NewClaim) -> Result<Claim, ClaimError> {
+pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Result<Claim, ClaimError> {
     let request = ClaimRequest {
-        resource: name.as_name().into(),
-        claimant: new.claimant.clone(),
-        ttl_ms: whole_millis(new.ttl),
-        metadata: new.metadata.clone(),
-        claim_key: new.idempotency_key.clone(),
+        resource: resource.as_name().into(),
+        claimant: terms.claimant,
+        ttl_ms: whole_millis(terms.ttl),
+        metadata: terms.metadata,
+        claim_key: terms.idempotency_key,
     };
     check(&request).map_err(ClaimError::Quota)?;
     let is_for_good = request.claim_key.is_some();
     let call = Call::post(&["claims"]).json(&request);
     // With a key of the caller's own the claim is found again in any case, and always as it is then.
     let call = if is_for_good { call } else { call.once() };
-    let (place, resource) = (api.clone(), name.clone());
+    let place = api.clone();
     let work = async move {
         let claimed: ClaimedBody = place.send(&call).await?.read()?;
         let token = claimed.token.parse();
@@ -52,7 +52,7 @@ pub(super) async fn claim(api: &Arc<Api>, name: &NameBuf, new: &NewClaim) -> Res
             && !is_for_good
         {
             // Else it ends by its TTL.
-            _ = api.send(&with_token("release", &resource, &token).once()).await;
+            _ = api.send(&with_token("release", resource.as_name(), &token).once()).await;
         }
     };
     api.carry_out(work, tidy).await?
@@ -66,18 +66,17 @@ fn check(new: &ClaimRequest) -> Result<(), Quota> {
     checked.map_err(|refusal| Quota::of(&refusal).expect("a check of bounds refuses nothing else"))
 }
 
-fn with_token(what: &str, name: &NameBuf, token: &Secret) -> Call {
-    Call::post(&["claims", what])
-        .json(&TokenRequest { resource: name.as_name().into(), token: token.reveal() })
+fn with_token(what: &str, name: Name<'_>, token: &Secret) -> Call {
+    Call::post(&["claims", what]).json(&TokenRequest { resource: name.into(), token: token.reveal() })
 }
 
-pub(super) async fn renew(api: &Arc<Api>, name: &NameBuf, token: &Secret) -> Result<SystemTime, ClaimError> {
+pub(super) async fn renew(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Result<SystemTime, ClaimError> {
     // Once more does no harm, and tells the later end.
     let renewed: RenewedBody = api.ask(with_token("renew", name, token)).await?.read()?;
     Ok(renewed.expires_at.0)
 }
 
-pub(super) async fn release(api: &Arc<Api>, name: &NameBuf, token: &Secret) -> Result<(), ClaimError> {
+pub(super) async fn release(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Result<(), ClaimError> {
     let call = with_token("release", name, token).once();
     let place = api.clone();
     let work = async move {
@@ -93,7 +92,7 @@ pub(super) async fn release(api: &Arc<Api>, name: &NameBuf, token: &Secret) -> R
 
 pub(super) async fn finalize(
     api: &Arc<Api>,
-    name: &NameBuf,
+    name: Name<'_>,
     token: &Secret,
 ) -> Result<Assignment, ClaimError> {
     let call = with_token("finalize", name, token).once();
@@ -105,11 +104,11 @@ pub(super) async fn finalize(
     api.carry_out(work, |_| async {}).await?
 }
 
-pub(super) async fn get(api: &Arc<Api>, name: &NameBuf) -> Result<Option<ClaimInfo>, ClaimError> {
+pub(super) async fn get(api: &Arc<Api>, name: Name<'_>) -> Result<Option<ClaimInfo>, ClaimError> {
     Ok(found(api.ask(of_resource(Call::get, "claims", name)).await?.read::<ClaimBody>())?.map(Into::into))
 }
 
-pub(super) async fn assignment(api: &Arc<Api>, name: &NameBuf) -> Result<Option<Assignment>, ClaimError> {
+pub(super) async fn assignment(api: &Arc<Api>, name: Name<'_>) -> Result<Option<Assignment>, ClaimError> {
     let assignment = api.ask(of_resource(Call::get, "assignments", name)).await?.read::<AssignmentBody>();
     Ok(found(assignment)?.map(Into::into))
 }
@@ -132,7 +131,7 @@ pub(super) async fn assignments(api: &Arc<Api>) -> Result<Vec<Assignment>, Claim
 
 pub(super) async fn unassign(
     api: &Arc<Api>,
-    name: &NameBuf,
+    name: Name<'_>,
     token: Option<FencingToken>,
 ) -> Result<bool, ClaimError> {
     let mut call = of_resource(Call::delete, "assignments", name);
@@ -148,8 +147,8 @@ pub(super) async fn unassign(
     api.carry_out(work, |_| async {}).await?
 }
 
-fn of_resource(call: fn(&[&str]) -> Call, path: &str, name: &NameBuf) -> Call {
-    call(&[path]).with("resource", name.as_name().as_wtf8())
+fn of_resource(call: fn(&[&str]) -> Call, path: &str, name: Name<'_>) -> Call {
+    call(&[path]).with("resource", name.as_wtf8())
 }
 
 fn found<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, ClaimError> {

@@ -245,6 +245,12 @@ async fn a_bucket_with_something_kept_is_not_forgotten() {
     drop(claim);
     settle().await;
     assert_eq!(house.buckets().len(), 1);
+    // Nor is one that was restored.
+    house.close().await;
+    let gate = Gate::before(gate.inner.reopen());
+    let house = gate.house().await;
+    settle().await;
+    assert_eq!(house.buckets().len(), 1);
     house.bucket("seats").claims().release("a", &token).await.unwrap();
     settle().await;
     assert!(house.buckets().is_empty());

@@ -163,12 +163,18 @@ fn deny(
     server.audit.deny(from, &Deed { who, what: &what, bucket, name: None }, why);
 }
 
+impl Caller {
+    /// Fails for a route that nobody has said what it needs of.
+    pub(super) fn of(request: &Parts) -> Read<&Self> {
+        let none = || Problem::new(Code::Internal, "nobody has said who may call this route");
+        request.extensions.get::<Self>().ok_or_else(none)
+    }
+}
+
 impl FromRequestParts<Arc<Server>> for Caller {
     type Rejection = Box<Problem>;
 
-    /// Fails for a route that nobody has said what it needs of.
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
-        let none = || Problem::new(Code::Internal, "nobody has said who may call this route");
-        parts.extensions.get::<Self>().cloned().ok_or_else(none)
+        Self::of(parts).cloned()
     }
 }

@@ -240,10 +240,10 @@ pub(super) async fn claim(
     caller: Caller,
     InBucket(bucket): InBucket,
     GivenKey(key): GivenKey,
-    JsonBody(new): JsonBody<NewClaim>,
+    JsonBody(mut new): JsonBody<NewClaim>,
 ) -> Read<(StatusCode, Json<Claimed>)> {
-    let found_by = new.key.clone().or_else(|| key.map(|key| of_caller(&server, &caller.identity, key)));
-    let claimed = desk::claim(&server, &bucket, &new, found_by).await?;
+    let found_by = new.key.take().or_else(|| key.map(|key| of_caller(&server, &caller.identity, key)));
+    let claimed = desk::claim(&server, &bucket, new, found_by).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 

@@ -244,21 +244,20 @@ pub(super) async fn undo(
 pub(super) async fn claim(
     server: &Server,
     key: &BucketKey,
-    new: &NewClaim,
+    new: NewClaim,
     found_by: Option<String>,
 ) -> Read<Claimed> {
     let claims = bucket(server, key)?.claims();
-    let mut claiming =
-        claims.claim(new.resource.as_name(), &*new.claimant, Duration::from_millis(new.ttl_ms));
-    if let Some(metadata) = &new.metadata {
-        claiming = claiming.metadata(&**metadata);
+    let mut claiming = claims.claim(new.resource.as_name(), new.claimant, Duration::from_millis(new.ttl_ms));
+    if let Some(metadata) = new.metadata {
+        claiming = claiming.metadata(metadata);
     }
     if let Some(key) = found_by {
         claiming = claiming.idempotency_key(key);
     }
     let claim = claiming.await.map_err(of_claim)?;
     Ok(Claimed {
-        resource: JsonName(new.resource.clone()),
+        resource: JsonName(new.resource),
         claimant: claim.claimant().to_owned(),
         token: claim.token().reveal(),
         expires_at: At(claim.expires_at()),

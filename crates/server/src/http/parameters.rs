@@ -33,11 +33,11 @@ pub(super) struct OfOwner {
 impl FromRequestParts<Arc<Server>> for InBucket {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let caller = Caller::from_request_parts(parts, state).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+        let caller = Caller::of(parts)?;
         idempotency::key(&parts.headers)?;
         let none = || Problem::new(Code::Internal, "the path names no bucket");
-        caller.bucket.map(Self).ok_or_else(none)
+        caller.bucket.clone().map(Self).ok_or_else(none)
     }
 }
 
@@ -45,10 +45,9 @@ impl FromRequestParts<Arc<Server>> for OfOwner {
     type Rejection = Box<Problem>;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let caller = Caller::from_request_parts(parts, state).await?;
         let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
-        let owner = caller.owner.ok_or_else(|| bad_path("owner"))?;
-        Ok(Self { bucket, owner: owner_number("owner", &owner)? })
+        let owner = Caller::of(parts)?.owner.as_deref().ok_or_else(|| bad_path("owner"))?;
+        Ok(Self { bucket, owner: owner_number("owner", owner)? })
     }
 }
 
@@ -86,8 +85,8 @@ impl Asker {
 impl FromRequestParts<Arc<Server>> for Asker {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
-        let caller = Caller::from_request_parts(parts, state).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+        let caller = Caller::of(parts)?.clone();
         let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
         Ok(Self { caller, from, method: parts.method.clone() })
     }

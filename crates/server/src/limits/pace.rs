@@ -33,7 +33,7 @@ impl Pace {
 
     /// Charges for so many; how long to wait before the next.
     pub(crate) fn charge(&mut self, now: Instant, count: u32, rate: u32) -> Duration {
-        self.0 = self.0.max(now) + Duration::from_secs(1) * count / rate;
+        self.0 = self.0.max(now) + time_for(count, rate);
         self.wait(now)
     }
 
@@ -52,8 +52,7 @@ impl Pace {
 
     /// Takes back a charge.
     fn give_back(&mut self, count: u32, rate: u32) {
-        let paid = Duration::from_secs(1) * count / rate;
-        self.0 = self.0.checked_sub(paid).unwrap_or(self.0);
+        self.0 = self.0.checked_sub(time_for(count, rate)).unwrap_or(self.0);
     }
 
     /// How many may be done at once before it is to wait.
@@ -65,6 +64,11 @@ impl Pace {
     fn is_idle(&self, now: Instant) -> bool {
         self.0 <= now
     }
+}
+
+/// In which so many are done at the rate.
+fn time_for(count: u32, rate: u32) -> Duration {
+    Duration::from_nanos(u64::from(count) * 1_000_000_000 / u64::from(rate))
 }
 
 /// The paces of all tenants that have done something lately.
