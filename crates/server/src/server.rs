@@ -326,7 +326,7 @@ impl Server {
         next.is_some_and(|next| self.reload_auth(next).is_ok())
     }
 
-    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`] has loaded others.
+    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`](crate::Tls) has loaded others.
     pub fn judge_anew(&self) {
         self.authority.send_modify(|_| {});
     }
