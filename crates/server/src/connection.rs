@@ -132,3 +132,36 @@ pub(crate) async fn refuse(stream: TcpStream, why: Refused) {
     // Whether it hears it or not.
     _ = timeout(REFUSED_FOR, connection).await;
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncWriteExt, duplex};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::Config;
+    use crate::server::Server;
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_head_is_not_waited_for_any_longer_after_a_stop() {
+        let server = Server::new(Config::default());
+        let bounds = server.bounds.clone();
+        let limit = bounds.settings().header_timeout;
+        let seat = bounds.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
+        let stop = CancellationToken::new();
+        let (mut far, near) = duplex(1024);
+        far.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").await.unwrap();
+        let serving = serve_http(near, None, Routes::new(server), seat, bounds.clone(), stop.clone());
+        let stops = async {
+            sleep(limit / 2).await;
+            stop.cancel();
+        };
+        let served = async { tokio::join!(serving, stops) };
+        timeout(limit + Duration::from_secs(1), served).await.expect("it is waited for");
+        assert_eq!(bounds.refusals.of(Refused::HeaderTimeout), 1);
+    }
+}

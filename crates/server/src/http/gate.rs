@@ -95,7 +95,7 @@ impl Gate {
     }
 }
 
-/// What a page of another origin may send and see. Whether the origin is admitted at all, `guard` decides, too.
+/// What a page of another origin may send and see. Whether the origin is admitted at all, `check_place` decides, too.
 fn cors(server: &Arc<Server>) -> CorsLayer {
     let allowed = server.clone();
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {

@@ -34,7 +34,7 @@ pub(super) enum Needs {
 #[derive(Debug)]
 pub(super) struct Route {
     method: Method,
-    /// As the OpenAPI document has it.
+    /// As `matchit` has it, and for buckets the OpenAPI document.
     pub(super) path: &'static str,
     pub(super) needs: Needs,
     /// Whether the secret of an owner, or of the operator, stands in `Authorization`.

@@ -84,9 +84,13 @@ impl Exchange {
     }
 
     fn note_written(&self) {
+        self.note_taken();
+        self.is_asked.store(false, Ordering::Relaxed);
+    }
+
+    fn note_taken(&self) {
         // Enough for five centuries.
         self.written.store(self.began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        self.is_asked.store(false, Ordering::Relaxed);
     }
 }
 
@@ -108,6 +112,8 @@ impl<S> Watched<S> {
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
+                // What TLS has taken has gone only now.
+                self.exchange.note_taken();
                 self.exchange.is_stalled.store(false, Ordering::Relaxed);
             }
             return written;
@@ -238,5 +244,24 @@ mod tests {
         let given_up = tokio::time::timeout(2 * bounds.settings().write_timeout, stream.shutdown()).await;
         let error = given_up.expect("it waits for ever").expect_err("nobody took it");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_has_all_the_time_for_its_next_request_once_it_has_taken_an_answer() {
+        let bounds = Arc::new(Bounds::new(LimitSettings::default()));
+        let LimitSettings { header_timeout, write_timeout, .. } = bounds.settings();
+        let (near, mut far) = duplex(1);
+        let mut stream = Watched::new(BufWriter::new(near), bounds.clone());
+        let exchange = stream.exchange();
+        stream.write_all(b"answer").await.expect("there is room for it");
+        let takes = async {
+            sleep(write_timeout - Duration::from_millis(1)).await;
+            far.read_exact(&mut [0; 6]).await.expect("it was written");
+            Instant::now()
+        };
+        let (flushed, taken) = tokio::join!(stream.flush(), takes);
+        flushed.expect("it was taken in time");
+        assert_eq!(exchange.overdue(&bounds).await, Refused::IdleTimeout);
+        assert_eq!(taken.elapsed().as_secs(), header_timeout.as_secs());
     }
 }
