@@ -102,7 +102,8 @@ impl Delete {
         if let Some(reason) = &self.reason {
             call = call.with("reason", reason);
         }
-        Api::new(&self.common.target)?.call(call).await?;
-        print(self.common.json, &json!({"resource": self.resource, "deleted": true}), Vec::new)
+        let answer = Api::new(&self.common.target)?.call(call).await?;
+        let told = json!({"resource": self.resource, "deleted": answer["unassigned"]});
+        print(self.common.json, &told, Vec::new)
     }
 }

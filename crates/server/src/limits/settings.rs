@@ -160,7 +160,7 @@ settings! {
     session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";
     /// Frames and calls of one tenant in a second.
     tenant_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly; status 429 `rate_limited`";
-    /// How long the head of a request may take, and how long a connection may be idle between two of them.
+    /// How long a connection may be without the whole head of its next request, be it idle or half said.
     header_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "closed";
     /// How long the body of a request may take.
     body_timeout: Time = Duration::from_secs(10), Duration::from_millis(100), Duration::from_secs(3600), true, "status 408 `request_timeout`";

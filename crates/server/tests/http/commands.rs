@@ -127,7 +127,10 @@ fn a_claim_is_made_renewed_finalized_and_its_assignment_listed_and_deleted() {
     assert_eq!(shell.json(&["assignments", "--json"]), json!([assigned]));
     assert_eq!(shell.ok(&["assignments", "--prefix", "row/"]), "");
     assert_eq!(shell.code(&["claim", "seat/1", "--claimant", "Bob"]), 75);
-    shell.ok(&["assignments", "delete", "seat/1"]);
+    for was in [true, false] {
+        let deleted = shell.json(&["assignments", "delete", "seat/1", "--json"]);
+        assert_eq!(deleted, json!({"resource": "seat/1", "deleted": was}));
+    }
     assert_eq!(shell.code(&["finalize", "seat/1", &token]), 76);
     let token =
         shell.json(&["claim", "seat/1", "--claimant", "Bob", "--json"])["token"].as_str().unwrap().to_owned();
