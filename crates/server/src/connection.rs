@@ -84,7 +84,7 @@ async fn serve_http(
         }
     });
     let connection = http1::Builder::new()
-        // Ours costs each request less.
+        // `Exchange::overdue` does this for less: a timer a connection, not one a request.
         .header_read_timeout(None)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
