@@ -1,7 +1,7 @@
 //! `cargo xtask crash`: real clients at full speed against the real server, which is killed again and again.
 //!
 //! ```text
-//!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers (processes of 4 clients each)
+//!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers (processes of 5 clients each)
 //!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │
 //!     └──────────────────────────────── one line per call, answer, loss ◀───────────────┘
 //!              history ──▶ judge
@@ -31,7 +31,7 @@ use tally::Counts;
 
 /// Kill the server again and again while clients work, and judge what they wrote down
 ///
-/// Worker processes of four clients each (two of Web Locks, one of offline locks, one of claims) work over a few names. The server is
+/// Worker processes of five clients each (three of Web Locks, one of offline locks, one of claims) work over a few names. The server is
 /// killed at random moments and started anew; a kill counts only if something durable was acknowledged in the 100 ms before it and another
 /// durable call was under way. Workers are killed or stopped for longer than the lease, too. Every client writes down what it asks and what
 /// it is told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may have two holders.
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// So many kills that count
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
     kills: u32,
-    /// Worker processes, of four clients each
+    /// Worker processes, of five clients each
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
     /// What is asked, and when kills are tried

@@ -20,7 +20,19 @@ pub(super) struct WebClient<'a> {
     pub(super) connection: &'a Connection,
     pub(super) recorder: Recorder,
     pub(super) random: Random,
+    pub(super) habit: Habit,
 }
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Habit {
+    /// Every kind of request, mostly for a moment.
+    Passing,
+    /// One of few names after the other, each for longer than a restart takes: whenever the server is killed, each of these has a holder.
+    Keeping,
+}
+
+/// The names of those who keep: fewer than there are of them, so that somebody waits for each.
+const KEPT: usize = 2;
 
 /// One request, as it is made.
 struct Wish {
@@ -58,6 +70,20 @@ impl WebClient<'_> {
     }
 
     fn wish(&mut self) -> Wish {
+        match self.habit {
+            Habit::Passing => self.passing(),
+            Habit::Keeping => Wish {
+                name: format!("kept/{}", self.random.below(KEPT)),
+                mode: Mode::Exclusive,
+                if_available: false,
+                steal: false,
+                max_hold: None,
+                patience: Duration::from_millis(PATIENCE_MS as u64),
+            },
+        }
+    }
+
+    fn passing(&mut self) -> Wish {
         let random = &mut self.random;
         // Some names have web locks only, as one that others hold for long would keep these clients from most of their work.
         let name = match random.percent(40) {
@@ -98,6 +124,7 @@ impl WebClient<'_> {
         leaving: Option<&mut Agent>,
     ) -> anyhow::Result<()> {
         let length = match self.random.below(100) {
+            _ if self.habit == Habit::Keeping => 500_000 + self.random.below(2_000_000),
             0..8 => 50_000 + self.random.below(900_000),
             8..20 => self.random.below(20_000),
             _ => self.random.below(1_000),

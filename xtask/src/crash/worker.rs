@@ -16,7 +16,7 @@ use super::claims::ClaimsClient;
 use super::http::{Http, Reply};
 use super::offline::OfflineClient;
 use super::recorder::{Pulse, Recorder, durable};
-use super::web::WebClient;
+use super::web::{Habit, WebClient};
 use super::{APART, KIND, MEETING, NAMES};
 
 #[derive(Debug, clap::Args)]
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// The clients of a worker, by what they do: `web` twice, as two of one process queue behind one another, too.
-const CLIENTS: [&str; 4] = ["web-1", "web-2", "offline", "claims"];
+/// The clients of a worker, by what they do: `web` twice, as two of one process queue behind one another, too; the keeper is one of web locks.
+const CLIENTS: [&str; 5] = ["web-1", "web-2", "keeper", "offline", "claims"];
 
 pub(super) fn clients_of(worker: &str) -> Vec<String> {
     CLIENTS.iter().map(|client| format!("{worker}-{client}")).collect()
@@ -70,13 +70,14 @@ fn end_with_stdin(over: Arc<AtomicBool>) {
 async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
     let ground = Ground { over, pulse: Pulse::start() };
     let Some(connection) = ground.connect(&args.url).await else { return Ok(()) };
-    let [web_1, web_2, offline, claims] = CLIENTS.map(|client| format!("{}-{client}", args.name));
+    let [web_1, web_2, keeper, offline, claims] = CLIENTS.map(|client| format!("{}-{client}", args.name));
     let random = |nth: u64| Random::new(Random::new(args.seed.wrapping_add(nth)).next());
-    let web = |client, nth| WebClient {
+    let web = |client, nth, habit| WebClient {
         ground: &ground,
         connection: &connection,
         recorder: Recorder::new(client),
         random: random(nth),
+        habit,
     };
     let offline = OfflineClient {
         ground: &ground,
@@ -90,9 +91,14 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
         recorder: Recorder::new(claims),
         random: random(4),
     };
-    let (one, two, (), ()) =
-        tokio::join!(web(web_1, 1).run(), web(web_2, 2).run(), offline.run(), claims.run());
-    one.and(two)?;
+    let (one, two, kept, (), ()) = tokio::join!(
+        web(web_1, 1, Habit::Passing).run(),
+        web(web_2, 2, Habit::Passing).run(),
+        web(keeper, 5, Habit::Keeping).run(),
+        offline.run(),
+        claims.run()
+    );
+    one.and(two).and(kept)?;
     connection.close().await;
     Ok(())
 }
