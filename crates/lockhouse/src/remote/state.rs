@@ -362,6 +362,11 @@ impl State {
         }
     }
 
+    /// How often the server wants to hear of the session, if there is one.
+    pub(super) fn heartbeat(&self) -> Option<Duration> {
+        self.session.as_ref().map(|session| session.heartbeat)
+    }
+
     /// Looks at the clock; says how long it need not look again.
     pub(super) fn check(&mut self) -> Duration {
         const WITHOUT_SESSION: Duration = Duration::from_secs(3600);

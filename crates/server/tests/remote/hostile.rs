@@ -1,5 +1,7 @@
 //! Servers that break the protocol: the client ends the session, and nothing hangs.
 
+use std::time::{Duration, Instant};
+
 use futures_util::SinkExt;
 use lockhouse::remote::{ConnectError, connect};
 use lockhouse::{Loss, RequestError};
@@ -124,4 +126,30 @@ async fn what_is_no_lockhouse_server_is_no_connection() {
     greeted.await.unwrap();
     let error = connect(&url).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_that_outlived_a_heartbeat_is_followed_by_another_at_once() {
+    const HEARTBEAT: Duration = Duration::from_millis(20);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let mut away = Duration::ZERO;
+        for _ in 0..8 {
+            let begin = Instant::now();
+            let mut socket = accept(&listener).await;
+            away += begin.elapsed();
+            next_text(&mut socket).await.unwrap();
+            let welcome = WELCOME.replace(":6000,", &format!(":{},", HEARTBEAT.as_millis()));
+            socket.send(Message::text(welcome)).await.unwrap();
+            // So long this connection lasts.
+            tokio::time::sleep(2 * HEARTBEAT).await;
+        }
+        away
+    });
+    let connection = connect(url).await.unwrap();
+    let away = server.await.unwrap();
+    // Seven first pauses are of 0.1 s at most; pauses that doubled would make 6 s and more.
+    assert!(away < Duration::from_secs(3), "{away:?}");
+    drop(connection);
 }
