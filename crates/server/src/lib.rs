@@ -1,9 +1,9 @@
 //! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs around them.
 //!
 //! ```text
-//!   TcpListener ─▶ tls ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
-//!                    ├▶ http: owners, locks, claims, queries
-//!                    └▶ /healthz, /readyz, demo page
+//!   TcpListener ─▶ tls ─▶ connection ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
+//!                                         ├▶ http: owners, locks, claims, queries
+//!                                         └▶ /healthz, /readyz, demo page
 //! ```
 //!
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
