@@ -27,11 +27,11 @@ pub(super) struct WebClient<'a> {
 pub(super) enum Habit {
     /// Every kind of request, mostly for a moment.
     Passing,
-    /// One of few names after the other, each for longer than a restart takes: whenever the server is killed, each of these has a holder.
+    /// One of few names after the other, each for longer than a restart takes: most kills find each of these held.
     Keeping,
 }
 
-/// The names of those who keep: fewer than there are of them, so that somebody waits for each.
+/// The names of those who keep: with four workers fewer than there are of them, so that somebody waits for each.
 const KEPT: usize = 2;
 
 /// One request, as it is made.

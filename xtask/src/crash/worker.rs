@@ -30,7 +30,7 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// The clients of a worker, by what they do: `web` twice, as two of one process queue behind one another, too; the keeper is one of web locks.
+/// The clients of a worker, by what they do: three have web locks, as those of one process queue behind one another, too.
 const CLIENTS: [&str; 5] = ["web-1", "web-2", "keeper", "offline", "claims"];
 
 pub(super) fn clients_of(worker: &str) -> Vec<String> {

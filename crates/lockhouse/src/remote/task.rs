@@ -21,6 +21,8 @@ use crate::wire::{Envelope, FatalCode, ServerFrame, close};
 
 /// How long a connection may take, from the dial to the welcome.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection that has lasted so long was a good one, and so was one that has outlived a heartbeat.
+const GOOD: Duration = Duration::from_secs(1);
 
 /// Connects once; then the task keeps the connection.
 pub(super) async fn start(
@@ -51,8 +53,8 @@ impl SessionTask {
         loop {
             let (begun, heartbeat) = (Instant::now(), self.shared.with(|state| state.heartbeat()));
             self.drive(socket).await;
-            // One that has outlived a heartbeat was a good one. With short leases that is soon, as there is little time to come back, too.
-            if heartbeat.is_some_and(|heartbeat| begun.elapsed() >= heartbeat) {
+            // With short leases that is soon, as there is little time to come back, too.
+            if heartbeat.is_some_and(|heartbeat| begun.elapsed() >= heartbeat.min(GOOD)) {
                 backoff.reset();
             }
             match self.reconnect(&mut backoff).await {

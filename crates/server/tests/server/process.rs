@@ -138,12 +138,12 @@ async fn short_sessions(address: SocketAddr, count: u64) {
 #[tokio::test]
 async fn memory_returns_after_four_hundred_thousand_wrong_frames_and_eight_thousand_short_sessions() {
     const SESSIONS: u64 = 8_000;
-    // What the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of 16 KiB per session is three times as much.
+    // What the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of more than 16 KiB per session is three times as much.
     const GROWTH: u64 = SESSIONS * (16 << 10);
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "2s", "--fresh"];
     let (child, address) = start(&mut lockhouse(&arguments));
     let server = Mortal(child);
-    // What a crowd needs at once is no leak. It is as large as later: those of a lease.
+    // What a crowd needs at once is no leak. It is about as large as later: those of a lease.
     short_sessions(address, SESSIONS / 4).await;
     until_all_have_ended(address).await;
     let before = resident(&server);
