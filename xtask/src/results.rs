@@ -145,6 +145,7 @@ pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
         "lockhouse-core" => "core",
         "lockhouse-store" => "store",
         "lockhouse" => "library",
+        "lockhouse-wire" => "wire",
         "lockhouse-server" => "server",
         "xtask" => "xtask",
         "fuzz-targets" => "fuzz",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
 use lockhouse::core::{Acquire, NameBuf};
-use lockhouse::wire::{
+use lockhouse_wire::{
     Ask, Call, ClientFrame, Credential, Envelope, Event, Hello, Look, PATH, Resume, SUBPROTOCOL, ServerFrame,
 };
 use tokio::net::{TcpSocket, TcpStream};
@@ -229,7 +229,7 @@ impl Client {
 
     /// Closes like a page that goes.
     pub(crate) async fn close(mut self) -> Result<()> {
-        let code = lockhouse::wire::close::GOING_AWAY.into();
+        let code = lockhouse_wire::close::GOING_AWAY.into();
         self.socket.close(Some(CloseFrame { code, reason: "".into() })).await?;
         self.until_closed().await
     }

@@ -45,9 +45,9 @@ pub use command::{
     Unlock,
 };
 pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
-pub use limits::Limits;
+pub use limits::{CLIENT_ID_BYTES, Limits};
 pub use manager::{LockManager, RestoreError, Standing};
 pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
-pub use refusal::{Conflict, Holder, Party, Refusal};
+pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};
 pub use snapshot::{AssignmentView, ClaimView, Entry, OwnerView, Snapshot, State, WebLockView};

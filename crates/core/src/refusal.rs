@@ -154,6 +154,48 @@ pub enum Party {
     Claimant,
 }
 
+/// In which way a name is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// By a web lock, or a request for one.
+    #[default]
+    Web,
+    /// By an offline lock of this owner.
+    Offline(OwnerId),
+    /// By a claim.
+    Claim,
+}
+
+impl From<Party> for HolderKind {
+    fn from(party: Party) -> Self {
+        match party {
+            Party::Agent(_) => Self::Web,
+            Party::Owner(owner) => Self::Offline(owner),
+            Party::Claimant => Self::Claim,
+        }
+    }
+}
+
+impl HolderKind {
+    /// The word for it: `web`, `offline` or `claim`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Web => "web",
+            Self::Offline(_) => "offline",
+            Self::Claim => "claim",
+        }
+    }
+
+    /// The public id of the owner, if it is an offline lock.
+    pub fn owner(self) -> Option<String> {
+        match self {
+            Self::Offline(owner) => Some(owner.to_string()),
+            Self::Web | Self::Claim => None,
+        }
+    }
+}
+
 /// Who holds a name, as told to those who were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {

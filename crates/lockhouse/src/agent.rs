@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{AgentId, Command, NewAgent, Outcome};
+use lockhouse_core::{AgentId, CLIENT_ID_BYTES, Command, NewAgent, Outcome};
 
 use crate::bucket::Shared;
 use crate::error::Quota;
 use crate::locks::{Backend, LockManager};
-use crate::wire::CLIENT_ID_BYTES;
 
 /// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its requests end, its
 /// locks are released. <https://w3c.github.io/web-locks/#agent-integration>

@@ -56,7 +56,6 @@ mod snapshot;
 mod ticket;
 mod transaction;
 mod waiters;
-pub mod wire;
 
 pub use agent::Agent;
 pub use all::RequestAll;
@@ -70,7 +69,7 @@ pub use kept::{OwnerError, StoreError};
 pub use key::BucketKey;
 pub use kinds::{Intent, LockType, Record, RecordKind, Wanted};
 pub use lockhouse_core as core;
-pub use lockhouse_core::{FencingToken, InvalidName, Limits, Mode, Name, NameBuf, State};
+pub use lockhouse_core::{FencingToken, HolderKind, InvalidName, Limits, Mode, Name, NameBuf, State};
 pub use lockhouse_store as store;
 pub use locks::{LockManager, NameArg};
 pub use open::{OpenError, Options};
@@ -80,7 +79,7 @@ pub use port::{Notice, Overflowed, Port, Robbed};
 pub use request::{Acquiring, Request};
 pub use room::{NoRoom, Room, Rooms};
 pub use secret::{MalformedSecret, Secret};
-pub use snapshot::{Holder, HolderKind, LockInfo, Snapshot};
+pub use snapshot::{Holder, LockInfo, Snapshot};
 pub use transaction::{BusinessTransaction, Step};
 pub use waiters::Loss;
 

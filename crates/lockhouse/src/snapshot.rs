@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, Mode, NameBuf, OwnerId, Party, State};
+use lockhouse_core::{FencingToken, HolderKind, Mode, NameBuf, State};
 
 /// A consistent cut of a bucket, possibly out of date by the time it is read.
 /// <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
@@ -33,29 +33,6 @@ pub struct LockInfo {
     pub expires_at: Option<SystemTime>,
     /// What the requester said of it.
     pub metadata: Option<String>,
-}
-
-/// In which way a name is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HolderKind {
-    /// By a web lock, or a request for one.
-    #[default]
-    Web,
-    /// By an offline lock of this owner.
-    Offline(OwnerId),
-    /// By a claim.
-    Claim,
-}
-
-impl From<Party> for HolderKind {
-    fn from(party: Party) -> Self {
-        match party {
-            Party::Agent(_) => Self::Web,
-            Party::Owner(owner) => Self::Offline(owner),
-            Party::Claimant => Self::Claim,
-        }
-    }
 }
 
 /// Who holds a name, as told to those who were refused.

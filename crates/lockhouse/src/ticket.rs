@@ -90,8 +90,8 @@ fn parse(ticket: &str) -> Option<(u64, [u8; MAC_BYTES])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::TICKET_BYTES;
     use lockhouse_core::NameBuf;
+    use lockhouse_wire::TICKET_BYTES;
 
     const KEY: [u8; 32] = [7; 32];
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::wire::{ACK_EVERY, FRAME_BYTES, WireLimits};
 use lockhouse::{Limits, LockType, Options, Rooms};
+use lockhouse_wire::{ACK_EVERY, FRAME_BYTES, WireLimits};
 
 use crate::access::Origin;
 use crate::auth::Authority;

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use hyper_util::rt::TokioIo;
-use lockhouse::wire::{
+use lockhouse_wire::{
     BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, PATH, Problem, SCOPE_BYTES,
     SUBPROTOCOL, close,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse::Limits;
-use lockhouse::wire::{
+use lockhouse_wire::{
     BadClientFrame, CLIENT_ID_BYTES, ClientFrame, Detail, Entry, Envelope, ErrorCode, Event, FRAME_BYTES,
     NUMBER_LIMIT, Page, Problem, ServerFrame, pages,
 };

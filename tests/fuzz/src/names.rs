@@ -1,7 +1,7 @@
 //! Resource names in every form that they have outside: WTF-8, 16-bit units, JSON strings, and records percent-encoded.
 
-use lockhouse::wire::{name_from_json, name_to_json};
 use lockhouse::{InvalidName, LockType, Name, NameBuf, RecordKind};
+use lockhouse_wire::{name_from_json, name_to_json};
 use percent_encoding::percent_decode_str;
 
 use crate::{budget, json, promise};

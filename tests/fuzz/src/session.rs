@@ -19,9 +19,9 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use lockhouse::wire::{ClientFrame, Envelope, Event, FRAME_BYTES, NUMBER_LIMIT, Page, ServerFrame, close};
 use lockhouse::{Mode, NameBuf};
 use lockhouse_server::{Config, Server, router};
+use lockhouse_wire::{ClientFrame, Envelope, Event, FRAME_BYTES, NUMBER_LIMIT, Page, ServerFrame, close};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -169,7 +169,7 @@ async fn connect(app: &axum::Router) -> WebSocketStream<DuplexStream> {
     let serving = http1::Builder::new().serve_connection(TokioIo::new(theirs), service).with_upgrades();
     tokio::spawn(async move { drop(serving.await) });
     let mut request = "ws://127.0.0.1:7420/v1/ws".into_client_request().expect("a plain request");
-    let protocol = lockhouse::wire::SUBPROTOCOL.parse().expect("a plain word");
+    let protocol = lockhouse_wire::SUBPROTOCOL.parse().expect("a plain word");
     request.headers_mut().insert("sec-websocket-protocol", protocol);
     client_async(request, ours).await.expect("a server that is new takes everybody").0
 }

@@ -88,7 +88,8 @@ pub fn listen() {
     static LISTENING: std::sync::Once = std::sync::Once::new();
     LISTENING.call_once(|| {
         let Some(log) = log() else { return };
-        let ours = ["lockhouse", "lockhouse_core", "lockhouse_server", "lockhouse_store", "audit"];
+        let ours =
+            ["lockhouse", "lockhouse_core", "lockhouse_server", "lockhouse_store", "lockhouse_wire", "audit"];
         let ours = ours.map(|target| (target, tracing_subscriber::filter::LevelFilter::TRACE));
         let layer =
             fmt::layer().with_ansi(false).with_writer(log).with_filter(Targets::new().with_targets(ours));

@@ -175,6 +175,7 @@ fn package(ring: &str) -> Option<(&'static str, Scope)> {
         "core" => Some(("lockhouse-core", Scope::Package)),
         "store" => Some(("lockhouse-store", Scope::Package)),
         "library" => Some(("lockhouse", Scope::Package)),
+        "wire" => Some(("lockhouse-wire", Scope::Package)),
         "server" => Some(("lockhouse-server", Scope::Whole)),
         "fuzz" => Some(("fuzz-targets", Scope::Whole)),
         _ => None,
@@ -197,7 +198,7 @@ fn plan(copy: &Copy, ring: &str, only: &Programs) -> Result<Plan> {
         "sim" => proof(copy, "sim", if filter.is_empty() { "--schedules 500" } else { filter }),
         "js" if !filter.is_empty() => javascript(copy, filter),
         _ => bail!(
-            "`ring: {ring}` is none of core, store, library, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, js FILE"
+            "`ring: {ring}` is none of core, store, library, wire, server, fuzz (each with a filter if need be), oracle, model, crash, matrix, neighbours, sim, js FILE"
         ),
     };
     Ok(plan)

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::http::Uri;
 use super::connect::ConnectError;
 #[cfg(feature = "tls")]
 use super::transport::Trust;
-use crate::wire;
+use lockhouse_wire as wire;
 
 /// The most characters of a URL that an error repeats.
 const SHOWN_CHARS: usize = 200;

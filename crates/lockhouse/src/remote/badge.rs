@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::connect::ConnectError;
-use crate::wire::Credential;
+use lockhouse_wire::Credential;
 
 /// Gives the credential of the moment, if there is any.
 #[derive(Clone, Default)]

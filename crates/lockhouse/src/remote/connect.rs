@@ -13,7 +13,7 @@ use super::http::{Api, Http};
 use super::task;
 #[cfg(feature = "tls")]
 use super::transport::Trust;
-use crate::wire;
+use lockhouse_wire as wire;
 
 /// A connection that has not been made yet; awaiting it makes it.
 #[derive(Clone, Debug)]

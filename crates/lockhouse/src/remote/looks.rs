@@ -9,7 +9,7 @@ use lockhouse_core::{NameBuf, State as LockState};
 use super::state::{Breach, State};
 use crate::error::RequestError;
 use crate::snapshot::{LockInfo, Snapshot};
-use crate::wire::{Entry, Look, Page, Place};
+use lockhouse_wire::{Entry, Look, Page, Place};
 
 /// The open questions, by keys that outlive sessions; their numbers on the wire are new with every connection.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use lockhouse_core::Acquire;
 
 use super::state::Breach;
-use crate::wire::{Call, ClientFrame, Look};
+use lockhouse_wire::{Call, ClientFrame, Look};
 
 /// The most numbered frames that are under way without an acknowledgement.
 const WINDOW_FRAMES: usize = 4096;
@@ -148,8 +148,8 @@ fn weight(call: &Call<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Ask;
     use lockhouse_core::{Mode, NameBuf};
+    use lockhouse_wire::Ask;
 
     fn ask(id: u64, acquire: Acquire) -> Call<'static> {
         let name = NameBuf::new("n").unwrap();

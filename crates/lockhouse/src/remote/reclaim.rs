@@ -26,7 +26,7 @@ use lockhouse_core::FencingToken;
 use super::lease::{Deadline, Moment};
 use super::requests::{Entry, Stage};
 use super::state::{Breach, State};
-use crate::wire::{Call, Reclaim, Ticket};
+use lockhouse_wire::{Call, Reclaim, Ticket};
 
 /// What a later life of the server is shown.
 #[derive(Debug)]

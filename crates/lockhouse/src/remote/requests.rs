@@ -15,7 +15,9 @@ use super::state::{Breach, State};
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::Holder;
 use crate::waiters::Loss;
-use crate::wire::{self, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket};
+use lockhouse_wire::{
+    self as wire, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket,
+};
 
 /// An agent that has not ended.
 #[derive(Debug)]

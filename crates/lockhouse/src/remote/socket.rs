@@ -13,7 +13,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use super::address::Address;
 use super::connect::ConnectError;
 use super::transport::{Link, dial, is_refusal};
-use crate::wire;
+use lockhouse_wire as wire;
 
 pub(super) type Socket = WebSocketStream<Link>;
 

@@ -18,7 +18,7 @@ use super::requests::{AgentEntry, Entry};
 use super::socket::CLOSE_TIMEOUT;
 use crate::error::RequestError;
 use crate::waiters::Loss;
-use crate::wire::{
+use lockhouse_wire::{
     ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, Resume, ServerFrame, Welcome, WireLimits,
     close,
 };

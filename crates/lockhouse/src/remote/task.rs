@@ -17,7 +17,7 @@ use super::http::Api;
 use super::lease::Moment;
 use super::socket::{self, Over, Socket};
 use super::state::{HangUp, Shared, State, Unwelcome};
-use crate::wire::{Envelope, FatalCode, ServerFrame, close};
+use lockhouse_wire::{Envelope, FatalCode, ServerFrame, close};
 
 /// How long a connection may take, from the dial to the welcome.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lockhouse::wire::Credential;
+use lockhouse_wire::Credential;
 
 use super::certificates::Certificate;
 use super::identity::Identity;

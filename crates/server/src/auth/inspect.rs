@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use jsonwebtoken::dangerous;
-use lockhouse::wire::Credential;
+use lockhouse_wire::Credential;
 use serde_json::Value;
 
 use super::authority::{Authority, Unauthenticated};

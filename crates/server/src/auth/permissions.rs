@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockhouse::wire::SCOPE_BYTES;
+use lockhouse_wire::SCOPE_BYTES;
 
 use super::settings::{Buckets, Permission};
 

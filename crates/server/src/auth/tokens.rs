@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, DecodingKeyKind, Validation, dangerous, decode, decode_header};
-use lockhouse::wire::shorten;
+use lockhouse_wire::shorten;
 use serde::Deserialize;
 
 use super::authority::{BadSettings, Hearing, Unauthenticated, isolated};

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use lockhouse::remote::{Connection, ConnectionState};
-use lockhouse::{LockInfo, Mode, NameBuf, Snapshot, State, wire};
+use lockhouse::{LockInfo, Mode, NameBuf, Snapshot, State};
+use lockhouse_wire as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 
-use lockhouse::{NameBuf, wire};
+use lockhouse::NameBuf;
+use lockhouse_wire as wire;
 
 /// Reads a name as it stands or, for names that arguments cannot hold, as a JSON string.
 pub(super) fn parse(argument: &OsStr, is_json: bool) -> Result<NameBuf, String> {

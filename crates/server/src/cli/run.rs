@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use lockhouse::remote::Connection;
-use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, RequestError, wire};
+use lockhouse::{Acquiring, Agent, LockGuard, Mode, NameBuf, RequestError};
+use lockhouse_wire as wire;
 use rustix::process::Signal;
 use tokio::process::{Child, Command};
 

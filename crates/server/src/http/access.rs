@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, header};
 use lockhouse::BucketKey;
-use lockhouse::wire::{CREDENTIAL_BYTES, Credential};
+use lockhouse_wire::{CREDENTIAL_BYTES, Credential};
 
 use super::parameters::{bad_path, bearer};
 use super::problem::{Code, Problem};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri, header};
-use lockhouse::{BucketKey, Name, NameBuf, wire};
+use lockhouse::{BucketKey, Name, NameBuf};
+use lockhouse_wire as wire;
 use percent_encoding::percent_decode_str;
 
 use super::access::Caller;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse::{Quota, wire};
+use lockhouse::Quota;
+use lockhouse_wire as wire;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use lockhouse::{NameBuf, wire};
+use lockhouse::NameBuf;
+use lockhouse_wire as wire;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 

@@ -1,6 +1,7 @@
 //! The rules of members and parameters, each in one place: what is read by them, and what the OpenAPI document says of them.
 
-use lockhouse::{Limits, wire};
+use lockhouse::Limits;
+use lockhouse_wire as wire;
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
     AllOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,

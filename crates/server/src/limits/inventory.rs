@@ -7,7 +7,7 @@
 )]
 
 use lockhouse::Limits;
-use lockhouse::wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
+use lockhouse_wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
 
 use super::{LimitSettings, Refused};
 use crate::config::*;

@@ -20,8 +20,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::wire::NUMBER_LIMIT;
 use lockhouse::{Bucket, Room, Rooms};
+use lockhouse_wire::NUMBER_LIMIT;
 use parking_lot::RwLock;
 
 use crate::config::LATE_BODIES;

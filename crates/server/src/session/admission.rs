@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lockhouse::BucketKey;
-use lockhouse::wire::{Credential, FatalCode, Problem};
+use lockhouse_wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
 use tokio::time::sleep;
 

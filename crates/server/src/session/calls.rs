@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
-use lockhouse::wire::{
+use lockhouse::{Room, StoreState};
+use lockhouse_wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
     Look, Problem, Reclaim, ServerFrame,
 };
-use lockhouse::{Room, StoreState};
 
 use super::connection::{Connection, Incoming};
 use super::notices::Asked;

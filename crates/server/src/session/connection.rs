@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use lockhouse::wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
+use lockhouse_wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;

@@ -24,8 +24,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
-use lockhouse::wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
 use lockhouse::{Notice, Port, Room};
+use lockhouse_wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 

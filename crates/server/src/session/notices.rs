@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lockhouse::core::{
     Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Party, Refusal, RequestId,
 };
-use lockhouse::wire::{
+use lockhouse::{Notice, Robbed, Room};
+use lockhouse_wire::{
     EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
 };
-use lockhouse::{Notice, Robbed, Room};
 
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
@@ -378,7 +378,7 @@ mod tests {
 
     use lockhouse::HolderKind;
     use lockhouse::core::{Mode, OwnerId};
-    use lockhouse::wire::{Envelope, ServerFrame};
+    use lockhouse_wire::{Envelope, ServerFrame};
 
     use super::*;
 

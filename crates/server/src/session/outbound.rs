@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lockhouse::wire::{Envelope, Event, ServerFrame};
+use lockhouse_wire::{Envelope, Event, ServerFrame};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::config::{RESEND_BYTES, RESEND_FRAMES};
@@ -173,7 +173,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use lockhouse::core::FencingToken;
-    use lockhouse::wire::{EndedReason, LostReason, Ticket};
+    use lockhouse_wire::{EndedReason, LostReason, Ticket};
 
     use super::*;
     use crate::config::UNASKED_FRAME_BYTES;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockhouse::BucketKey;
-use lockhouse::wire::Resume;
+use lockhouse_wire::Resume;
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};

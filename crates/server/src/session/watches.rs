@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockhouse::Bucket;
 use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
-use lockhouse::wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
+use lockhouse_wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 

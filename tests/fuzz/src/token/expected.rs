@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use lockhouse::wire::SCOPE_BYTES;
 use lockhouse_server::auth::{Permission, Taken};
+use lockhouse_wire::SCOPE_BYTES;
 use serde_json::Value;
 
 use super::signers::{AUDIENCE, LEEWAY_S, Signer, TENANT_OF_ED};

@@ -15,8 +15,8 @@ mod signers;
 use std::time::{Duration, SystemTime};
 
 use data_encoding::BASE64URL_NOPAD;
-use lockhouse::wire::Credential;
 use lockhouse_server::auth::{Taken, Unproven};
+use lockhouse_wire::Credential;
 use serde_json::Value;
 
 use self::expected::{Expected, Token};

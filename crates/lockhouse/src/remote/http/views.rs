@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use lockhouse_core::{Acquired, FencingToken, Mode, Name, NameBuf, OwnerId};
+use lockhouse_core::{Acquired, FencingToken, HolderKind, Mode, Name, NameBuf, OwnerId};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::claims::{Assignment, ClaimInfo};
 use crate::owner::{self, OfflineLock, OwnerInfo};
-use crate::snapshot::{self, HolderKind};
-use crate::wire;
+use crate::snapshot;
+use lockhouse_wire as wire;
 
 /// A resource name; lone surrogates as escapes.
 #[derive(Clone, Debug)]

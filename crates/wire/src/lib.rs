@@ -1,11 +1,12 @@
-//! The lockhouse protocol, version 1: frames as closed enums, read from and written to the text of a WebSocket message.
+//! The lockhouse protocol, version 1: frames as closed enums, read from and written to the text of a WebSocket
+//! message.
 //!
-//! The contract is `protocol/PROTOCOL.md`; the golden vectors beside it are the tests of this module. What a frame may
-//! not say cannot be written down here: a steal that is shared, a numbered frame without its number, a held lock with a
-//! place in the queue.
+//! The contract is `protocol/PROTOCOL.md`; the golden vectors beside it are the tests of this crate. A frame that the
+//! contract forbids has no value here: a steal that is shared, a numbered frame without its number, a held lock with
+//! a place in the queue.
 //!
 //! ```
-//! use lockhouse::wire::{Call, ClientFrame, Envelope};
+//! use lockhouse_wire::{Call, ClientFrame, Envelope};
 //!
 //! let text = r#"{"type":"release","seq":3,"id":1,"later":true}"#;
 //! let envelope = Envelope::<ClientFrame<'_>>::parse(text).unwrap();
@@ -28,6 +29,7 @@ pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
 pub use credential::Credential;
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem, shorten};
 pub use holder::HolderView;
+pub use lockhouse_core::CLIENT_ID_BYTES;
 pub use read::name_from_json;
 pub use server::{EndedReason, Event, LostReason, ServerFrame, Welcome, WireLimits};
 pub use snapshot::{Detail, Entry, Page, Place, pages};
@@ -42,9 +44,6 @@ pub const PATH: &str = "/v1/ws";
 
 /// The most bytes that a frame has, in either direction.
 pub const FRAME_BYTES: usize = 65_536;
-
-/// The most bytes of a client id.
-pub const CLIENT_ID_BYTES: usize = 256;
 
 /// The most bytes of the ticket that comes with a grant.
 pub const TICKET_BYTES: usize = 128;

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use lockhouse_core::Mode;
+use lockhouse_core::{HolderKind, Mode};
 use serde::Deserialize;
 
-use super::fault::Problem;
-use super::read::{self, Field, Read};
-use super::server::mode_word;
-use super::write::Object;
-use crate::snapshot::HolderKind;
+use crate::fault::Problem;
+use crate::read::{self, Field, Read};
+use crate::server::mode_word;
+use crate::write::Object;
 
 /// Who holds a name, as told to those who were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,25 +74,6 @@ impl HolderView<'_> {
         }
         object.text_if_any("metadata", self.metadata.as_deref());
         object.end();
-    }
-}
-
-impl HolderKind {
-    /// The word on the wire.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Web => "web",
-            Self::Offline(_) => "offline",
-            Self::Claim => "claim",
-        }
-    }
-
-    /// The public id of the owner, if it is an offline lock.
-    pub fn owner(self) -> Option<String> {
-        match self {
-            Self::Offline(owner) => Some(owner.to_string()),
-            Self::Web | Self::Claim => None,
-        }
     }
 }
 

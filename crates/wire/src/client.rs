@@ -6,12 +6,12 @@ use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::credential::Credential;
-use super::fault::{BadClientFrame, ErrorCode, Problem};
-use super::read::{self, Field, Read};
-use super::ticket::Ticket;
-use super::write::Object;
-use super::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
+use crate::credential::Credential;
+use crate::fault::{BadClientFrame, ErrorCode, Problem};
+use crate::read::{self, Field, Read};
+use crate::ticket::Ticket;
+use crate::write::Object;
+use crate::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
 
 /// A frame from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

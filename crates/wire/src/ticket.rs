@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::TICKET_BYTES;
-use super::fault::Problem;
-use super::read::{self, Field, Read};
+use crate::TICKET_BYTES;
+use crate::fault::Problem;
+use crate::read::{self, Field, Read};
 
 /// What proves a grant to a later epoch: opaque to clients, and a secret.
 #[derive(Clone, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use lockhouse_core::{FencingToken, Mode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Envelope;
-use super::fault::{BadServerFrame, ErrorCode, FatalCode, Problem};
-use super::holder::{HolderView, RawHolder};
-use super::read::{self, Field, Read};
-use super::snapshot::Page;
-use super::ticket::Ticket;
-use super::write::Object;
+use crate::Envelope;
+use crate::fault::{BadServerFrame, ErrorCode, FatalCode, Problem};
+use crate::holder::{HolderView, RawHolder};
+use crate::read::{self, Field, Read};
+use crate::snapshot::Page;
+use crate::ticket::Ticket;
+use crate::write::Object;
 
 /// A frame from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

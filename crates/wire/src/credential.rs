@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::CREDENTIAL_BYTES;
-use super::fault::Problem;
-use super::read::{self, Field, Read};
+use crate::CREDENTIAL_BYTES;
+use crate::fault::Problem;
+use crate::read::{self, Field, Read};
 
 /// What somebody presents to say who he is: an API key or a token. A secret.
 #[derive(Clone, PartialEq, Eq)]

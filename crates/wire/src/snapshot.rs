@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, Mode, NameBuf};
+use lockhouse_core::{FencingToken, HolderKind, Mode, NameBuf};
 use serde::Deserialize;
 
-use super::fault::Problem;
-use super::holder::read_kind;
-use super::read::{self, Field, Read};
-use super::server::{ServerFrame, list, mode_word, write_list};
-use super::write::Object;
-use super::{Envelope, FRAME_BYTES};
-use crate::snapshot::HolderKind;
+use crate::fault::Problem;
+use crate::holder::read_kind;
+use crate::read::{self, Field, Read};
+use crate::server::{ServerFrame, list, mode_word, write_list};
+use crate::write::Object;
+use crate::{Envelope, FRAME_BYTES};
 
 /// What a frame has beside its entries, at most.
 const FRAME_OVERHEAD: usize = 128;

@@ -9,8 +9,8 @@ use lockhouse_core::{FencingToken, InvalidName, Mode, Name, NameBuf, OwnerId};
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
-use super::NUMBER_LIMIT;
-use super::fault::Problem;
+use crate::NUMBER_LIMIT;
+use crate::fault::Problem;
 
 pub(super) type Field<'a> = Option<&'a RawValue>;
 pub(super) type Read<T> = Result<T, Problem<'static>>;

@@ -1,17 +1,16 @@
-//! The wire module against the golden vectors of the protocol, and round trips of arbitrary frames.
+//! Frames against the golden vectors of the protocol, and round trips of arbitrary frames.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use lockhouse::HolderKind;
-use lockhouse::wire::{
+use lockhouse_core::{Acquire, FencingToken, HolderKind, Mode, NameBuf, OwnerId};
+use lockhouse_wire::{
     Ask, BadClientFrame, Call, ClientFrame, Credential, Detail, EndedReason, Entry, Envelope, ErrorCode,
     Event, FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim,
     Resume, ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
 };
-use lockhouse_core::{Acquire, FencingToken, Mode, NameBuf, OwnerId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
