@@ -6,6 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// Per promise of ARCHITECTURE.md. Fewer leave one without its own, or a ring, or a fault of an engine; more cost every
+/// change of the code that they lie in.
+const FEWEST_PER_PROMISE: usize = 3;
+const MOST_PER_PROMISE: usize = 5;
+
 #[test]
 fn every_planted_bug_still_applies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -22,6 +27,11 @@ fn every_planted_bug_still_applies() {
             }
         }
     }
-    assert!(patches >= 25, "only {patches} planted bugs");
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let is_promise =
+        |line: &&str| line.split_once(". **").is_some_and(|(number, _)| number.parse::<u8>().is_ok());
+    let promises = architecture.lines().filter(is_promise).count();
+    let bounds = promises * FEWEST_PER_PROMISE..=promises * MOST_PER_PROMISE;
+    assert!(bounds.contains(&patches), "{patches} planted bugs, not {bounds:?} (tests/mutants/README.md)");
     assert!(stale.is_empty(), "make these patches anew (tests/mutants/README.md):\n{}", stale.join("\n"));
 }
