@@ -1,45 +1,36 @@
 //! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table in `rings.rs`.
 //!
-//! A library beside its program, so that the fuzzer can reach [`disagreement`].
+//! Nothing here depends on the product, so all of it works while the product does not compile. What needs the product is the
+//! laboratory, a program of its own, which uses this library.
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
-mod crash;
+pub mod cargo;
 mod dist;
 mod fix;
 mod fuzz;
-mod history;
+mod lab;
 mod long;
-mod matrix;
-mod model;
 mod mutants;
-mod neighbours;
-mod oracle;
-mod panics;
-mod random;
 mod requirements;
 mod results;
 mod rings;
 mod schemathesis;
 mod secrets;
-mod serving;
 mod setup;
-mod shell;
-mod sim;
-mod soak;
+pub mod shell;
 mod test;
-mod tree;
+pub mod tree;
 mod verify;
-mod ws;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-pub use oracle::disagreement;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// What a command says when it ran to its end: did everything hold?
-type Verdict = anyhow::Result<bool>;
+pub type Verdict = anyhow::Result<bool>;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -66,31 +57,25 @@ enum Command {
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
     Mutants(mutants::Args),
     /// Explore every state of a small world and check the promises in each
-    Model(model::Args),
+    Model(lab::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
-    Oracle(oracle::Args),
+    Oracle(lab::Args),
     /// Play seeded schedules of faults over the library and its store, and judge what its clients were told
-    Sim(sim::Args),
+    Sim(lab::Args),
     /// Look for inputs that break a promise, with cargo-fuzz
     Fuzz(fuzz::Args),
     /// Judge a history that clients wrote while their server was killed and started again
-    CheckHistory(history::Args),
-    Crash(crash::Args),
-    /// A process of clients of `crash`
-    #[command(hide = true)]
-    CrashWorker(crash::worker::Args),
+    CheckHistory(lab::Args),
+    /// Kill the server again and again while clients work, and judge what they wrote down
+    Crash(lab::Args),
     /// Try every route and every frame with every kind of credential on a real server
-    Matrix(matrix::Args),
+    Matrix(lab::Args),
     /// Look for secrets in all logs that the last `cargo xtask test` left
     Secrets(secrets::Args),
-    Soak(soak::Args),
-    /// The process of visitors of `soak`
-    #[command(hide = true)]
-    SoakCrowd(soak::crowd::Args),
-    Neighbours(neighbours::Args),
-    /// The process of the neighbour of `neighbours`
-    #[command(hide = true)]
-    NeighboursCrowd(neighbours::crowd::Args),
+    /// Keep a crowd of connections busy, and see whether the server gives back all that it took for them
+    Soak(lab::Args),
+    /// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything else for it
+    Neighbours(lab::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     ///
     /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To begin anew, delete the file first.
@@ -99,34 +84,47 @@ enum Command {
     Bench(bench::Args),
 }
 
-/// Runs the command that the arguments name; 0 if all held, 1 if something did not, 2 if that could not be judged.
+/// Runs the command that the arguments name, and ends as [`conclude`] says.
 pub fn run() -> ExitCode {
-    if let Err(error) = shell::end_children_with_us() {
-        println!("error: {error:#}");
-        return ExitCode::from(NO_VERDICT);
-    }
-    let verdict = match Cli::parse().command {
+    conclude(|| match Cli::parse_from(arguments()).command {
         Command::Test(args) => test::run(&args),
         Command::Verify => verify::run(),
         Command::Fix => fix::run(),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
-        Command::Model(args) => model::run(&args),
-        Command::Oracle(args) => oracle::run(&args),
-        Command::Sim(args) => sim::run(&args),
+        Command::Model(args) => lab::run("model", &args),
+        Command::Oracle(args) => lab::run("oracle", &args),
+        Command::Sim(args) => lab::run("sim", &args),
         Command::Fuzz(args) => fuzz::run(&args),
-        Command::CheckHistory(args) => history::run(&args),
-        Command::Crash(args) => crash::run(&args),
-        Command::CrashWorker(args) => crash::worker::run(&args),
-        Command::Matrix(args) => matrix::run(&args),
+        Command::CheckHistory(args) => lab::run("check-history", &args),
+        Command::Crash(args) => lab::run("crash", &args),
+        Command::Matrix(args) => lab::run("matrix", &args),
         Command::Secrets(args) => secrets::run(&args),
-        Command::Soak(args) => soak::run(&args),
-        Command::SoakCrowd(args) => soak::crowd::run(&args),
-        Command::Neighbours(args) => neighbours::run(&args),
-        Command::NeighboursCrowd(args) => neighbours::crowd::run(&args),
+        Command::Soak(args) => lab::run("soak", &args),
+        Command::Neighbours(args) => lab::run("neighbours", &args),
         Command::Long(args) => long::run(&args),
         Command::Bench(args) => bench::run(&args),
-    };
+    })
+}
+
+/// Our arguments. `help NAME` is asked as `NAME --help`, as only the laboratory can explain its own commands.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = env::args_os().collect();
+    if arguments.len() == 3 && arguments[1] == "help" {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
+/// All commands, as clap knows them.
+pub fn commands() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. What it starts ends with it.
+pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
+    let verdict = shell::end_children_with_us().and_then(|()| command());
     if let Err(error) = &verdict {
         println!("error: {error:#}");
     }

@@ -11,7 +11,7 @@ use crate::tree;
 /// One test that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TestRun {
-    /// Which suite it belongs to: `core`, `library`, `server`, `xtask`, `doc`, `js`, `oracle`, …
+    /// Which suite it belongs to: `core`, `library`, `server`, `xtask`, `lab`, `doc`, `js`, `oracle`, …
     pub(crate) suite: String,
     pub(crate) name: String,
     pub(crate) passed: bool,
@@ -148,6 +148,7 @@ pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
         "lockhouse-wire" => "wire",
         "lockhouse-server" => "server",
         "xtask" => "xtask",
+        "lab" => "lab",
         "fuzz-targets" => "fuzz",
         "customers" | "seats" => "examples",
         _ => return None,

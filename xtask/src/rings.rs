@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo::BUILD;
 use crate::results::{self, RingResult, TestRun, suite_of_package};
 use crate::{dist, schemathesis, shell, tree, verify};
 
@@ -150,12 +151,6 @@ fn report(result: &RingResult, log: &Path) {
 
 /// How much of a failed ring's log is shown.
 const LOG_LINES_SHOWN: usize = 400;
-
-/// One set of features for everything that is built, with whatever profile.
-pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
-
-/// One profile, too, so that CI builds once.
-pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
 
 fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut gates = verify::lints();

@@ -40,7 +40,7 @@ impl std::fmt::Display for End {
 }
 
 /// Makes Ctrl-C and SIGTERM end the running program's whole group before they end us.
-pub(crate) fn end_children_with_us() -> Result<()> {
+pub fn end_children_with_us() -> Result<()> {
     let handler = || {
         kill_group(RUNNING.load(Ordering::SeqCst));
         std::process::exit(130);
@@ -49,7 +49,7 @@ pub(crate) fn end_children_with_us() -> Result<()> {
 }
 
 /// The group of a process that somebody else runs must not outlive us either.
-pub(crate) fn end_group_with_us(group: u32) {
+pub fn end_group_with_us(group: u32) {
     RUNNING.store(group, Ordering::SeqCst);
 }
 

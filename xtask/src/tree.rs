@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 const NOT_UNDER_TEST: [&str; 2] = ["docs/requirements.md", "docs/evidence"];
 
 /// The root of the workspace, found at run time so that a copy of the tree uses itself.
-pub(crate) fn root() -> Result<PathBuf> {
+pub fn root() -> Result<PathBuf> {
     let start = match env::var_os("CARGO_MANIFEST_DIR") {
         Some(folder) => PathBuf::from(folder),
         None => env::current_dir()?,
@@ -21,7 +21,7 @@ pub(crate) fn root() -> Result<PathBuf> {
 }
 
 /// Where cargo builds.
-pub(crate) fn target(root: &Path) -> PathBuf {
+pub fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 

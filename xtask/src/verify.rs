@@ -7,8 +7,19 @@ use crate::{Verdict, dist, shell, tree};
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
     let mut gates: Vec<Command> = lints().into_iter().map(|(_, gate)| gate).collect();
-    let quick_tests =
-        ["test", "--quiet", "--release", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask"];
+    let quick_tests = [
+        "test",
+        "--quiet",
+        "--release",
+        "-p",
+        "lockhouse-core",
+        "-p",
+        "lockhouse",
+        "-p",
+        "xtask",
+        "-p",
+        "lab",
+    ];
     gates.push(with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"));
     if root.join(dist::CLIENT).join("node_modules").is_dir() {
         gates.push(client_check());

@@ -1,5 +1,5 @@
-//! `cargo xtask` is built first, and then the tests, with other packages beside it. A package that had other features then would be built
-//! twice, with all that depends on it.
+//! `cargo xtask` is built first, then the tests, and then the programs that the rings run, each with other packages beside it. A package that
+//! had other features in one of these builds would be built twice, with all that depends on it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,13 +18,32 @@ fn built(args: &[&str]) -> BTreeSet<String> {
     lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
+/// What the commands are built of, without what is built for the compiler's own use.
+const COMMANDS: [&str; 4] = ["--package", "xtask", "--edges", "normal,no-proc-macro"];
+
 #[test]
 fn nothing_is_built_twice() {
+    let whole = |edges| built(&["--workspace", "--all-features", "--edges", edges]);
     let commands = built(&["--package", "xtask", "--edges", "normal,build"]);
-    let tests = built(&["--workspace", "--all-features", "--edges", "all"]);
-    let twice: Vec<_> = commands.difference(&tests).collect();
-    assert!(
-        twice.is_empty(),
-        "xtask/Cargo.toml must ask for the features that these packages have in the tests: {twice:#?}"
-    );
+    // What is built for the compiler's own use has features of its own: each part is compared by itself.
+    let (parts, tests) = (whole("normal,dev,no-proc-macro"), whole("all"));
+    for (what, with, folder) in [
+        (built(&COMMANDS), &parts, "xtask"),
+        (commands, &tests, "xtask"),
+        (whole("normal,no-proc-macro"), &parts, "lab"),
+        (whole("normal,build"), &tests, "lab"),
+    ] {
+        let twice: Vec<_> = what.difference(with).collect();
+        assert!(
+            twice.is_empty(),
+            "{folder}/Cargo.toml must ask for the features that these packages have in the tests: {twice:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_commands_need_nothing_of_the_product() {
+    let commands = built(&COMMANDS);
+    let needed: Vec<_> = commands.iter().filter(|package| package.starts_with("lockhouse")).collect();
+    assert!(needed.is_empty(), "`cargo xtask fix` must work while these do not compile: {needed:?}");
 }

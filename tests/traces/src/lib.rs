@@ -5,6 +5,8 @@
 //!     └──answer, secret─────▶ FOLDER/secrets ┴─▶ search: which log tells which kind of secret, in which line
 //! ```
 //!
+//! What listens to the servers of the test's own process is `tests/log-listener`.
+//!
 //! The variable [`FOLDER`] says where; `cargo xtask test` sets it, and looks through the folder at its end. Where it is not set nothing is left.
 
 mod kind;
@@ -15,10 +17,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, id};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt;
-use tracing_subscriber::prelude::*;
 
 pub use kind::Kind;
 pub use search::{Found, Leak, search};
@@ -81,21 +79,6 @@ pub fn leave(said: &[u8]) {
     if let Some(mut log) = log().filter(|_| !said.is_empty()) {
         log.write_all(said).expect("a log");
     }
-}
-
-/// Has the servers in this process leave a log, if traces are left: whatever a server says, as much as it can.
-pub fn listen() {
-    static LISTENING: std::sync::Once = std::sync::Once::new();
-    LISTENING.call_once(|| {
-        let Some(log) = log() else { return };
-        let ours =
-            ["lockhouse", "lockhouse_core", "lockhouse_server", "lockhouse_store", "lockhouse_wire", "audit"];
-        let ours = ours.map(|target| (target, tracing_subscriber::filter::LevelFilter::TRACE));
-        let layer =
-            fmt::layer().with_ansi(false).with_writer(log).with_filter(Targets::new().with_targets(ours));
-        // A test may have a listener of its own.
-        _ = tracing_subscriber::registry().with(layer).try_init();
-    });
 }
 
 /// Takes note of a secret that was made or used, if traces are left.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
+use crate::cargo::{BUILD, WHOLE};
 use crate::results;
-use crate::rings::{BUILD, WHOLE};
 use crate::shell::{self, End};
 use crate::tree;
 
@@ -226,17 +226,17 @@ fn tests(copy: &Copy, package: &str, scope: &Scope, filter: &str, only: &Program
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(100) }
 }
 
-/// Whatever it judges, the server included, is part of the harness.
+/// Whatever it judges, the server included, is part of the laboratory.
 fn proof(copy: &Copy, command: &str, args: &str) -> Plan {
-    let mut run = Command::new(copy.programs().join("xtask"));
+    let mut run = Command::new(copy.programs().join("lab"));
     run.arg(command).args(args.split_whitespace());
-    Plan { builds: vec![build(copy, &["xtask"])], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
+    Plan { builds: vec![build(copy, &["lab"])], run, verdict: Verdict::ExitCode(crate::FAILED.into()) }
 }
 
 fn with_server(copy: &Copy, command: &str, args: &str) -> Plan {
     let server = copy.programs().join("lockhouse");
     let mut plan = proof(copy, command, args);
-    plan.builds = vec![build(copy, &["lockhouse", "xtask"])];
+    plan.builds = vec![build(copy, &["lockhouse", "lab"])];
     plan.run.arg("--server").arg(server);
     plan
 }

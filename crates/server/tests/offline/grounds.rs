@@ -36,7 +36,7 @@ impl Place for FarAway {
 
 /// The server ends with the runtime of the test.
 async fn serve(house: House) -> (House, FarAway) {
-    traces::listen();
+    log_listener::listen();
     let listener = bind("127.0.0.1:0", &Config::default().authority).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = Server::of(Config::default(), house.clone());

@@ -15,7 +15,7 @@ const LATENESS: Duration = Duration::from_millis(5);
 
 /// A server in this process that ends with the test's runtime.
 pub(crate) async fn server(config: Config) -> SocketAddr {
-    traces::listen();
+    log_listener::listen();
     let listener = bind("127.0.0.1:0", &config.authority).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, config, std::future::pending()));

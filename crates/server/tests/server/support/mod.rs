@@ -57,7 +57,7 @@ impl TestServer {
     }
 
     fn listening(listener: TcpListener, config: Config) -> Self {
-        traces::listen();
+        log_listener::listen();
         let address = listener.local_addr().unwrap();
         let server = Server::new(config);
         let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,80 @@
+//! The server: the real binary over one database file, started again at the same address after each kill.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use xtask::shell;
+
+use super::LEASE;
+
+pub(super) struct Server {
+    binary: PathBuf,
+    folder: PathBuf,
+    port: u16,
+    /// None while it is dead.
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts it at a free port, with its database and its log in that folder.
+    pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
+        let mut server = Self { binary: binary.to_owned(), folder: folder.to_owned(), port: 0, child: None };
+        server.start_again()?;
+        Ok(server)
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns when it can be reached.
+    pub(super) fn start_again(&mut self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.folder.join("server.log"))?;
+        let mut command = Command::new(&self.binary);
+        command.arg("serve").args(["--listen", &format!("127.0.0.1:{}", self.port)]);
+        command.arg("--store").arg(format!("sqlite:{}", self.folder.join("lockhouse.db").display()));
+        command.arg("--lease").arg(format!("{}ms", LEASE.as_millis())).env("RUST_LOG", "warn");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        traces::leave_log(&mut command);
+        let mut child = command
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.binary.display()))?;
+        shell::end_group_with_us(child.id());
+        let stdout = child.stdout.take();
+        self.child = Some(child);
+        let mut line = String::new();
+        BufReader::new(stdout.context("the server has no output")?).read_line(&mut line)?;
+        let port = line.trim().strip_prefix("listening http://127.0.0.1:").map(str::parse);
+        let Some(Ok(port)) = port else {
+            bail!("the server does not start, see {}", self.folder.join("server.log").display());
+        };
+        self.port = port;
+        Ok(())
+    }
+
+    /// SIGKILL; returns when it is dead.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("it is dead")?;
+        let ended = child.try_wait()?;
+        ensure!(ended.is_none(), "the server ended by itself: {ended:?}, see server.log");
+        child.kill()?;
+        child.wait()?;
+        shell::end_group_with_us(0);
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

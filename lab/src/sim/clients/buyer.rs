@@ -1,0 +1,288 @@
+//! Clients that claim: each tries old tokens again and again, as late workers do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::{ClaimError, Claims, Secret};
+
+use super::clerk::Desk;
+use crate::history::record::{Answer, Call, Gain, Reason};
+use crate::random::Random;
+use crate::sim::book::Op;
+use crate::sim::ledger::Sort;
+use crate::sim::server::{Life, NAMES, Place, Server, Started};
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Buyer {
+    name: Arc<str>,
+    place: Place,
+    /// The claims that it was ever given, the latest last.
+    claims: Vec<Known>,
+    /// How many claims it has asked for with a key, and the last of them.
+    keys: u64,
+    last_key: Option<Keyed>,
+    asked: Option<Started<Option<Known>>>,
+}
+
+/// A claim that may be asked for again.
+#[derive(Clone, Debug)]
+struct Keyed {
+    name: usize,
+    ttl_ms: u64,
+    key: Option<String>,
+}
+
+/// What a client keeps of a claim.
+#[derive(Clone, Debug)]
+struct Known {
+    id: String,
+    name: usize,
+    secret: Secret,
+    token: u64,
+}
+
+impl Buyer {
+    pub(crate) fn new(number: usize, place: Place) -> Self {
+        let (claims, name) = (Vec::new(), format!("buyer-{number}").into());
+        Self { name, place, claims, keys: 0, last_key: None, asked: None }
+    }
+
+    /// Asks for something, or gives up what was asked.
+    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+        self.hear();
+        if let Some(asked) = &self.asked {
+            if random.percent(15) {
+                life.server.book.count("futures dropped");
+                life.server.book.gives_up(&self.name);
+                asked.drop_future();
+                self.asked = None;
+            }
+            return;
+        }
+        let desk = self.desk(&life.server);
+        let known = self.some_claim(random);
+        self.asked = Some(match (random.below(100), known) {
+            (0..30, _) | (_, None) => {
+                let (wanted, again) = self.new_claim(random);
+                life.start(claim(desk, wanted, again))
+            }
+            (30..42, Some(known)) => life.start(renew(desk, known)),
+            (42..54, Some(known)) => life.start(release(desk, known)),
+            (54..78, Some(known)) => life.start(finalize(desk, known)),
+            (78..92, Some(known)) => {
+                let token = random.percent(50).then_some(known.token);
+                life.start(unassign(desk, known.name, token))
+            }
+            (_, Some(known)) => life.start(wrong_token(desk, known)),
+        });
+    }
+
+    /// Takes note of an answer.
+    pub(crate) fn hear(&mut self) {
+        let Some(asked) = &self.asked else { return };
+        match asked.take() {
+            Some(Some(known)) => self.claims.push(known),
+            Some(None) => {}
+            None => return,
+        }
+        self.asked = None;
+    }
+
+    /// Whether an answer is still to come from that life of the server.
+    pub(crate) fn waits_for(&self, life: u64) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.life == life)
+    }
+
+    /// That life of the server is over, and its answers with it.
+    pub(crate) fn life_is_over(&mut self, life: u64) {
+        self.hear();
+        if self.waits_for(life) {
+            self.asked = None;
+        }
+    }
+
+    /// After a restart: is the claim still there? Its TTL runs anew.
+    pub(crate) fn look_again(&mut self, life: &Life) {
+        let Some(known) = self.claims.last() else { return };
+        let claims = life.server.bucket(&self.place).claims();
+        let current = life.block_on(claims.get(NAMES[known.name]));
+        if let Ok(Some(info)) = current
+            && info.fencing_token.get() == known.token
+        {
+            let call = Call::Renew { name: NAMES[known.name].to_owned(), claim: known.id.clone() };
+            let op = self.desk(&life.server).ask(call);
+            life.server.book.ok(op, false, Gain::default());
+        }
+    }
+
+    /// Waits for the last answer; claims end by themselves.
+    pub(crate) fn leave(&mut self, _: &Life) {
+        self.hear();
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.asked.is_none()
+    }
+
+    fn desk(&self, server: &Server) -> Desk {
+        Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
+    }
+
+    /// Mostly the latest.
+    fn some_claim(&self, random: &mut Random) -> Option<Known> {
+        if random.percent(70) { self.claims.last().cloned() } else { random.pick(&self.claims).cloned() }
+    }
+
+    /// Something to claim, and whether it was asked for before.
+    fn new_claim(&mut self, random: &mut Random) -> (Keyed, bool) {
+        if let Some(last) = self.last_key.clone().filter(|_| random.percent(25)) {
+            return (last, true);
+        }
+        let (name, ttl_ms) = (random.below(NAMES.len()), 150 + random.below(1200) as u64);
+        if !random.percent(30) {
+            return (Keyed { name, ttl_ms, key: None }, false);
+        }
+        self.keys += 1;
+        let key = Some(format!("key {} of {}", self.keys, self.name));
+        let keyed = Keyed { name, ttl_ms, key };
+        self.last_key = Some(keyed.clone());
+        (keyed, false)
+    }
+}
+
+impl Desk {
+    fn claims(&self) -> Claims {
+        self.server.bucket(&self.place).claims()
+    }
+
+    fn not_claimed(&self, op: Op, error: &ClaimError) {
+        let (reason, class) = match error {
+            ClaimError::Claimed { .. } => (Reason::Claimed, "claim: claimed by another"),
+            ClaimError::Busy { .. } => (Reason::Busy, "claim: busy"),
+            ClaimError::ClaimExpired => (Reason::ClaimExpired, "claim: expired"),
+            ClaimError::ClaimLost => (Reason::ClaimLost, "claim: lost"),
+            ClaimError::Recovering { .. } => (Reason::Recovering, "refused: recovering"),
+            ClaimError::Closed => (Reason::Other, "refused: closed"),
+            ClaimError::AlreadyAssigned(assignment) => {
+                self.server.book.count("claim: already assigned");
+                let token = assignment.fencing_token.get();
+                self.server.told(&self.place, Sort::Assignment, token);
+                let (reason, claimant) = (Reason::AlreadyAssigned, Some(assignment.claimant.clone()));
+                if let Some(op) = op {
+                    self.server.book.answer(op, Answer::Refused { reason, token: Some(token), claimant });
+                }
+                return;
+            }
+            ClaimError::Store(error) => return self.server.failed(op, error),
+            error => return self.server.strange(error),
+        };
+        self.server.book.count(class);
+        self.server.book.refused(op, reason);
+    }
+
+    fn call(&self, known: &Known, call: impl FnOnce(String, String) -> Call) -> Op {
+        self.ask(call(NAMES[known.name].to_owned(), known.id.clone()))
+    }
+}
+
+async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
+    let Keyed { name, ttl_ms, key } = wanted;
+    let claimant = desk.client.to_string();
+    let op = desk.ask(Call::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
+    let mut new = desk.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
+    if let Some(key) = key {
+        new = new.idempotency_key(key);
+    }
+    match new.await {
+        Ok(claim) => {
+            let (secret, token) = (claim.token().clone(), claim.fencing_token());
+            desk.server.told(&desk.place, Sort::Claim, token.get());
+            let (id, is_new) = desk.server.book.id_of_claim(&secret);
+            if !again {
+                desk.server.told_token(&desk.place, token);
+            }
+            desk.server.book.count(if is_new { "claim: claimed" } else { "claim: told again" });
+            let (token, claim) = (token.get(), Some(id.clone()));
+            let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
+            // Whoever has given up does not hear of it.
+            desk.server.book.ok(op, true, gain).then_some(Known { id, name, secret, token })
+        }
+        Err(error) => {
+            desk.not_claimed(op, &error);
+            None
+        }
+    }
+}
+
+async fn renew(desk: Desk, known: Known) -> Option<Known> {
+    let op = desk.call(&known, |name, claim| Call::Renew { name, claim });
+    match desk.claims().renew(NAMES[known.name], &known.secret).await {
+        Ok(_) => {
+            desk.server.book.count("claim: renewed");
+            desk.server.book.ok(op, false, Gain::default());
+        }
+        Err(error) => desk.not_claimed(op, &error),
+    }
+    None
+}
+
+async fn release(desk: Desk, known: Known) -> Option<Known> {
+    let op = desk.call(&known, |name, claim| Call::ReleaseClaim { name, claim });
+    match desk.claims().release(NAMES[known.name], &known.secret).await {
+        Ok(()) => {
+            desk.server.told(&desk.place, Sort::Unclaimed, known.token);
+            desk.server.book.count("claim: released");
+            desk.server.book.ok(op, true, Gain::default());
+        }
+        Err(error) => desk.not_claimed(op, &error),
+    }
+    None
+}
+
+async fn finalize(desk: Desk, known: Known) -> Option<Known> {
+    let op = desk.call(&known, |name, claim| Call::Finalize { name, claim });
+    match desk.claims().finalize(NAMES[known.name], &known.secret).await {
+        Ok(assignment) => {
+            let token = assignment.fencing_token.get();
+            desk.server.told(&desk.place, Sort::Assignment, token);
+            desk.server.book.count("claim: finalized");
+            let claimant = Some(assignment.claimant);
+            desk.server.book.ok(op, true, Gain { token: Some(token), claimant, ..Gain::default() });
+        }
+        Err(error) => desk.not_claimed(op, &error),
+    }
+    None
+}
+
+async fn unassign(desk: Desk, name: usize, token: Option<u64>) -> Option<Known> {
+    let op = desk.ask(Call::Unassign { name: NAMES[name].to_owned() });
+    let fencing = token.map(lockhouse::FencingToken::new);
+    match desk.claims().unassign(NAMES[name], fencing).await {
+        Ok(was) => {
+            if let Some(token) = token.filter(|_| was) {
+                desk.server.told(&desk.place, Sort::Unassigned, token);
+            }
+            desk.server.book.count(if was { "claim: unassigned" } else { "claim: nothing to unassign" });
+            if token.is_some() && !was {
+                // Another assignment may stand.
+                desk.server.book.refused(op, Reason::Other);
+            } else {
+                desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            }
+        }
+        Err(error) => desk.not_claimed(op, &error),
+    }
+    None
+}
+
+/// A token that is nobody's gives no right to anything.
+async fn wrong_token(desk: Desk, known: Known) -> Option<Known> {
+    let wrong: Result<Secret, _> = "00".repeat(20).parse();
+    if let Ok(wrong) = wrong
+        && desk.claims().finalize(NAMES[known.name], &wrong).await.is_ok()
+    {
+        desk.server.strange(format!("{} was made final with a token that is nobody's", NAMES[known.name]));
+    }
+    None
+}

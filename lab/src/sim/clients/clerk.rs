@@ -1,0 +1,287 @@
+//! Clients with business transactions: each has one owner at a time, which outlives crashes of the server, and asks one thing at a time.
+
+mod questions;
+
+use std::sync::Arc;
+
+use lockhouse::core::{Acquired, OwnerId};
+use lockhouse::{LockError, LockType, Mode, OfflineLock, Owner, OwnerError, RecordKind, Secret, Wanted};
+
+use crate::history::record::{self, Call, Gain, Reason};
+use crate::random::Random;
+use crate::sim::book::Op;
+use crate::sim::ledger::Sort;
+use crate::sim::server::{Life, NAMES, Place, Server, Started};
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Clerk {
+    name: Arc<str>,
+    place: Place,
+    owner: Option<Known>,
+    asked: Option<Started<Learned>>,
+}
+
+/// What a client keeps of its owner.
+#[derive(Clone, Debug)]
+struct Known {
+    id: OwnerId,
+    secret: Secret,
+}
+
+/// What an answer changes for the client.
+#[derive(Debug)]
+enum Learned {
+    Opened(Known),
+    Gone,
+    Nothing,
+}
+
+impl Clerk {
+    pub(crate) fn new(number: usize, place: Place) -> Self {
+        Self { name: format!("clerk-{number}").into(), place, owner: None, asked: None }
+    }
+
+    /// Asks for something, or gives up what was asked.
+    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+        self.hear();
+        if let Some(asked) = &self.asked {
+            if random.percent(15) {
+                life.server.book.count("futures dropped");
+                life.server.book.gives_up(&self.name);
+                self.may_be_undone(&life.server);
+                asked.drop_future();
+                self.asked = None;
+            }
+            return;
+        }
+        let desk = self.desk(&life.server);
+        let Some(known) = self.owner.clone() else {
+            let (ttl_ms, max_ms) = (200 + random.below(1500) as u64, random.percent(15).then_some(1000));
+            self.asked = Some(life.start(questions::open(desk, ttl_ms, max_ms)));
+            return;
+        };
+        self.asked = Some(match random.below(100) {
+            0..35 => life.start(questions::lock(desk, known, wishes(random))),
+            35..50 => {
+                let (name, stale) = (random.below(NAMES.len()), random.percent(20));
+                life.start(questions::unlock(desk, known, name, stale))
+            }
+            50..55 => life.start(questions::unlock_all(desk, known)),
+            55..75 => {
+                let plan = Plan::new(random);
+                life.start(questions::step(desk, known, plan))
+            }
+            75..85 => life.start(questions::touch(desk, known)),
+            85..92 => life.start(questions::end(desk, known)),
+            92..95 => life.start(questions::wrong_secret(desk, known)),
+            _ => life.start(questions::look(desk, known)),
+        });
+    }
+
+    /// Takes note of an answer.
+    pub(crate) fn hear(&mut self) {
+        let Some(asked) = &self.asked else { return };
+        match asked.take() {
+            Some(Learned::Opened(known)) => self.owner = Some(known),
+            Some(Learned::Gone) => self.owner = None,
+            Some(Learned::Nothing) => {}
+            None => return,
+        }
+        self.asked = None;
+    }
+
+    /// Whether an answer is still to come from that life of the server.
+    pub(crate) fn waits_for(&self, life: u64) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.life == life)
+    }
+
+    /// That life of the server is over, and its answers with it.
+    pub(crate) fn life_is_over(&mut self, life: u64) {
+        self.hear();
+        if self.waits_for(life) {
+            self.asked = None;
+        }
+    }
+
+    /// After a restart: is the owner still there? Its lease runs anew.
+    pub(crate) fn look_again(&mut self, life: &Life) {
+        let Some(known) = self.owner.clone() else { return };
+        let desk = self.desk(&life.server);
+        let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+        let found = life.block_on(desk.owner(&known, op));
+        match found {
+            Ok(_) => _ = desk.server.book.ok(op, false, Gain::default()),
+            Err(Learned::Gone) => self.owner = None,
+            Err(_) => {}
+        }
+    }
+
+    /// Ends the owner, so that nothing is left.
+    pub(crate) fn leave(&mut self, life: &Life) {
+        self.hear();
+        if self.asked.is_none()
+            && let Some(known) = self.owner.clone()
+        {
+            self.asked = Some(life.start(questions::end(self.desk(&life.server), known)));
+        }
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.asked.is_none() && self.owner.is_none()
+    }
+
+    /// The future that is about to be dropped takes back what it has locked.
+    fn may_be_undone(&self, server: &Server) {
+        let Some(known) = &self.owner else { return };
+        for name in NAMES {
+            let call = Call::Unlock { owner: known.id.to_string(), name: name.to_owned() };
+            let op = server.book.invoke(&self.name, server.number, self.place.label, call);
+            server.book.unknown(Some(op));
+        }
+    }
+
+    fn desk(&self, server: &Server) -> Desk {
+        Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
+    }
+}
+
+/// Where a client asks.
+#[derive(Clone, Debug)]
+pub(super) struct Desk {
+    pub(super) server: Server,
+    pub(super) client: Arc<str>,
+    pub(super) place: Place,
+}
+
+impl Desk {
+    pub(super) fn ask(&self, call: Call) -> Op {
+        self.server.ask(&self.client, &self.place, call)
+    }
+
+    /// The owner, as the server finds it for every call. `op` is answered if it does not.
+    async fn owner(&self, known: &Known, op: Op) -> Result<Owner, Learned> {
+        let owners = self.server.bucket(&self.place).owners();
+        let error = match owners.resume(known.id, &known.secret).await {
+            Ok(owner) => return Ok(owner),
+            Err(error) => error,
+        };
+        match error {
+            OwnerError::Unknown => Err(self.gone(op)),
+            OwnerError::Store(error) => {
+                self.server.failed(op, &error);
+                Err(Learned::Nothing)
+            }
+            error => {
+                self.server.strange(format!("owner {} of {}: {error}", known.id, self.client));
+                Err(Learned::Nothing)
+            }
+        }
+    }
+
+    fn gone(&self, op: Op) -> Learned {
+        self.server.book.count("refused: owner gone");
+        self.server.book.refused(op, Reason::OwnerGone);
+        // Whoever has been displaced may not know of the owner.
+        if self.server.is_displaced() { Learned::Nothing } else { Learned::Gone }
+    }
+
+    fn granted(&self, op: Op, lock: &OfflineLock) {
+        let token = lock.token;
+        self.server.told(&self.place, Sort::Lock, token.get());
+        if lock.how != Acquired::AlreadyHeld {
+            self.server.told_token(&self.place, token);
+        }
+        self.server.book.count(match lock.how {
+            Acquired::Fresh => "offline: locked",
+            Acquired::Upgraded => "offline: upgraded",
+            Acquired::AlreadyHeld => "offline: held already",
+        });
+        let again = lock.how == Acquired::AlreadyHeld;
+        self.server.book.ok(op, true, Gain { token: Some(token.get()), again, ..Gain::default() });
+    }
+
+    fn not_locked(&self, ops: &[Op], error: &LockError) -> Learned {
+        let (reason, class) = match error {
+            LockError::Conflict(_) => (Reason::Busy, "offline: conflict"),
+            LockError::Recovering { .. } => (Reason::Recovering, "refused: recovering"),
+            LockError::Closed => (Reason::Other, "refused: closed"),
+            LockError::OwnerEnded => {
+                ops.iter().for_each(|op| _ = self.gone(*op));
+                return if self.server.is_displaced() { Learned::Nothing } else { Learned::Gone };
+            }
+            LockError::Store(error) => {
+                ops.iter().for_each(|op| self.server.failed(*op, error));
+                return Learned::Nothing;
+            }
+            error => {
+                self.server.strange(error);
+                return Learned::Nothing;
+            }
+        };
+        self.server.book.count(class);
+        ops.iter().for_each(|op| self.server.book.refused(*op, reason));
+        Learned::Nothing
+    }
+
+    /// What was unlocked just now must be unlocked on the disk.
+    fn unlocked(&self, known: &Known, name: usize) {
+        if self.server.is_displaced() {
+            return;
+        }
+        let name = record(name);
+        let held = self.server.disk.ledger(|ledger| ledger.holds(&self.place.scope, &name, known.id.get()));
+        if let Some(token) = held {
+            let (owner, name) = (known.id, name.as_name().display().to_string());
+            self.server.book.breach(format!(
+                "owner {owner} was told that {name} is unlocked, but on the disk it has it with token {token}"
+            ));
+        }
+    }
+}
+
+/// What a step does, drawn beforehand.
+#[derive(Debug)]
+struct Plan {
+    begins: bool,
+    locks: Vec<Vec<(usize, Mode)>>,
+    releases: Vec<usize>,
+    commits: bool,
+}
+
+impl Plan {
+    fn new(random: &mut Random) -> Self {
+        let locks = (0..=random.below(2)).map(|_| wishes(random)).collect();
+        let releases = (0..random.below(3)).map(|_| random.below(NAMES.len())).collect();
+        Self { begins: random.percent(50), locks, releases, commits: random.percent(65) }
+    }
+}
+
+/// One to three names, in some mode each.
+fn wishes(random: &mut Random) -> Vec<(usize, Mode)> {
+    let mode = |random: &mut Random| if random.percent(50) { Mode::Shared } else { Mode::Exclusive };
+    let count = if random.percent(70) { 1 } else { 2 + random.below(2) };
+    let first = random.below(NAMES.len());
+    (0..count).map(|nth| ((first + nth) % NAMES.len(), mode(random))).collect()
+}
+
+fn wanted(wishes: &[(usize, Mode)]) -> Vec<Wanted> {
+    let kind = RecordKind::new("k", LockType::ReadWrite);
+    let want = |(name, mode): &(usize, Mode)| {
+        let record = kind.record(name);
+        if *mode == Mode::Shared { record.for_read() } else { record.for_write() }
+    };
+    wishes.iter().map(want).collect()
+}
+
+fn record(name: usize) -> lockhouse::NameBuf {
+    let kind = RecordKind::new("k", LockType::ReadWrite);
+    kind.record(name).name().to_buf()
+}
+
+pub(in crate::sim) fn mode(mode: Mode) -> record::Mode {
+    match mode {
+        Mode::Exclusive => record::Mode::Exclusive,
+        Mode::Shared => record::Mode::Shared,
+    }
+}

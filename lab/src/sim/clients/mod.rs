@@ -1,0 +1,7 @@
+//! The clients of a schedule: clerks with business transactions, buyers with claims, workers in the server's process, tabs far away.
+
+pub(super) mod buyer;
+pub(super) mod clerk;
+mod session;
+pub(super) mod tab;
+pub(super) mod worker;

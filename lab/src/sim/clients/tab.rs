@@ -1,0 +1,429 @@
+//! Clients far away, with a lease and with tickets: their web locks outlive a crash of the server, if they come back in time.
+
+mod hearing;
+
+use std::sync::Arc;
+
+use lockhouse::core::{Acquire, Command, NewReclaim, RequestId};
+use lockhouse::{FencingToken, Mode, Name};
+
+use super::clerk::mode;
+use super::session::Session;
+use crate::history::record::{Call, Gain, Reason, What};
+use crate::random::Random;
+use crate::sim::book::Book;
+use crate::sim::ledger::Ledger;
+use crate::sim::server::{Life, NAMES, Place};
+
+/// One client; when it dies, another one comes in its place.
+#[derive(Debug)]
+pub(crate) struct Tab {
+    label: String,
+    /// As the history has it, for each life of the client.
+    name: Arc<str>,
+    lives: u64,
+    place: Place,
+    session: Option<Session>,
+    /// Sessions that the client has given up, and the server not yet.
+    orphans: Vec<Session>,
+    requests: Vec<Request>,
+    old: Vec<Old>,
+    last_tag: u64,
+    /// It does nothing until then.
+    paused_until: u64,
+    /// Nothing passes between it and the server until then.
+    cut_until: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    op: u64,
+    name: usize,
+    acquire: Acquire,
+    max_hold_ms: Option<u64>,
+    /// What the server calls the latest attempt.
+    tag: u64,
+    state: Standing,
+}
+
+#[derive(Debug)]
+enum Standing {
+    Pending,
+    Held(Held),
+    /// Given up; should it be granted all the same, it is given back.
+    GivenUp,
+}
+
+#[derive(Debug)]
+struct Held {
+    token: FencingToken,
+    ticket: Option<(String, u64)>,
+    request: Option<RequestId>,
+    /// The deadline of the session that it came from, until it is reclaimed.
+    until: Option<u64>,
+}
+
+/// A lock that it had once.
+#[derive(Clone, Debug)]
+struct Old {
+    name: usize,
+    mode: Mode,
+    token: FencingToken,
+    ticket: String,
+    epoch: u64,
+}
+
+impl Tab {
+    pub(crate) fn new(number: usize, place: Place) -> Self {
+        let label = format!("tab-{number}");
+        Self {
+            name: format!("{label}.1").into(),
+            label,
+            lives: 1,
+            place,
+            session: None,
+            orphans: Vec::new(),
+            requests: Vec::new(),
+            old: Vec::new(),
+            last_tag: 0,
+            paused_until: 0,
+            cut_until: 0,
+        }
+    }
+
+    /// Asks for something, gives something back, or gives something up.
+    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+        if self.is_away(&life.server.book) {
+            return;
+        }
+        self.hear(life);
+        if self.session.is_none() {
+            let lease_ms = if random.percent(80) { 300 } else { 300 + random.below(300) as u64 };
+            self.session = Some(Session::begin(life, &self.place, &self.label, lease_ms));
+            return;
+        }
+        let pending = self.requests.iter().filter(|request| matches!(request.state, Standing::Pending));
+        match random.below(100) {
+            0..50 if pending.count() < 3 => self.request(life, random),
+            0..78 => self.release(life, random),
+            78..86 => self.abort(life, random),
+            86..92 => self.present_an_old_ticket(life, random),
+            92..95 => self.leave_at_once(life),
+            95..97 => self.is_killed(life),
+            _ => {}
+        }
+    }
+
+    /// It stops for so long, as a sleeping laptop does.
+    pub(crate) fn pause(&mut self, now_ms: u64, ms: u64) {
+        self.paused_until = now_ms + ms;
+    }
+
+    /// Nothing passes for so long.
+    pub(crate) fn cut(&mut self, now_ms: u64, ms: u64) {
+        self.cut_until = now_ms + ms;
+    }
+
+    /// Everything is mended.
+    pub(crate) fn is_back(&mut self) {
+        (self.paused_until, self.cut_until) = (0, 0);
+    }
+
+    /// Answers pings, as far as it runs and hears them.
+    pub(crate) fn time_has_passed(&mut self, life: &Life) {
+        let book = &life.server.book;
+        self.nothing_comes(book);
+        if !self.is_away(book)
+            && let Some(session) = &mut self.session
+        {
+            session.beat(book.now_ms());
+        }
+        self.orphans.retain(|session| !session.has_ended());
+    }
+
+    /// Time has passed, in which the server was not there.
+    pub(crate) fn nothing_comes(&mut self, book: &Book) {
+        if book.now_ms() >= self.paused_until {
+            self.check_deadlines(book);
+        }
+    }
+
+    pub(crate) fn has_no_session(&self) -> bool {
+        self.session.is_none()
+    }
+
+    /// Reads what the server has sent.
+    pub(crate) fn hear(&mut self, life: &Life) {
+        let book = &life.server.book;
+        if self.is_away(book) {
+            return;
+        }
+        self.check_deadlines(book);
+        let Some(session) = &self.session else { return };
+        for frame in session.read() {
+            self.take(life, frame);
+        }
+    }
+
+    /// The connection is gone, and whoever answers next is another life of the server.
+    pub(crate) fn server_is_gone(&mut self) {
+        self.orphans.clear();
+        if let Some(session) = self.session.take() {
+            self.hold_until(session.deadline_ms());
+        }
+    }
+
+    /// Gives back and gives up everything.
+    pub(crate) fn leave(&mut self, life: &Life) {
+        self.hear(life);
+        if self.session.is_none() {
+            self.session = Some(Session::begin(life, &self.place, &self.label, 300));
+        }
+        while let Some(at) =
+            self.requests.iter().position(|request| matches!(request.state, Standing::Held(_)))
+        {
+            self.release_at(life, at);
+        }
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.requests.is_empty() && self.orphans.is_empty()
+    }
+
+    /// The last word of its last life.
+    pub(crate) fn says_goodbye(&mut self, life: &Life) {
+        self.leave_at_once(life);
+    }
+
+    /// Whether it counts on a lock, and may: it is not about to read that it lost it.
+    pub(crate) fn holds(&self, now_ms: u64) -> bool {
+        if self.session.as_ref().is_some_and(Session::has_unread) {
+            return false;
+        }
+        let of_session = self.session.as_ref().map_or(0, Session::deadline_ms);
+        self.requests.iter().any(|request| match &request.state {
+            Standing::Held(held) => held.until.unwrap_or(of_session) > now_ms,
+            _ => false,
+        })
+    }
+
+    /// What it still waits for.
+    pub(crate) fn waits(&self) -> String {
+        format!("{}: {:?}", self.name, self.requests)
+    }
+
+    fn is_away(&self, book: &Book) -> bool {
+        book.now_ms() < self.paused_until.max(self.cut_until)
+    }
+
+    /// Past its deadline the client ends the session itself, and every lock of it is lost.
+    fn check_deadlines(&mut self, book: &Book) {
+        let now = book.now_ms();
+        if let Some(session) = self.session.take_if(|session| session.deadline_ms() < now) {
+            book.count("web: sessions past their deadline");
+            self.hold_until(session.deadline_ms());
+            session.give_up();
+            self.orphans.push(session);
+        }
+        let passed = |request: &Request| match &request.state {
+            Standing::Held(Held { until: Some(until), .. }) => (*until < now).then_some(*until),
+            _ => None,
+        };
+        for at in (0..self.requests.len()).rev() {
+            if let Some(until) = passed(&self.requests[at]) {
+                book.lost(&self.name, self.requests[at].op, Some(until));
+                self.forget(at);
+            }
+        }
+    }
+
+    /// Locks are held until then, unless they are brought back; what is pending is asked again, except steals.
+    fn hold_until(&mut self, deadline_ms: u64) {
+        for request in &mut self.requests {
+            request.tag = 0;
+            if let Standing::Held(held) = &mut request.state {
+                held.request = None;
+                held.until.get_or_insert(deadline_ms);
+            }
+        }
+        self.requests.retain(|request| !matches!(request.state, Standing::GivenUp));
+    }
+
+    fn next_tag(&mut self) -> u64 {
+        self.last_tag += 2;
+        self.last_tag
+    }
+
+    fn request(&mut self, life: &Life, random: &mut Random) {
+        let name = random.below(NAMES.len());
+        let wish = if random.percent(40) { Mode::Shared } else { Mode::Exclusive };
+        let acquire = match random.below(100) {
+            0..10 => Acquire::Steal,
+            10..30 => Acquire::IfAvailable(wish),
+            _ => Acquire::Wait(wish),
+        };
+        let max_hold_ms = random.percent(15).then(|| 20 + random.below(400) as u64);
+        let call = Call::Request {
+            name: NAMES[name].to_owned(),
+            mode: mode(acquire.mode()),
+            steal: acquire == Acquire::Steal,
+            max_hold_ms,
+        };
+        life.server.book.count("commands");
+        // It goes on over the lives of the server.
+        let op = life.server.book.invoke(&self.name, 0, self.place.label, call);
+        let state = Standing::Pending;
+        self.requests.push(Request { op, name, acquire, max_hold_ms, tag: 0, state });
+        self.send(life, self.requests.len() - 1);
+    }
+
+    fn release(&mut self, life: &Life, random: &mut Random) {
+        let is_held = |request: &Request| matches!(request.state, Standing::Held(_));
+        let held: Vec<usize> = (0..self.requests.len()).filter(|at| is_held(&self.requests[*at])).collect();
+        if let Some(at) = random.pick(&held) {
+            life.server.book.count("commands");
+            self.release_at(life, *at);
+        }
+    }
+
+    fn release_at(&mut self, life: &Life, at: usize) {
+        let request = &self.requests[at];
+        let Standing::Held(held) = &request.state else { return };
+        let release =
+            life.server.book.invoke(&self.name, 0, self.place.label, Call::Release { of: request.op });
+        life.server.book.ok(Some(release), false, Gain::default());
+        match held.request {
+            Some(id) => {
+                self.give_back(id);
+                self.forget(at);
+            }
+            // Its reclaim is under way, or it is not sent any more.
+            None if request.tag > 0 => {
+                self.keep_ticket(at);
+                self.requests[at].state = Standing::GivenUp;
+            }
+            None => self.forget(at),
+        }
+    }
+
+    fn give_back(&self, request: RequestId) {
+        if let Some(session) = &self.session {
+            session.port().submit(0, Command::Release { request });
+        }
+    }
+
+    fn abort(&mut self, life: &Life, random: &mut Random) {
+        let can = |request: &Request| {
+            matches!(request.state, Standing::Pending) && request.acquire != Acquire::Steal
+        };
+        let pending: Vec<usize> = (0..self.requests.len()).filter(|at| can(&self.requests[*at])).collect();
+        let Some(at) = random.pick(&pending).copied() else { return };
+        let book = &life.server.book;
+        book.count("web: aborted");
+        book.refused(Some(self.requests[at].op), Reason::Other);
+        let request = &mut self.requests[at];
+        let queued = self.session.as_ref().and_then(|session| session.request_of(request.tag));
+        match (queued, &self.session) {
+            (Some(id), Some(session)) => {
+                session.port().submit(0, Command::Abort { request: id });
+                // A grant that crosses the abort is given back.
+                self.requests.remove(at);
+            }
+            // It was never sent, or its session is gone.
+            _ if request.tag == 0 => _ = self.requests.remove(at),
+            _ => request.state = Standing::GivenUp,
+        }
+    }
+
+    /// It presents a ticket that is void, or for a lock that it is not for.
+    fn present_an_old_ticket(&mut self, life: &Life, random: &mut Random) {
+        let tag = self.next_tag() + 1;
+        let since = life.server.disk.ledger(Ledger::tickets_since);
+        let Some(mut old) = random.pick(&self.old).cloned() else { return };
+        let Some((session, agent)) = self.session.as_ref().and_then(|it| Some((it, it.agent()?))) else {
+            return;
+        };
+        let is_void = old.epoch < since || old.epoch == life.server.epoch;
+        if !is_void {
+            match random.below(3) {
+                0 => old.name = (old.name + 1) % NAMES.len(),
+                1 => old.token = FencingToken::new(old.token.get() + 1),
+                _ => {
+                    old.mode = if old.mode == Mode::Shared { Mode::Exclusive } else { Mode::Shared };
+                }
+            }
+        }
+        let Ok(name) = Name::new(NAMES[old.name]) else { return };
+        let (mode, token) = (old.mode, old.token);
+        let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms: None };
+        life.server.book.count("web: void tickets");
+        let _guard = life.enter();
+        session.is_void(tag);
+        session.port().reclaim(tag, reclaim, &old.ticket);
+    }
+
+    /// It says goodbye, and begins anew.
+    fn leave_at_once(&mut self, life: &Life) {
+        let book = life.server.book.clone();
+        for at in (0..self.requests.len()).rev() {
+            match &self.requests[at].state {
+                Standing::Held(_) => {
+                    let call = Call::Release { of: self.requests[at].op };
+                    let release = book.invoke(&self.name, 0, self.place.label, call);
+                    book.ok(Some(release), false, Gain::default());
+                }
+                Standing::Pending if self.requests[at].acquire == Acquire::Steal => {
+                    book.unknown(Some(self.requests[at].op));
+                }
+                Standing::Pending => book.refused(Some(self.requests[at].op), Reason::Other),
+                Standing::GivenUp => {}
+            }
+            self.forget(at);
+        }
+        if let Some(session) = self.session.take()
+            && let Some(agent) = session.agent()
+        {
+            session.port().submit(0, Command::End { agent });
+        }
+        book.write(What::ClientEnded { client: self.name.to_string() });
+        self.lives_again();
+    }
+
+    /// It dies without a word; the server only sees that nothing comes any more.
+    fn is_killed(&mut self, life: &Life) {
+        let book = &life.server.book;
+        book.count("web: clients killed");
+        book.gives_up(&self.name);
+        book.write(What::ClientKilled { client: self.name.to_string() });
+        while !self.requests.is_empty() {
+            self.forget(self.requests.len() - 1);
+        }
+        if let Some(session) = self.session.take() {
+            session.give_up();
+            self.orphans.push(session);
+        }
+        self.lives_again();
+    }
+
+    fn lives_again(&mut self) {
+        self.lives += 1;
+        self.name = format!("{}.{}", self.label, self.lives).into();
+    }
+
+    fn at(&self, tag: u64) -> Option<usize> {
+        self.requests.iter().position(|request| request.tag == tag)
+    }
+
+    fn forget(&mut self, at: usize) {
+        self.keep_ticket(at);
+        self.requests.remove(at);
+    }
+
+    fn keep_ticket(&mut self, at: usize) {
+        let Request { name, acquire, state, .. } = &self.requests[at];
+        if let Standing::Held(Held { token, ticket: Some((ticket, epoch)), .. }) = state {
+            let (name, mode, token, ticket) = (*name, acquire.mode(), *token, ticket.clone());
+            self.old.push(Old { name, mode, token, ticket, epoch: *epoch });
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What a tab makes of what it is sent, and how it comes back after a restart.
+
+use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
+use lockhouse::{FencingToken, Name};
+
+use super::{Held, Standing, Tab};
+use crate::history::record::{Gain, Reason};
+use crate::sim::clients::session::Frame;
+use crate::sim::server::{Life, NAMES};
+
+impl Tab {
+    pub(super) fn take(&mut self, life: &Life, frame: Frame) {
+        match frame {
+            Frame::Joined => self.come_back(life),
+            Frame::Granted { tag, request, token, ticket } => {
+                self.granted(life, tag, request, token, ticket);
+            }
+            Frame::Refused { tag, refusal } => self.refused(life, tag, &refusal),
+            Frame::Lost { tag, reason } => self.lost(life, tag, reason),
+            Frame::Ended => {
+                // It hears of it only if it was late itself.
+                let session = self.session.take();
+                self.hold_until(session.map_or(0, |session| session.deadline_ms()));
+            }
+        }
+    }
+
+    /// In a new session: what is held is reclaimed, then what is pending is asked again.
+    fn come_back(&mut self, life: &Life) {
+        let book = &life.server.book;
+        for at in (0..self.requests.len()).rev() {
+            let request = &self.requests[at];
+            let is_lost = match &request.state {
+                Standing::Held(held) => {
+                    held.ticket.as_ref().is_none_or(|(_, epoch)| *epoch == life.server.epoch)
+                }
+                Standing::Pending if request.acquire == Acquire::Steal => {
+                    book.unknown(Some(request.op));
+                    self.requests.remove(at);
+                    continue;
+                }
+                _ => false,
+            };
+            if is_lost {
+                book.lost(&self.name, request.op, None);
+                self.forget(at);
+            }
+        }
+        for reclaims in [true, false] {
+            for at in 0..self.requests.len() {
+                if matches!(self.requests[at].state, Standing::Held(_)) == reclaims {
+                    self.send(life, at);
+                }
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, life: &Life, at: usize) {
+        let tag = self.next_tag();
+        let Some((session, agent)) = self.session.as_ref().and_then(|it| Some((it, it.agent()?))) else {
+            return;
+        };
+        let _guard = life.enter();
+        let request = &mut self.requests[at];
+        let Ok(name) = Name::new(NAMES[request.name]) else { return };
+        let (acquire, max_hold_ms) = (request.acquire, request.max_hold_ms);
+        match &request.state {
+            Standing::Held(Held { token, ticket: Some((ticket, _)), .. }) => {
+                request.tag = tag + 1;
+                let (mode, token) = (acquire.mode(), *token);
+                let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms };
+                life.server.book.count("web: reclaims");
+                session.port().reclaim(request.tag, reclaim, ticket);
+            }
+            Standing::Pending => {
+                request.tag = tag;
+                let new = NewRequest { agent, name, acquire, metadata: None, max_hold_ms };
+                session.port().submit(tag, Command::Request(new));
+            }
+            _ => {}
+        }
+    }
+
+    fn granted(
+        &mut self,
+        life: &Life,
+        tag: u64,
+        request: RequestId,
+        token: FencingToken,
+        ticket: Option<String>,
+    ) {
+        let book = &life.server.book;
+        let Some(at) = self.at(tag) else {
+            // Given up meanwhile.
+            self.give_back(request);
+            return;
+        };
+        let known = &mut self.requests[at];
+        let ticket = ticket.map(|ticket| (ticket, life.server.epoch));
+        match &mut known.state {
+            Standing::Pending => {
+                book.ok(Some(known.op), false, Gain { token: Some(token.get()), ..Gain::default() });
+                book.count("web: granted far away");
+                known.state = Standing::Held(Held { token, ticket, request: Some(request), until: None });
+            }
+            Standing::Held(held) => {
+                if held.token != token {
+                    life.server.strange(format!("{} brought back with token {token}", held.token));
+                }
+                book.count("web: reclaimed");
+                *held = Held { token, ticket, request: Some(request), until: None };
+            }
+            Standing::GivenUp => {
+                self.requests.remove(at);
+                self.give_back(request);
+            }
+        }
+    }
+
+    fn refused(&mut self, life: &Life, tag: u64, refusal: &Refusal) {
+        let book = &life.server.book;
+        let Some(at) = self.at(tag) else { return };
+        let request = &self.requests[at];
+        match (&request.state, refusal) {
+            (Standing::Held(_), Refusal::Superseded | Refusal::NotRecovering) => {
+                book.count("web: superseded");
+                book.lost(&self.name, request.op, None);
+            }
+            (Standing::Pending, Refusal::Unavailable { .. } | Refusal::Closed) => {
+                book.count("web: unavailable");
+                book.refused(Some(request.op), Reason::Busy);
+            }
+            (Standing::GivenUp, _) => {}
+            (state, refusal) => life.server.strange(format!("{state:?} was refused: {refusal:?}")),
+        }
+        self.forget(at);
+    }
+
+    fn lost(&mut self, life: &Life, tag: u64, reason: LossReason) {
+        let book = &life.server.book;
+        let Some(at) = self.at(tag) else { return };
+        book.count(match reason {
+            LossReason::Stolen => "web: stolen",
+            LossReason::Expired => "web: held too long",
+            LossReason::Superseded => "web: superseded",
+        });
+        match self.requests[at].state {
+            Standing::Held(_) => book.lost(&self.name, self.requests[at].op, None),
+            // As real clients have it: a loss ends what was granted, and nothing else.
+            Standing::Pending => return life.server.strange("a lock was lost before it was told as granted"),
+            Standing::GivenUp => {}
+        }
+        self.forget(at);
+    }
+}

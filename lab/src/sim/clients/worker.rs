@@ -1,0 +1,244 @@
+//! Clients in the server's own process: their web locks, futures and guards die with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::{Agent, LockGuard, Loss, Mode, RequestError};
+use tokio_util::sync::CancellationToken;
+
+use super::clerk::mode;
+use crate::history::record::{Call, Gain, Reason, What};
+use crate::random::Random;
+use crate::sim::book::Op;
+use crate::sim::server::{Life, NAMES, Place, Server, Started};
+
+/// One client, as long as its process lives.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    name: Arc<str>,
+    place: Place,
+    agents: u64,
+    agent: Option<Agent>,
+    pending: Vec<Pending>,
+    held: Vec<(Op, LockGuard)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    op: Op,
+    steals: bool,
+    signal: CancellationToken,
+    asked: Started<Result<LockGuard, RequestError>>,
+}
+
+impl Worker {
+    pub(crate) fn new(life: &Life, number: usize, place: Place) -> Self {
+        let name = format!("worker-{number}.{}", life.server.number).into();
+        Self { name, place, agents: 0, agent: None, pending: Vec::new(), held: Vec::new() }
+    }
+
+    /// Asks for something, gives something back, or gives something up.
+    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+        self.hear(&life.server);
+        match random.below(100) {
+            0..55 if self.pending.len() < 3 => self.request(life, random),
+            0..85 if !self.held.is_empty() => self.release(life, random),
+            85..90 => self.abort(&life.server, random),
+            90..95 => self.drop_future(&life.server, random),
+            95..97 => self.end_agent(&life.server),
+            _ => {}
+        }
+    }
+
+    /// Takes note of grants, refusals and losses.
+    pub(crate) fn hear(&mut self, server: &Server) {
+        let (pending, over): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.pending).into_iter().partition(|pending| !pending.asked.is_over());
+        self.pending = pending;
+        for Pending { op, asked, .. } in over {
+            if let Some(Ok(guard)) = asked.take() {
+                self.held.push((op, guard));
+            }
+        }
+        let name = &self.name;
+        self.held.retain(|(op, guard)| {
+            let Some(loss) = guard.loss() else { return true };
+            server.book.count(match loss {
+                Loss::Stolen => "web: stolen",
+                Loss::Expired => "web: held too long",
+                Loss::Fenced => "web: fenced",
+                _ => "web: lost otherwise",
+            });
+            if let Some(op) = op.filter(|_| !server.is_displaced()) {
+                server.book.lost(name, op, None);
+            }
+            false
+        });
+    }
+
+    /// Everything that it has goes.
+    pub(crate) fn leave(&mut self, life: &Life) {
+        self.hear(&life.server);
+        while let Some((op, guard)) = self.held.pop() {
+            self.tell_release(&life.server, op);
+            drop(guard);
+        }
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.pending.is_empty() && self.held.is_empty()
+    }
+
+    /// The process is gone, or may as well be: whatever it believes to hold from now on, nobody has to care.
+    pub(crate) fn is_dead(&self, server: &Server) {
+        server.book.write(What::ClientKilled { client: self.name.to_string() });
+    }
+
+    /// How it stands once its house was told that it is displaced.
+    pub(crate) fn must_know_of_the_end(&mut self, server: &Server) {
+        self.hear(server);
+        if !self.pending.is_empty() {
+            server.book.breach(format!(
+                "{} requests of {} sleep on, though the house has lost its store",
+                self.pending.len(),
+                self.name
+            ));
+        }
+        if !self.held.is_empty() {
+            server.book.breach(format!(
+                "{} still has {} locks, though the house has lost its store",
+                self.name,
+                self.held.len()
+            ));
+        }
+    }
+
+    fn request(&mut self, life: &Life, random: &mut Random) {
+        let server = &life.server;
+        if self.agent.is_none() {
+            self.agents += 1;
+            match server.bucket(&self.place).agent(&self.name) {
+                Ok(agent) => self.agent = Some(agent),
+                Err(error) => server.strange(error),
+            }
+        }
+        let Some(agent) = &self.agent else { return };
+        let name = random.below(NAMES.len());
+        let mut wish = if random.percent(40) { Mode::Shared } else { Mode::Exclusive };
+        let signal = CancellationToken::new();
+        let mut request = agent.locks().request(NAMES[name]);
+        let (mut steals, mut max_hold_ms) = (false, None);
+        match random.below(100) {
+            0..10 => {
+                (steals, wish) = (true, Mode::Exclusive);
+                request = request.steal();
+            }
+            10..35 => request = request.if_available(),
+            35..45 => request = request.timeout(Duration::from_millis(1 + random.below(300) as u64)),
+            _ => request = request.signal(signal.clone()),
+        }
+        if random.percent(15) {
+            let ms = 20 + random.below(400) as u64;
+            max_hold_ms = Some(ms);
+            request = request.max_hold(Duration::from_millis(ms));
+        }
+        let call =
+            Call::Request { name: NAMES[name].to_owned(), mode: mode(wish), steal: steals, max_hold_ms };
+        let op = server.ask(&self.name, &self.place, call);
+        let (server, place, request) = (server.clone(), self.place.clone(), request.mode(wish));
+        let asked = life.start(async move {
+            let result = request.await;
+            told(&server, &place, op, steals, &result);
+            result
+        });
+        self.pending.push(Pending { op, steals, signal, asked });
+    }
+
+    fn release(&mut self, life: &Life, random: &mut Random) {
+        let (op, guard) = self.held.swap_remove(random.below(self.held.len()));
+        self.tell_release(&life.server, op);
+        if random.percent(50) {
+            drop(guard);
+        } else if let Err(Loss::Superseded | Loss::SessionEnded | Loss::Broken) =
+            life.block_on(guard.release())
+        {
+            life.server.strange("a lock of this process was lost as only those far away are");
+        }
+    }
+
+    fn tell_release(&self, server: &Server, op: Op) {
+        if let Some(of) = op.filter(|_| !server.is_displaced()) {
+            let release = server.ask(&self.name, &self.place, Call::Release { of });
+            server.book.ok(release, false, Gain::default());
+        }
+    }
+
+    fn abort(&mut self, server: &Server, random: &mut Random) {
+        if let Some(pending) = random.pick(&self.pending) {
+            server.book.count("web: signals");
+            pending.signal.cancel();
+        }
+    }
+
+    fn drop_future(&mut self, server: &Server, random: &mut Random) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let at = random.below(self.pending.len());
+        if self.pending[at].asked.is_over() {
+            return;
+        }
+        let Pending { op, steals, asked, .. } = self.pending.swap_remove(at);
+        server.book.count("futures dropped");
+        asked.drop_future();
+        if steals {
+            // It may have taken the lock from somebody before it went.
+            server.book.unknown(op);
+        } else {
+            server.book.refused(op, Reason::Other);
+        }
+    }
+
+    fn end_agent(&mut self, server: &Server) {
+        for (op, _) in &self.held {
+            self.tell_release(server, *op);
+        }
+        self.held.clear();
+        if self.agent.take().is_some() {
+            server.book.count("web: agents ended");
+        }
+    }
+}
+
+/// Writes down how a request ended, at once.
+fn told(server: &Server, place: &Place, op: Op, steals: bool, result: &Result<LockGuard, RequestError>) {
+    let book = &server.book;
+    let error = match result {
+        Ok(guard) => {
+            server.told_token(place, guard.fencing_token());
+            book.count("web: granted");
+            let token = Some(guard.fencing_token().get());
+            book.ok(op, false, Gain { token, ..Gain::default() });
+            return;
+        }
+        Err(error) => error,
+    };
+    let class = match error {
+        RequestError::Unavailable(_) => "web: unavailable",
+        RequestError::TimedOut => "web: timed out",
+        RequestError::Aborted => "web: aborted",
+        RequestError::AgentEnded => "web: agent ended",
+        RequestError::Closed => "refused: closed",
+        RequestError::NoStore(_) => {
+            book.count("web: no store");
+            return book.unknown(op);
+        }
+        error => return server.strange(error),
+    };
+    book.count(class);
+    if steals {
+        // It may have taken the lock from somebody before that.
+        return book.unknown(op);
+    }
+    book.refused(op, if class == "web: unavailable" { Reason::Busy } else { Reason::Other });
+}

@@ -1,0 +1,212 @@
+//! What fails: the process, the clocks, the clients' connections, the store and the way to it.
+
+use super::clients::buyer::Buyer;
+use super::clients::clerk::Clerk;
+use super::clients::tab::Tab;
+use super::look;
+use super::schedule::{Displaced, STEP_MS, Stage};
+use super::server::Life;
+use super::weather;
+use crate::history::record::What;
+
+impl Stage {
+    pub(super) fn something_fails(&mut self) -> Result<(), String> {
+        match self.random.below(100) {
+            0..14 => self.crash()?,
+            14..22 => self.take_over()?,
+            22..26 => self.restart()?,
+            26..34 => self.process_stands_still(),
+            34..42 => self.calendar_is_set(),
+            42..50 => self.tab_stops(),
+            50..58 => self.link_is_cut(),
+            58..75 => self.weather_calms_down(),
+            _ => self.weather_turns(),
+        }
+        Ok(())
+    }
+
+    /// The process is killed, and started again.
+    fn crash(&mut self) -> Result<(), String> {
+        self.fails("crash");
+        self.everybody_hears();
+        self.kill();
+        let downtime_ms = if self.random.percent(60) { 0 } else { self.random.below(900) as u64 };
+        self.is_down(downtime_ms);
+        self.begin_anew()
+    }
+
+    /// Another process takes the disk, while this one lives on.
+    fn take_over(&mut self) -> Result<(), String> {
+        self.fails("takeover");
+        self.stop_displaced();
+        self.everybody_hears();
+        self.server_is_gone();
+        let next = self.next_life()?;
+        let life = std::mem::replace(&mut self.life, next);
+        life.is_displaced_now();
+        let workers = std::mem::take(&mut self.workers);
+        self.displaced = Some(Displaced { life, workers });
+        self.has_begun();
+        Ok(())
+    }
+
+    /// The process is told to stop, and started again.
+    fn restart(&mut self) -> Result<(), String> {
+        self.stop_displaced();
+        self.calm();
+        let life = &self.life;
+        let ended = life.close();
+        life.run(1);
+        self.everybody_hears();
+        let now = self.book.now_ms();
+        let counts_on = self.tabs.iter().filter(|tab| tab.holds(now)).count();
+        match ended {
+            Ok(true) if counts_on > 0 => {
+                self.book.breach(format!("a stop was called clean, though {counts_on} far away hold locks"));
+            }
+            Ok(true) => self.book.count("clean stop"),
+            Ok(false) => self.book.count("unclean stop"),
+            Err(state) => self.book.breach(format!("the house did not close, and is {state:?}")),
+        }
+        self.kill();
+        self.begin_anew()
+    }
+
+    fn process_stands_still(&mut self) {
+        self.fails("process stands still");
+        let ms = 100 + self.random.below(2000) as u64;
+        for _ in 0..ms / STEP_MS {
+            self.book.advance(STEP_MS);
+            self.tabs.iter_mut().for_each(|tab| tab.nothing_comes(&self.book));
+        }
+        self.life.stand_still(ms / STEP_MS * STEP_MS);
+        if let Some(displaced) = &self.displaced {
+            displaced.life.stand_still(ms / STEP_MS * STEP_MS);
+        }
+    }
+
+    /// The clock on the wall is set; no lease may hang on it.
+    fn calendar_is_set(&mut self) {
+        self.fails("calendar is set");
+        self.calendar_ms = self.random.below(20_000) as i64 - 10_000;
+        self.life.clock.set_calendar(self.calendar_ms);
+    }
+
+    fn tab_stops(&mut self) {
+        self.fails("client stands still");
+        let (at, ms) = (self.random.below(self.tabs.len()), 50 + self.random.below(1000) as u64);
+        self.tabs[at].pause(self.book.now_ms(), ms);
+    }
+
+    fn link_is_cut(&mut self) {
+        self.fails("link is cut");
+        let (at, ms) = (self.random.below(self.tabs.len()), 50 + self.random.below(600) as u64);
+        self.tabs[at].cut(self.book.now_ms(), ms);
+    }
+
+    fn weather_calms_down(&mut self) {
+        self.disk.set_faults(weather::CALM);
+        self.disk.set_slowest(if self.random.percent(50) { 0 } else { 8 });
+    }
+
+    fn weather_turns(&mut self) {
+        let (name, faults) = weather::some(&mut self.random);
+        self.fails(name);
+        self.disk.set_faults(faults);
+        if name == "disk is slow" {
+            self.disk.set_slowest(20 + self.random.below(600) as u64);
+        }
+    }
+
+    fn fails(&mut self, what: &'static str) {
+        self.faults += 1;
+        self.book.count(what);
+        self.book.note(|| format!("-- fault: {what}"));
+    }
+
+    /// Nothing is wrong with the store and the way to it.
+    pub(super) fn calm(&mut self) {
+        self.disk.set_faults(weather::CALM);
+        self.disk.set_slowest(0);
+    }
+
+    /// The present life ends here and now, and with it all who live in the process.
+    pub(super) fn kill(&mut self) {
+        self.stop_displaced();
+        self.server_is_gone();
+        self.life.crash();
+        self.workers.clear();
+    }
+
+    /// Nobody hears from the present life any more.
+    fn server_is_gone(&mut self) {
+        let number = self.life.server.number;
+        self.book.life_is_over(number);
+        self.workers.iter().for_each(|worker| worker.is_dead(&self.life.server));
+        self.tabs.iter_mut().for_each(Tab::server_is_gone);
+    }
+
+    fn is_down(&mut self, ms: u64) {
+        for _ in 0..ms / STEP_MS {
+            self.book.advance(STEP_MS);
+            self.tabs.iter_mut().for_each(|tab| tab.nothing_comes(&self.book));
+        }
+    }
+
+    pub(super) fn begin_anew(&mut self) -> Result<(), String> {
+        let number = self.life.server.number;
+        self.clerks.iter_mut().for_each(|clerk| clerk.life_is_over(number));
+        self.buyers.iter_mut().for_each(|buyer| buyer.life_is_over(number));
+        self.disk.strays_arrive(true);
+        self.life = self.next_life()?;
+        self.has_begun();
+        Ok(())
+    }
+
+    fn next_life(&mut self) -> Result<Life, String> {
+        self.disk.set_slowest(0);
+        self.disk.set_faults(weather::while_it_begins(&mut self.random));
+        let number = self.life.server.number + 1;
+        Life::begin(&self.book, &self.disk, number, self.lease_ms, self.calendar_ms)
+    }
+
+    /// What the new life finds is what was told to be kept.
+    fn has_begun(&mut self) {
+        self.calm();
+        if self.disk.strays_arrive(false) {
+            self.book.breach("something of an earlier epoch was kept though it came too late");
+        }
+        self.book.write(What::ServerKilled);
+        let epoch = self.life.server.epoch.to_string();
+        self.book.write(What::ServerStarted { epoch });
+        look::read_out(&self.life, &self.places);
+        self.clerks.iter_mut().for_each(|clerk| clerk.look_again(&self.life));
+        self.buyers.iter_mut().for_each(|buyer| buyer.look_again(&self.life));
+        self.workers = self.new_workers();
+    }
+
+    /// The displaced house must hear of it at its next commit, and then nobody may wait for it or count on it.
+    pub(super) fn stop_displaced(&mut self) {
+        let Some(Displaced { mut life, mut workers }) = self.displaced.take() else { return };
+        self.calm();
+        let ended = life.learns_of_its_end(&self.places[0]);
+        if let Err(state) = ended {
+            self.book.breach(format!("the house is displaced, but it is {state:?}"));
+        }
+        life.run(1);
+        let (number, server) = (life.server.number, &life.server);
+        workers.iter_mut().for_each(|worker| worker.must_know_of_the_end(server));
+        self.clerks.iter_mut().for_each(Clerk::hear);
+        self.buyers.iter_mut().for_each(Buyer::hear);
+        let clerks = self.clerks.iter().filter(|clerk| clerk.waits_for(number)).count();
+        let buyers = self.buyers.iter().filter(|buyer| buyer.waits_for(number)).count();
+        if clerks + buyers > 0 {
+            self.book
+                .breach(format!("{} questions sleep on, though the house was displaced", clerks + buyers));
+        }
+        self.clerks.iter_mut().for_each(|clerk| clerk.life_is_over(number));
+        self.buyers.iter_mut().for_each(|buyer| buyer.life_is_over(number));
+        drop(workers);
+        life.crash();
+    }
+}

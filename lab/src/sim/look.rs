@@ -1,0 +1,50 @@
+//! What the server shows of a bucket.
+
+use lockhouse::{ClaimError, HolderKind, StoreError};
+
+use super::clients::clerk::mode;
+use super::server::{Life, Place, Server};
+use crate::history::record::{Found, Thing, What};
+
+/// Everything in that bucket: locks, claims, assignments.
+pub(super) async fn found(server: &Server, place: &Place) -> Result<Vec<Found>, StoreError> {
+    let bucket = server.bucket(place);
+    let assignments = bucket.claims().assignments().await.map_err(|error| match error {
+        ClaimError::Store(error) => error,
+        error => StoreError::Failed(error.to_string()),
+    })?;
+    let snapshot = bucket.snapshot().await?;
+    let held = snapshot.held.into_iter().filter_map(|held| {
+        let token = held.fencing_token()?.get();
+        let mode = mode(held.mode);
+        let thing = match held.kind {
+            HolderKind::Web => Thing::Web { mode },
+            HolderKind::Offline(owner) => Thing::Offline { owner: owner.to_string(), mode },
+            HolderKind::Claim => Thing::Claim { claimant: held.client_id },
+            _ => return None,
+        };
+        Some(Found { name: held.name.as_name().as_str()?.to_owned(), thing, token })
+    });
+    let assigned = assignments.into_iter().filter_map(|assignment| {
+        let (name, claimant) = (assignment.resource.as_name().as_str()?.to_owned(), assignment.claimant);
+        let token = assignment.fencing_token.get();
+        Some(Found { name, thing: Thing::Assignment { claimant }, token })
+    });
+    Ok(held.chain(assigned).collect())
+}
+
+/// Reads every bucket out while nobody else asks for anything.
+pub(crate) fn read_out(life: &Life, places: &[Place]) {
+    let server = &life.server;
+    for place in places {
+        let began = server.book.stamp();
+        match life.block_on(found(server, place)) {
+            Ok(found) => {
+                server.book.write(What::Readout { bucket: place.label.to_owned(), began, found });
+            }
+            Err(error) => {
+                server.book.breach(format!("bucket {:?} cannot be read out: {error}", place.label));
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `cargo xtask sim`: lives of the server one after the other, over one disk, with clients that mix everything, while everything fails
+//! by a seed. Whatever the clients were told is judged like any history.
+//!
+//! ```text
+//!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ Line ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
+//!            │                        (the real ones, on stopped time)                             │
+//!            └──▶ Book: asked, answered, lost ──▶ the judge of histories                           └─▶ told before it was kept?
+//! ```
+
+mod book;
+mod clients;
+mod disk;
+mod ending;
+mod faults;
+mod ledger;
+mod look;
+mod run;
+mod schedule;
+mod server;
+mod tally;
+mod weather;
+
+use std::path::PathBuf;
+
+use crate::Verdict;
+
+const HELP: &str = "\
+A schedule is one small world, drawn by its number and the seed: clerks with business transactions, buyers with claims, workers in the
+server's process and tabs far away want the same few names, at least 200 times, while at least 3 faults happen: the process is killed with
+a commit under way, another process takes the store, answers and sections are lost, late or refused, clocks jump, processes and clients stand
+still, links are cut. Time is simulated, so that nothing waits. In the end everything is mended, and everybody must get an answer.
+
+What the clients were told is judged as `cargo xtask check-history` does it; besides, nobody may be told what the disk does not have yet, sleep
+on for ever, lose a session that still counts on its lease, or leave something behind.
+
+  cargo xtask sim --schedules 100000 --seed 1     many schedules; the last line is the total
+  cargo xtask sim --seed 1 --only 4711            one of them, with all that happens: faults, questions, answers
+  cargo xtask sim --seed 1 --only 4711 --history FILE && cargo xtask check-history FILE";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// How many schedules to play
+    #[arg(long, default_value_t = 10_000)]
+    schedules: u64,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Play only the schedule with this number, and tell everything that happens in it
+    #[arg(long, value_name = "NUMBER")]
+    only: Option<u64>,
+    /// How many threads play; the result is the same
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// With --only: write what the clients were told to this file, for `cargo xtask check-history`
+    #[arg(long, value_name = "FILE", requires = "only")]
+    history: Option<PathBuf>,
+    /// Write the result to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
+    match args.only {
+        Some(number) => run::only(args, number),
+        None => run::all(args),
+    }
+}

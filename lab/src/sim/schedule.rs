@@ -1,0 +1,183 @@
+//! One schedule: everybody acts in turn by the dice, while things fail; then everything is mended, and everybody must get an answer.
+
+use std::sync::Arc;
+
+use super::book::{Book, Written};
+use super::clients::buyer::Buyer;
+use super::clients::clerk::Clerk;
+use super::clients::tab::Tab;
+use super::clients::worker::Worker;
+use super::disk::Disk;
+use super::server::{Life, Place, places};
+use super::weather;
+use crate::history::record::What;
+use crate::random::Random;
+
+/// The least that a schedule has.
+pub(crate) const COMMANDS: u64 = 200;
+pub(crate) const FAULTS: u64 = 3;
+
+/// Everybody who acts, and what they act upon.
+pub(super) struct Stage {
+    pub(super) random: Random,
+    pub(super) book: Arc<Book>,
+    pub(super) disk: Arc<Disk>,
+    pub(super) places: Vec<Place>,
+    pub(super) life: Life,
+    pub(super) displaced: Option<Displaced>,
+    pub(super) clerks: Vec<Clerk>,
+    pub(super) buyers: Vec<Buyer>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) tabs: Vec<Tab>,
+    pub(super) lease_ms: u64,
+    pub(super) calendar_ms: i64,
+    /// Those that are not the store's.
+    pub(super) faults: u64,
+}
+
+/// A life whose disk somebody else has taken, and those who still live in it.
+pub(super) struct Displaced {
+    pub(super) life: Life,
+    pub(super) workers: Vec<Worker>,
+}
+
+/// Plays a schedule to its end.
+///
+/// # Errors
+///
+/// The house did not open.
+pub(crate) fn play(seed: u64, with_notes: bool) -> Result<Written, String> {
+    let mut stage = Stage::new(seed, with_notes)?;
+    stage.act_on()?;
+    stage.mend()?;
+    let (book, of_the_store, faults) = (stage.book.clone(), stage.disk.faults(), stage.faults);
+    drop(stage);
+    let mut written = book.close_book();
+    written.tally.add("faults", faults + of_the_store.total());
+    weather::by_class(&of_the_store).iter().for_each(|(class, count)| written.tally.add(class, *count));
+    Ok(written)
+}
+
+impl Stage {
+    fn new(seed: u64, with_notes: bool) -> Result<Self, String> {
+        let mut random = Random::new(seed);
+        let (book, disk) = (Arc::new(Book::new(with_notes)), Disk::new(random.next()));
+        let places = places();
+        let lease_ms = if random.percent(70) { 300 } else { 0 };
+        let life = Life::begin(&book, &disk, 1, lease_ms, 0)?;
+        book.write(What::ServerStarted { epoch: "1".to_owned() });
+        // Most meet in the first bucket.
+        let mut place = |nth: usize| {
+            let elsewhere = random.percent(30);
+            places[if elsewhere { nth % places.len() } else { 0 }].clone()
+        };
+        let clerks = (0..4).map(|nth| Clerk::new(nth, place(nth))).collect();
+        let buyers = (0..3).map(|nth| Buyer::new(nth, place(nth))).collect();
+        let tabs = (0..4).map(|nth| Tab::new(nth, place(nth))).collect();
+        let (workers, displaced) = (Vec::new(), None);
+        let (calendar_ms, faults) = (0, 0);
+        let mut stage = Self {
+            random,
+            book,
+            disk,
+            places,
+            life,
+            displaced,
+            clerks,
+            buyers,
+            workers,
+            tabs,
+            lease_ms,
+            calendar_ms,
+            faults,
+        };
+        stage.workers = stage.new_workers();
+        Ok(stage)
+    }
+
+    pub(super) fn new_workers(&self) -> Vec<Worker> {
+        (0..3).map(|nth| Worker::new(&self.life, nth, self.places[nth / 2].clone())).collect()
+    }
+
+    fn act_on(&mut self) -> Result<(), String> {
+        let goal = COMMANDS + self.random.below(100) as u64;
+        while self.book.counted("commands") < goal || self.faults + self.disk.faults().total() < FAULTS {
+            if self.random.percent(5) {
+                self.something_fails()?;
+            }
+            self.somebody_acts();
+            self.time_passes();
+            self.everybody_hears();
+        }
+        Ok(())
+    }
+
+    fn somebody_acts(&mut self) {
+        let Self { random, life, displaced, clerks, buyers, workers, tabs, .. } = self;
+        let who = random.below(100);
+        if who >= 76 {
+            return one_of(tabs, random).act(life, random);
+        }
+        // Some have not heard of the new life, and go on with the old one.
+        let (life, workers) = match displaced {
+            Some(old) if random.percent(40) => (&old.life, &mut old.workers),
+            _ => (&*life, workers),
+        };
+        match who {
+            0..28 => one_of(clerks, random).act(life, random),
+            28..52 => one_of(buyers, random).act(life, random),
+            _ => one_of(workers, random).act(life, random),
+        }
+    }
+
+    fn time_passes(&mut self) {
+        let ms = match self.random.below(100) {
+            0..40 => 0,
+            40..85 => 1 + self.random.below(12) as u64,
+            85..97 => 10 + self.random.below(80) as u64,
+            _ => 200 + self.random.below(900) as u64,
+        };
+        if ms == 0 {
+            let turns = 1 + self.random.below(8);
+            self.life.nudge(turns);
+            if let Some(displaced) = &self.displaced {
+                displaced.life.nudge(turns);
+            }
+        }
+        self.pass(ms);
+    }
+
+    /// So much time passes, in steps that are short beside every lease.
+    pub(super) fn pass(&mut self, mut ms: u64) {
+        while ms > 0 {
+            let step = ms.min(STEP_MS);
+            ms -= step;
+            self.life.run(step);
+            if let Some(displaced) = &self.displaced {
+                displaced.life.run(step);
+            }
+            self.book.advance(step);
+            self.tabs.iter_mut().for_each(|tab| tab.time_has_passed(&self.life));
+        }
+    }
+
+    pub(super) fn everybody_hears(&mut self) {
+        let server = &self.life.server;
+        self.clerks.iter_mut().for_each(Clerk::hear);
+        self.buyers.iter_mut().for_each(Buyer::hear);
+        self.workers.iter_mut().for_each(|worker| worker.hear(server));
+        self.tabs.iter_mut().for_each(|tab| tab.hear(&self.life));
+        if let Some(displaced) = &mut self.displaced {
+            let server = &displaced.life.server;
+            displaced.workers.iter_mut().for_each(|worker| worker.hear(server));
+        }
+    }
+}
+
+fn one_of<'a, T>(all: &'a mut [T], random: &mut Random) -> &'a mut T {
+    let at = random.below(all.len());
+    &mut all[at]
+}
+
+/// A tenth of the shortest lease is a bit more.
+pub(super) const STEP_MS: u64 = 25;

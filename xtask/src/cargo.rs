@@ -1,0 +1,27 @@
+//! How cargo builds: one set of features and one profile for everything, so that nothing is built twice.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::tree;
+
+/// One set of features for everything that is built, with whatever profile.
+pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// One profile, too, so that CI builds once.
+pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
+
+/// Builds a program of the workspace and says where it is. What the compiler says goes to our own output.
+///
+/// # Errors
+///
+/// It does not build.
+pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    let mut cargo = Command::new("cargo");
+    let status =
+        cargo.arg("build").args(BUILD).args(["--bin", name, "--quiet"]).current_dir(root).status()?;
+    ensure!(status.success(), "{name}: {status}");
+    Ok(tree::target(root).join("release").join(name))
+}
