@@ -83,10 +83,14 @@ pub use snapshot::{Holder, LockInfo, Snapshot};
 pub use transaction::{BusinessTransaction, Step};
 pub use waiters::Loss;
 
-// The examples of the README are compiled with the others; one of them needs the feature.
-#[cfg(all(doctest, feature = "remote"))]
+// The examples of these pages are compiled and run with the others; some of them need a feature.
+#[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "remote"))]
+#[doc = include_str!("../../../docs/rust.md")]
+struct Rust;
 
 #[cfg(all(doctest, feature = "fence-sqlite"))]
 #[doc = include_str!("../../../docs/fence.md")]
