@@ -16,10 +16,14 @@ use super::target::Target;
 Examples:
   lockhouse assignments
   lockhouse assignments --prefix seat/ --json
-  lockhouse assignments delete seat/12a     # it can be claimed again
+  lockhouse assignments delete seat/12a     # the seat can be claimed again
   lockhouse assignments delete seat/12a --reason \"cancelled by phone\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Assignments {
     #[command(subcommand)]
@@ -45,7 +49,7 @@ struct Common {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Take an assignment back; where there is none, nothing happens
+    /// Delete an assignment; if there is none, nothing happens
     Delete(Delete),
 }
 
@@ -59,7 +63,7 @@ struct Delete {
     #[arg(long, value_name = "NUMBER")]
     token: Option<u64>,
 
-    /// Why, for the audit log of the server
+    /// The reason, for the audit log of the server
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -15,17 +15,23 @@ use super::print::{print, text};
 use super::target::Target;
 use super::{FAILURE, Failure, USAGE};
 
-/// Back up the database of the running server, while it goes on.
+/// Back up the database of a running server.
 ///
-/// The server writes the file, so it must be on its machine. Nothing is written over. Only who can read the database can do this: the
-/// server leaves a secret beside it.
+/// The server writes the file, so the path is on its machine. An existing file is never overwritten. You need
+/// read
+/// access to the folder of the database: the server keeps the operator's secret there.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse backup /var/backups/lockhouse-monday.db
   lockhouse backup monday.db --store sqlite:/var/lib/lockhouse/locks.db
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not possible now")]
 pub(super) struct Backup {
     /// The new file
     #[arg(value_name = "FILE")]
@@ -42,17 +48,21 @@ pub(super) struct Backup {
     target: Target,
 }
 
-/// Put a backup in the place of a database whose server is stopped.
+/// Restore a backup while the server is stopped.
 ///
-/// What stands there is kept aside. As nobody knows what was granted after the backup, fencing tokens go on far above those of the
-/// backup, and the next server waits for the length of a lease before it grants anything.
+/// The present database is kept aside. As nobody knows what was granted after the backup, fencing tokens go
+/// on far
+/// above those of the backup, and the next server waits for the length of a lease before it grants anything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse restore /var/backups/lockhouse-monday.db
   lockhouse restore monday.db --store sqlite:/var/lib/lockhouse/locks.db
 
-Exit codes: 0; 1 failure; 2 usage.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage")]
 pub(super) struct Restore {
     /// The backup
     #[arg(value_name = "FILE")]
@@ -92,7 +102,7 @@ impl Backup {
             let shown = secret_file.display();
             let why = match error.kind() {
                 ErrorKind::NotFound => {
-                    format!("{shown} is not there: no server runs on this database; name that of the server with --store")
+                    format!("{shown} is not there: no server runs on this database; name the server's database with --store")
                 }
                 _ => format!("cannot read {shown}: {error}"),
             };
@@ -115,7 +125,7 @@ impl Restore {
         let aside = restored.kept_aside.map(|path| path.display().to_string());
         let told = json!({"database": database.display().to_string(), "keptAside": aside});
         print(self.json, &told, || {
-            let aside = aside.iter().map(|aside| format!("what stood there is at {aside}"));
+            let aside = aside.iter().map(|aside| format!("the former database is at {aside}"));
             std::iter::once(format!("restored {}", database.display())).chain(aside).collect()
         })
     }

@@ -14,29 +14,35 @@ use super::{Failure, duration};
 
 /// Claim a resource: reserve it now, prepare, and make it final only if it is still yours.
 ///
-/// Prints the token, which renewing, releasing and finalizing need. The claim ends by itself unless it is renewed or made final.
+/// Prints the token that renew, release and finalize need. The claim ends after its TTL unless it is renewed
+/// or made
+/// final before.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   TOKEN=$(lockhouse claim seat/12a --claimant Anna --ttl 10m) || echo \"taken\"
   pay && lockhouse finalize seat/12a \"$TOKEN\" || echo \"too late, give the money back\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, as it is claimed,
-busy or assigned, or not possible now; stderr says which.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not granted (the resource is claimed, busy or assigned), or not possible now; stderr says which")]
 pub(super) struct Claim {
     /// The resource
     #[arg(value_name = "RESOURCE")]
     resource: String,
 
-    /// Who claims: shown to those who are refused
+    /// The claimant's name, shown to others who are refused
     #[arg(long, value_name = "NAME")]
     claimant: String,
 
-    /// How long the claim lasts unless it is renewed [default: 60s]
+    /// How long the claim stands unless it is renewed [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
 
-    /// What is said of the claim, shown to others
+    /// A text about the claim, shown to others
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
 
@@ -48,13 +54,19 @@ pub(super) struct Claim {
     target: Target,
 }
 
-/// Let the TTL of a claim run anew.
+/// Renew a claim: its TTL starts again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse renew seat/12a \"$TOKEN\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not possible now
+  76 the claim has expired or is lost")]
 pub(super) struct Renew {
     #[command(flatten)]
     claimed: Claimed,
@@ -66,7 +78,13 @@ pub(super) struct Renew {
 Examples:
   lockhouse release seat/12a \"$TOKEN\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not possible now
+  76 the claim has expired or is lost")]
 pub(super) struct Release {
     #[command(flatten)]
     claimed: Claimed,
@@ -74,13 +92,19 @@ pub(super) struct Release {
 
 /// Make a claim final: the resource is assigned to its claimant for good.
 ///
-/// Succeeds only if, at that moment, the claim stands. Doing it again is answered the same.
+/// Succeeds only if the claim still stands at that moment. Finalizing again gives the same answer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse finalize seat/12a \"$TOKEN\"
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the claim has expired or is lost.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not possible now
+  76 the claim has expired or is lost")]
 pub(super) struct Finalize {
     #[command(flatten)]
     claimed: Claimed,

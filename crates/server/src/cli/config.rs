@@ -10,14 +10,17 @@ use lockhouse_server::Sources;
 use super::settings::{Options, load};
 use super::{FAILURE, USAGE, complain};
 
-/// Look at the settings of a server, without starting one.
+/// Check or show the settings of a server without starting it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse config check /etc/lockhouse.toml
   LOCKHOUSE_LEASE=5s lockhouse config show --config /etc/lockhouse.toml
 
-Exit codes: 0; 1 failure; 2 something is wrong with the settings.")]
+Exit codes:
+   0 done
+   1 failure
+   2 something is wrong with the settings")]
 pub(super) struct Config {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -29,9 +32,9 @@ enum ConfigCommand {
     Show(Box<Show>),
 }
 
-/// Tell everything that is wrong with a file, in one line each: file and line, key, value, rule.
+/// Print each fault of a settings file in one line: file and line, key, value, rule.
 ///
-/// The files that it names are read, too. The environment is not heard.
+/// The files that it names are read, too. The environment is ignored.
 #[derive(Debug, Args)]
 struct Check {
     /// The TOML file
@@ -39,7 +42,7 @@ struct Check {
     file: PathBuf,
 }
 
-/// Print the settings in force as TOML, with where each comes from; secrets are left out.
+/// Print the settings in force as TOML, each with its source; secrets are left out.
 #[derive(Debug, Args)]
 struct Show {
     #[command(flatten)]

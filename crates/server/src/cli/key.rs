@@ -17,7 +17,10 @@ Examples:
   lockhouse key new --bucket orders --permission request --permission query >> lockhouse.toml
   lockhouse key new --id billing --tenant acme --bucket 'seats*' --permission claim --permission query
 
-Exit codes: 0; 1 failure; 2 usage.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage")]
 pub(super) struct Key {
     #[command(subcommand)]
     command: Command,
@@ -25,33 +28,34 @@ pub(super) struct Key {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Draw a key: prints the section of the configuration, which has only its hash, and tells the key itself once, on stderr
+    /// Make a key: prints its entry for the settings file, with its hash only, and shows the key itself once,
+    /// on stderr
     New(New),
 }
 
 #[derive(Debug, Args)]
 struct New {
-    /// What it is called, in logs, too
+    /// The name of the key, in logs, too
     #[arg(long, value_name = "ID", default_value = "key")]
     id: String,
 
-    /// Whose it is; tenants never meet
+    /// The tenant that the key belongs to; tenants are isolated from each other
     #[arg(long, value_name = "NAME", default_value = DEFAULT_TENANT)]
     tenant: String,
 
-    /// A private session, which is a tenant of its own
+    /// The name of a private session, which is a tenant of its own
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
 
-    /// Give each web origin tables of its own
+    /// Give each web origin lock tables of its own
     #[arg(long)]
     isolate_origins: bool,
 
-    /// A bucket, by its name or a prefix that ends in *; may be given several times
+    /// A bucket: its name, or a prefix that ends in *; may be given several times
     #[arg(long = "bucket", value_name = "NAME", default_value = "*")]
     buckets: Vec<String>,
 
-    /// What the key may do there; may be given several times
+    /// A permission in these buckets; may be given several times
     #[arg(long = "permission", value_name = "PERMISSION", required = true)]
     permissions: Vec<Word>,
 }
@@ -80,7 +84,7 @@ impl From<Word> for Permission {
     }
 }
 
-/// What is printed: the section `[auth]` as it stands in the configuration.
+/// The printed section `[auth]`, as the configuration has it.
 #[derive(Serialize)]
 struct Section {
     auth: Settings,
@@ -117,5 +121,5 @@ fn tell(section: &str, key: &str) -> io::Result<()> {
     let mut out = io::stdout();
     write!(out, "\n{section}")?;
     out.flush()?;
-    writeln!(io::stderr(), "\nThe key, which is told only now: LOCKHOUSE_KEY={key}")
+    writeln!(io::stderr(), "\nThe key, which is shown only once: LOCKHOUSE_KEY={key}")
 }

@@ -11,32 +11,37 @@ use super::owner::Whose;
 use super::print::{line, print};
 use super::target::Target;
 
-/// Lock records for an owner, all of them or none; nothing waits.
+/// Lock records for an owner: all of them or none, without waiting.
 ///
-/// What the owner holds already is kept, and the sole reader of a record may become its writer.
+/// Locks that the owner already holds are kept. The only reader of a record may become its writer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   export $(lockhouse owner open Anna)
-  lockhouse lock customer/42 || echo \"somebody else edits it\"
+  lockhouse lock customer/42 || echo \"somebody else is editing it\"
   lockhouse lock customer/42 order/7 order/8
   lockhouse lock --read catalogue/2026
 
-Prints each record with its mode, its fencing token and how the owner came by it. Hand the token to what the lock guards, so that it
-can refuse whoever comes with an older one.
+Prints each record with its mode, its fencing token, and whether the lock is new, upgraded or already held.
+Pass the token on with each write, so that the guarded resource can refuse older ones.
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted, with the holders on stderr,
-or not possible now, as stderr says; 76 the owner has ended.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not granted, with the holders on stderr; or not possible now, as stderr says
+  76 the owner has ended")]
 pub(super) struct Lock {
     /// The records
     #[arg(value_name = "KIND/ID", required = true, value_parser = record)]
     records: Vec<Record>,
 
-    /// Lock them for reading only; what that locks is decided by the lock type of their kind
+    /// Lock for reading only; the lock type of the kind decides what that locks
     #[arg(long)]
     read: bool,
 
-    /// What is said of the new locks, shown to others
+    /// A text about the new locks, shown to others
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
 
@@ -53,7 +58,7 @@ pub(super) struct Lock {
 
 /// Release records that an owner has locked.
 ///
-/// What it does not hold is passed over: releasing again does no harm.
+/// Records that the owner does not hold are skipped: releasing again does no harm.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -61,17 +66,23 @@ Examples:
   lockhouse unlock --all
   lockhouse unlock --all --sparing customer/42
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not possible now; 76 the owner has ended.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not possible now
+  76 the owner has ended")]
 pub(super) struct Unlock {
     /// The records
     #[arg(value_name = "KIND/ID", required_unless_present = "all", conflicts_with = "all", value_parser = record)]
     records: Vec<Record>,
 
-    /// All that the owner holds
+    /// All records that the owner holds
     #[arg(long)]
     all: bool,
 
-    /// With --all: except this one; may be given several times
+    /// With --all: all except this record; may be given several times
     #[arg(long, value_name = "KIND/ID", requires = "all", value_parser = record)]
     sparing: Vec<Record>,
 

@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 use super::target::Target;
 use super::{FAILURE, Failure, complain, duration};
 
-/// List what is held and who waits.
+/// List who holds and who waits.
 ///
-/// Everybody who may connect to a bucket sees all of it. The list may be out of date by the time it is read.
+/// Everyone who may connect to a bucket sees all of it. The list may be out of date by the time you read it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,17 +26,21 @@ Examples:
   lockhouse ls --watch --bucket jobs
   lockhouse ls --watch --json
 
-With --json, one array on one line: each lock or request as an object with the keys bucket, name, mode, kind, state,
-clientId, owner, since, expiresAt, place and fencingToken. With --watch as well, one object a line: at first all, then
-each that has changed; one that has ended comes again with the state \"ended\".
+With --json, one array on one line. Each lock or request is an object with the keys bucket, name, mode, kind,
+state, clientId, owner, since, expiresAt, place and fencingToken. With --watch as well, one object per line:
+first all, then each that has changed. One that has ended comes once more, with the state \"ended\".
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached")]
 pub(super) struct Ls {
     /// Print JSON
     #[arg(long)]
     json: bool,
 
-    /// Go on, printing what changes
+    /// Keep running and print changes
     #[arg(long)]
     watch: bool,
 
@@ -79,7 +83,7 @@ impl Ls {
                 }
                 Ok(()) = state.changed() => {
                     if *state.borrow_and_update() == ConnectionState::Lost {
-                        complain("the connection is lost, and made anew");
+                        complain("the connection is lost; connecting again");
                     }
                     continue;
                 }

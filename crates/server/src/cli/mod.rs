@@ -48,6 +48,8 @@ const LOST: u8 = 76;
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
 #[command(name = "lockhouse", version, max_term_width = 110)]
+#[command(after_help = "\
+Start a server with \"lockhouse serve\". Then, in another terminal: lockhouse run NAME -- COMMAND")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

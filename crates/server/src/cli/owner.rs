@@ -11,19 +11,26 @@ use super::print::{line, print, text};
 use super::target::Target;
 use super::{Failure, duration};
 
-/// Begin, show, keep alive and end owners of offline locks.
+/// Open, show, keep alive and end owners of offline locks.
 ///
-/// An owner stands for a session or a business transaction: whoever edits records over many commands. It ends by itself once nothing is
-/// heard of it for its TTL, and its locks with it.
+/// An owner stands for a user session or a business transaction that edits records over many commands. It
+/// ends,
+/// together with its locks, when it has been silent for its TTL.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   export $(lockhouse owner open Anna)       # sets LOCKHOUSE_OWNER and LOCKHOUSE_OWNER_SECRET
   lockhouse lock customer/42
   lockhouse owner beat                      # from time to time while she works
-  lockhouse owner end                       # releases all that she holds
+  lockhouse owner end                       # releases all her locks
 
-Exit codes: 0; 1 failure; 2 usage; 69 the server cannot be reached; 75 not granted; 76 the owner has ended.")]
+Exit codes:
+   0 done
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not granted, or not possible now
+  76 the owner has ended")]
 pub(super) struct Owner {
     #[command(subcommand)]
     command: Command,
@@ -38,42 +45,42 @@ pub(super) struct Owner {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Begin an owner; prints what the other commands find in their environment
+    /// Open an owner; prints the environment variables that the other commands read
     Open(Open),
-    /// Say that it lives: its TTL runs anew
+    /// Send a heartbeat: the TTL starts again
     Beat(Whose),
-    /// Show it and what it holds
+    /// Show the owner and its locks
     Show(Whose),
-    /// End it, and release all that it holds
+    /// End the owner and release all its locks
     End(Whose),
 }
 
 #[derive(Debug, Args)]
 struct Open {
-    /// What it is called: shown to those who are refused
+    /// The owner's name, shown to others who are refused
     label: String,
 
-    /// How long it lives without any activity [default: 20m]
+    /// How long the owner lives without any activity [default: 20m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ttl: Option<Duration>,
 
-    /// How long it lives at most, whatever it does
+    /// How long the owner lives at most, whatever it does
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     max: Option<Duration>,
 
-    /// What else it says of itself, shown to others
+    /// A text about the owner, shown to others
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
 }
 
-/// Who speaks.
+/// The owner that a command acts for.
 #[derive(Debug, Args)]
 pub(super) struct Whose {
-    /// The owner
+    /// The id of the owner
     #[arg(long, value_name = "ID", env = "LOCKHOUSE_OWNER")]
     pub(super) owner: String,
 
-    /// Its secret
+    /// The secret of the owner
     #[arg(long, value_name = "SECRET", env = "LOCKHOUSE_OWNER_SECRET", hide_env_values = true)]
     pub(super) secret: String,
 }
@@ -101,14 +108,14 @@ impl Owner {
             Command::Beat(Whose { owner, secret }) => {
                 let beat = api.call(Call::post(&["owners", owner, "heartbeat"]).secret(secret)).await?;
                 print(self.json, &beat, || {
-                    vec![format!("lives until {} unless more is heard of it", text(&beat, "expiresAt"))]
+                    vec![format!("lives until {} unless it is active before", text(&beat, "expiresAt"))]
                 })
             }
             Command::Show(Whose { owner, secret }) => {
                 let shown = api.call(Call::get(&["owners", owner]).secret(secret)).await?;
                 print(self.json, &shown, || {
                     let head = format!(
-                        "{} lives until {} unless more is heard of it",
+                        "{} lives until {} unless it is active before",
                         text(&shown, "label"),
                         text(&shown, "expiresAt")
                     );

@@ -81,7 +81,7 @@ impl Terminal<'_> {
     fn write(&self) {
         let name = self.name.as_name().display();
         let situation = match (&self.latest, *self.state.borrow()) {
-            (_, ConnectionState::Lost) => "the connection is lost, and made anew".to_owned(),
+            (_, ConnectionState::Lost) => "the connection is lost; connecting again".to_owned(),
             _ if let Some(trouble) = &self.trouble => trouble.to_string(),
             (Some(snapshot), _) => situation(snapshot, self.label, SystemTime::now()),
             (None, _) => return,

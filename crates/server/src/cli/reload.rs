@@ -64,7 +64,7 @@ impl Reload {
         // From here on nothing fails.
         for key in loaded.changes_since(&self.started).filter(|key| !key.reloads) {
             let place = loaded.place(key);
-            tracing::warn!("{place}: {} has changed, which is heard at the next start only", key.path);
+            tracing::warn!("{place}: {} has changed; the change applies at the next start only", key.path);
         }
         match (&self.tls, &tls) {
             (Some(running), Some(tls)) => running.renew(tls),
@@ -87,7 +87,7 @@ impl Reload {
                     tracing::info!("the files of the certificate have changed: it is reloaded");
                 }
                 Err(error) => tracing::error!(
-                    "the files of the certificate have changed, but {error}; the one of before is shown on"
+                    "the files of the certificate have changed, but {error}; the former certificate stays in use"
                 ),
             }
         }

@@ -29,8 +29,9 @@ const SIGNALLED: i32 = 128;
 
 /// Run a command while holding a lock, like flock(1) over the network.
 ///
-/// Waits for the lock, telling on a terminal who holds it and how many are ahead. Signals are passed on to the command; while
-/// waiting, they end the wait. If the lock is lost while the command runs, the command gets SIGTERM.
+/// Waits for the lock, and shows on a terminal who holds it and how many are ahead. A signal ends the wait.
+/// Once the command runs, signals are passed on to it. If the lock is lost meanwhile, the command gets
+/// SIGTERM.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,12 +40,22 @@ Examples:
   lockhouse run cache --shared --timeout 30s -- tar xf cache.tar
   lockhouse run --name-json '\"a\\u0000b\"' -- true
 
-The command finds the name in LOCKHOUSE_NAME (unless it has a NUL or a lone surrogate) and as JSON in LOCKHOUSE_NAME_JSON,
-the fencing token in LOCKHOUSE_FENCING_TOKEN, and server and bucket in LOCKHOUSE_URL and LOCKHOUSE_BUCKET. Hand the token to
-what the lock guards, so that it can refuse whoever comes with an older one.
+The environment of the command:
+  LOCKHOUSE_NAME           the name, unless it has a NUL or a lone surrogate
+  LOCKHOUSE_NAME_JSON      the name as JSON
+  LOCKHOUSE_FENCING_TOKEN  the fencing token: pass it on, so that the guarded resource can refuse older ones
+  LOCKHOUSE_URL, LOCKHOUSE_BUCKET
 
-Exit codes: that of the command; 126 it cannot be executed; 127 it is not found; 128+N signal N ended it, or the wait;
-1 failure; 2 usage; 69 the server cannot be reached; 75 not granted (--if-available, --timeout); 76 the lock was lost.")]
+Exit codes:
+     that of the command
+   1 failure
+   2 wrong usage
+  69 the server cannot be reached
+  75 not granted (--if-available, --timeout)
+  76 the lock was lost
+ 126 the command cannot be executed
+ 127 the command is not found
+ 128 + N: signal N ended the command, or the wait")]
 pub(super) struct Run {
     /// The name to lock
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
@@ -58,19 +69,20 @@ pub(super) struct Run {
     #[arg(long)]
     if_available: bool,
 
-    /// Take the lock from whoever holds it, ahead of all who wait; the holder's command may still be at work
+    /// Take the lock from its holder, ahead of everyone in the queue; the holder's command may still be
+    /// running
     #[arg(long, conflicts_with_all = ["shared", "if_available"])]
     steal: bool,
 
-    /// Wait so long at most, then exit with 75
+    /// Wait at most this long, then exit with 75
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with_all = ["if_available", "steal"])]
     timeout: Option<Duration>,
 
-    /// What others see as the holder; USER@HOST:PID unless given
+    /// The holder's name that others see [default: USER@HOST:PID]
     #[arg(long, value_name = "LABEL")]
     client_id: Option<String>,
 
-    /// NAME is a JSON string, such as '"\ud800"'
+    /// Read NAME as a JSON string, such as '"\ud800"'
     #[arg(long)]
     name_json: bool,
 
@@ -211,7 +223,8 @@ impl Run {
     }
 }
 
-/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost; whether it was told.
+/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost; whether it was
+/// told.
 async fn attend(
     child: &mut Child,
     lock: &LockGuard,

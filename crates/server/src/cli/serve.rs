@@ -22,10 +22,14 @@ use super::{FAILURE, USAGE, complain};
 
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///
-/// Offline locks and claims are kept in a database file; the locks of clients are not, but clients reclaim them from a server that
-/// was started anew. Without keys, issuers or certificates in its settings, only programs on this machine can connect.
-/// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end the server.
-/// SIGHUP reads the settings again, and takes what can be taken without a new start: keys, certificates and limits.
+/// Offline locks and claims are kept in a database file. Web Locks are not: their holders reclaim them after
+/// a restart.
+/// Only programs on this machine can connect, unless the settings have keys, issuers or client certificates.
+///
+/// SIGTERM and SIGINT stop granting, wait until no client holds a lock or the drain time has passed, and end
+/// the
+/// server. SIGHUP loads the settings again and applies those that need no restart: keys, certificates and
+/// limits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,14 +41,17 @@ Examples:
   lockhouse serve --lock-type customer=exclusive-write --lock-type account=exclusive-read
   lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
 
-Each setting can stand in the file, and in the environment as LOCKHOUSE_ with its name there in capitals, such as
-LOCKHOUSE_TLS_CERT for cert in [tls]. An option goes before the environment, that before the file. \"lockhouse config show\" tells
-what is in force; docs/config.md lists all.
+Each setting can also be given in the file, or in the environment: cert in [tls] is LOCKHOUSE_TLS_CERT.
+An option overrides the environment, and the environment overrides the file. \"lockhouse config show\" prints
+the settings in force; docs/config.md lists all of them.
 
-Exit codes: 0 it was ended by a signal; 1 the system refuses (the port is in use, the store cannot be opened); 2 the settings make
-no sense, or a file with a certificate or a key cannot be used.
+Exit codes:
+   0 ended by a signal
+   1 the system refuses: the port is in use, the store cannot be opened
+   2 the settings make no sense, or a file with a certificate or a key cannot be used
 
-Logs go to stderr; RUST_LOG=lockhouse_server=debug shows every session. What others than lockhouse tell is shown from level info on.")]
+Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of other libraries are shown
+from level info on.")]
 pub(super) struct Serve {
     #[command(flatten)]
     options: Options,
@@ -66,7 +73,7 @@ impl Serve {
         let sources = self.options.sources();
         let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
         for (name, meant) in sources.misspelt() {
-            tracing::warn!("the variable {name} means nothing; is {meant} meant?");
+            tracing::warn!("the variable {name} is unknown; is {meant} meant?");
         }
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -85,7 +92,8 @@ impl Serve {
     }
 }
 
-/// What is below us tells in detail what it sends and receives, whatever it is, such as the frames of a WebSocket; we do not.
+/// What is below us tells in detail what it sends and receives, whatever it is, such as the frames of a
+/// WebSocket; we do not.
 fn tells_no_secret(line: &Metadata<'_>) -> bool {
     let is_ours = line.target().starts_with("lockhouse") || line.target() == "audit";
     is_ours || *line.level() <= Level::INFO
@@ -149,7 +157,7 @@ fn announce(listener: &TcpListener, tls: &Option<Tls>, is_self_signed: bool) -> 
     }
     if tls.is_none() && !listener.local_addr()?.ip().is_loopback() {
         tracing::warn!(
-            "this server speaks no TLS: unless something before it does, whoever is on the way reads keys and secrets"
+            "this server speaks no TLS: unless a proxy before it does, others on the network can read keys and secrets"
         );
     }
     let mut stdout = io::stdout();

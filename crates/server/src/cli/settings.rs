@@ -11,41 +11,46 @@ use super::complain;
 /// Each of these can also stand in the file and in the environment: see docs/config.md.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// A TOML file with settings; options and variables of the environment go before it
+    /// A TOML file with settings; options and environment variables override it
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where to listen: a loopback address, or with keys, issuers or client certificates in the section auth any; port 0 means any that is free [default: 127.0.0.1:7420] [env: LOCKHOUSE_LISTEN]
+    /// Where to listen: a loopback address, or any address if the section auth has keys, issuers or client
+    /// certificates; port 0 means any free port [default: 127.0.0.1:7420] [env: LOCKHOUSE_LISTEN]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
 
-    /// How long a client that has gone silent keeps its locks, from 500ms to 10m [default: 10s] [env: LOCKHOUSE_LEASE]
+    /// How long a silent client keeps its locks, from 500ms to 10m [default: 10s] [env: LOCKHOUSE_LEASE]
     #[arg(long, value_name = "DURATION")]
     lease: Option<String>,
 
-    /// Where to keep what outlives the server: sqlite:PATH, or memory: for nothing [default: sqlite:lockhouse.db]
+    /// Where to keep durable data: sqlite:PATH, or memory: to keep nothing [default: sqlite:lockhouse.db]
     /// [env: LOCKHOUSE_STORE]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
 
-    /// With memory: no client of an earlier server holds a lock any more, so that there is no need to wait for the length of the lease
+    /// With memory: grant at once, as no client of an earlier server still holds a lock. Otherwise the server
+    /// first
+    /// waits for the length of the lease
     #[arg(long)]
     fresh: bool,
 
-    /// How the records of a kind are locked: read-write (unless told otherwise), exclusive-write (readers take no lock) or exclusive-read;
-    /// may be given several times
+    /// How the records of a kind are locked: read-write (the default), exclusive-write (readers take no lock)
+    /// or
+    /// exclusive-read; may be given several times
     #[arg(long = "lock-type", value_name = "KIND=TYPE", value_parser = lock_type)]
     lock_types: Vec<(String, String)>,
 
-    /// An origin beyond this machine's whose pages may connect; may be given several times
+    /// A web origin other than this machine's whose pages may connect; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allowed_origins: Vec<String>,
 
-    /// How long to wait for locks to be released before the server ends, up to 1h [default: 10s] [env: LOCKHOUSE_DRAIN]
+    /// How long to wait for locks to be released before the server ends, up to 1h [default: 10s] [env:
+    /// LOCKHOUSE_DRAIN]
     #[arg(long, value_name = "DURATION")]
     drain: Option<String>,
 
-    /// Speak TLS with the certificate in this PEM file, which may go on with those up to its CA
+    /// Speak TLS with the certificate in this PEM file; the chain up to its CA may follow it
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
 
@@ -53,7 +58,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
 
-    /// Speak TLS with a certificate for localhost that is made in this folder (by default the current one), to try it out
+    /// Try TLS out with a self-signed certificate for localhost, made in this folder (by default the current
+    /// one)
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     tls_self_signed: Option<String>,
 }
@@ -66,7 +72,7 @@ fn lock_type(text: &str) -> Result<(String, String), String> {
 }
 
 impl Options {
-    /// Everything that may say something.
+    /// The options as a source of settings, beside the file and the environment.
     pub(super) fn sources(self) -> Sources {
         let texts = [
             ("listen", self.listen),
@@ -92,7 +98,7 @@ impl Options {
     }
 }
 
-/// Reads the settings, or tells in one line each what is wrong with them.
+/// Reads the settings, or prints each fault in one line.
 pub(super) fn load(sources: &Sources) -> Option<Loaded> {
     sources.load().map_err(|problems| problems.iter().for_each(|problem: &Problem| complain(problem))).ok()
 }

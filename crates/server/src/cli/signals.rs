@@ -51,7 +51,8 @@ impl Signals {
     }
 }
 
-/// Passes a signal on that came when the child was there, unless it has got it already: what is typed goes to all that run in the
+/// Passes a signal on that came when the child was there, unless it has got it already: what is typed goes to
+/// all that run in the
 /// foreground of the terminal.
 pub(super) fn pass_on(signal: Signal, child: &Child) {
     let is_typed = matches!(signal, Signal::INT | Signal::QUIT);

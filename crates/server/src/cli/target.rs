@@ -7,14 +7,14 @@ use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
 use super::{FAILURE, Failure, UNREACHABLE, USAGE};
 
-/// What to do about a credential that is not taken.
+/// The advice for a credential that the server does not accept.
 pub(super) const DENIED: &str =
     "name another key with --key or LOCKHOUSE_KEY, or another certificate with --cert or LOCKHOUSE_CERT";
 
-/// What every command needs that talks to a server.
+/// The options of every command that talks to a server.
 #[derive(Debug, Args)]
 pub(super) struct Target {
-    /// The server
+    /// The URL of the server
     #[arg(
         long,
         value_name = "URL",
@@ -24,23 +24,25 @@ pub(super) struct Target {
     )]
     pub(super) url: String,
 
-    /// A PEM file with the CA that signed the server's certificate, in place of those that the system trusts; for https:// only
+    /// For https://: a PEM file with the CA of the server's certificate, instead of the CAs that the system
+    /// trusts
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CA")]
     pub(super) ca: Option<PathBuf>,
 
-    /// A PEM file with the certificate that says who asks, for servers that know their clients by certificates; for https:// only
+    /// For https://: a PEM file with your client certificate, for servers that identify their clients by
+    /// certificates
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT")]
     pub(super) cert: Option<PathBuf>,
 
-    /// A PEM file with the private key of the certificate, unless that is in the same file
+    /// A PEM file with the private key of the client certificate, if it is not in the same file
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
     pub(super) cert_key: Option<PathBuf>,
 
-    /// The bucket, instead of the one that the URL names or "default"; an empty one counts as none
+    /// The bucket, instead of the one in the URL or "default"; an empty text counts as none
     #[arg(long, value_name = "NAME", global = true, env = "LOCKHOUSE_BUCKET")]
     pub(super) bucket: Option<String>,
 
-    /// What says who asks, where the server wants to know: an API key or a token; an empty one counts as none
+    /// Your API key or token, if the server requires one; an empty text counts as none
     #[arg(long, value_name = "KEY", global = true, env = "LOCKHOUSE_KEY", hide_env_values = true)]
     pub(super) key: Option<String>,
 }
@@ -70,7 +72,7 @@ impl Target {
     pub(super) fn wrong(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Certificate { .. } if self.cert_key.is_none() => {
-                let advice = "the file of its key is named with --cert-key or LOCKHOUSE_CERT_KEY";
+                let advice = "name the file of its key with --cert-key or LOCKHOUSE_CERT_KEY";
                 Failure::new(USAGE, format_args!("{error} ({advice})"))
             }
             _ => Failure::new(USAGE, error),
@@ -100,7 +102,7 @@ impl Target {
 /// A server with which TLS failed, and what to do if it was for a certificate.
 pub(super) fn untrusted(mut why: String) -> Failure {
     if why.contains("fatal alert") {
-        why.push_str(" (name a certificate that the server takes with --cert or LOCKHOUSE_CERT)");
+        why.push_str(" (name a certificate that the server accepts with --cert or LOCKHOUSE_CERT)");
     } else if why.contains("CaUsedAsEndEntity") {
         why.push_str(" (the server shows the certificate of a CA: have the CA sign one for the server, or make one with basicConstraints=CA:FALSE)");
     } else if why.contains("certificate") {

@@ -14,14 +14,17 @@ use super::print::print;
 use super::settings::load;
 use super::{FAILURE, Failure, USAGE, complain};
 
-/// Look into API keys and tokens. Needs no server.
+/// Inspect API keys and tokens; needs no server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lockhouse token inspect < token
   lockhouse token inspect --config lockhouse.toml token
 
-Exit codes: 0; 1 the token is not taken; 2 usage.")]
+Exit codes:
+   0 done
+   1 the key or token is not accepted
+   2 wrong usage")]
 pub(super) struct Token {
     #[command(subcommand)]
     command: Command,
@@ -29,16 +32,18 @@ pub(super) struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Tell what a key or token says of itself; with the configuration, whether it is taken, and what may be done with it
+    /// Print what a key or token contains; with --config, also whether a server accepts it, and what it
+    /// permits
     Inspect(Inspect),
 }
 
 #[derive(Debug, Args)]
 struct Inspect {
-    /// Where the key or token is; stdin if absent. It is never given on the command line, where others can see it
+    /// The file with the key or token [default: stdin]. It is never given on the command line, where others
+    /// can see it
     file: Option<PathBuf>,
 
-    /// The configuration by which it is judged, with the environment, as serve would
+    /// The settings file to check it against, together with the environment, as serve would
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
 
@@ -67,12 +72,12 @@ impl Inspect {
             (None, Some(id)) => {
                 told.insert("key".to_owned(), json!({"id": id}));
             }
-            (None, None) => return Err(Failure::new(USAGE, "it is no API key and no token")),
+            (None, None) => return Err(Failure::new(USAGE, "this is neither an API key nor a token")),
         }
         if let Some(config) = &self.config {
             let Some(authority) = authority(config) else { return Ok(ExitCode::from(USAGE)) };
             let taken = authority.inspect(text);
-            let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not taken: {why}")))?;
+            let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not accepted: {why}")))?;
             told.insert("taken".to_owned(), view(&taken));
         }
         let told = Value::Object(told);
@@ -90,7 +95,7 @@ impl Inspect {
                     .map_err(|error| ("stdin".to_owned(), error))
             }
         };
-        read.map_err(|(place, error)| Failure::new(USAGE, format_args!("{place} cannot be read: {error}")))
+        read.map_err(|(place, error)| Failure::new(USAGE, format_args!("cannot read {place}: {error}")))
     }
 }
 
