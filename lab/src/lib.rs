@@ -11,7 +11,6 @@ mod model;
 mod neighbours;
 mod oracle;
 mod panics;
-mod random;
 mod serving;
 mod sim;
 mod soak;

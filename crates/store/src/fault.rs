@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use parking_lot::Mutex;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, RngExt, SeedableRng};
 
-use crate::dice::Dice;
 use crate::{
     Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, Unavailable, WriterId,
 };
@@ -93,7 +94,7 @@ pub struct FaultStore {
 #[derive(Debug)]
 struct State {
     faults: Faults,
-    dice: Dice,
+    random: Xoshiro256PlusPlus,
     count: FaultCount,
     /// What is still on its way.
     late: Vec<Arc<Section>>,
@@ -115,7 +116,8 @@ const LONGEST_STALL: u64 = 20;
 impl FaultStore {
     /// The store `inner` with these faults.
     pub fn new(inner: Arc<dyn Store>, seed: u64, faults: Faults) -> Self {
-        let state = State { faults, dice: Dice::new(seed), count: FaultCount::default(), late: Vec::new() };
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let state = State { faults, random, count: FaultCount::default(), late: Vec::new() };
         Self { inner, state: Mutex::new(state) }
     }
 
@@ -179,43 +181,48 @@ impl FaultStore {
 impl State {
     fn way(&mut self) -> Way {
         let faults = self.faults;
-        if self.dice.happens(faults.answer_lost) {
+        if self.happens(faults.answer_lost) {
             self.count.answers_lost += 1;
             Way::AnswerLost
-        } else if self.dice.happens(faults.section_lost) {
+        } else if self.happens(faults.section_lost) {
             self.count.sections_lost += 1;
             Way::Lost
-        } else if self.dice.happens(faults.late) {
+        } else if self.happens(faults.late) {
             self.count.late += 1;
             Way::Late
-        } else if self.dice.happens(faults.refused) {
+        } else if self.happens(faults.refused) {
             self.count.refused += 1;
             Way::Refused
-        } else if self.dice.happens(faults.fenced) {
+        } else if self.happens(faults.fenced) {
             self.count.fenced += 1;
-            Way::Fenced(WriterId(self.dice.draw()))
+            Way::Fenced(WriterId(self.random.next_u64()))
         } else {
             Way::Through
         }
     }
 
+    /// True so many times out of a thousand.
+    fn happens(&mut self, permille: u16) -> bool {
+        self.random.random_ratio(permille.into(), 1000)
+    }
+
     fn stall(&mut self) -> u64 {
-        if !self.dice.happens(self.faults.stalled) {
+        if !self.happens(self.faults.stalled) {
             return 0;
         }
         self.count.stalled += 1;
-        1 + self.dice.below(LONGEST_STALL)
+        self.random.random_range(1..=LONGEST_STALL)
     }
 
     fn arrivals(&mut self) -> Vec<Arc<Section>> {
-        let Self { late, dice, .. } = self;
-        late.extract_if(.., |_| dice.happens(500)).collect()
+        let Self { late, random, .. } = self;
+        late.extract_if(.., |_| random.random_bool(0.5)).collect()
     }
 
     fn take_fails(&mut self) -> Option<bool> {
-        let fails = self.dice.happens(self.faults.take_failed);
+        let fails = self.happens(self.faults.take_failed);
         self.count.takes_failed += u64::from(fails);
-        fails.then(|| self.dice.happens(500))
+        fails.then(|| self.random.random_bool(0.5))
     }
 }
 

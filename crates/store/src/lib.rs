@@ -22,8 +22,6 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(feature = "conformance")]
-mod dice;
 mod error;
 #[cfg(feature = "conformance")]
 mod fault;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use random::Random;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::history::record::{Answer, Call, Gain, Reason};
-use crate::random::Random;
 
 use super::http::{Http, Reply, With};
 use super::recorder::{Recorder, durable};
@@ -48,7 +48,7 @@ impl ClaimsClient<'_> {
     /// Claims, with the same key until it is known what became of that.
     async fn claim(&mut self, bucket: &'static str, name: &str) -> Option<Claim> {
         let ttl_ms = 200 + self.random.below(1500) as u64;
-        let key = format!("{}-{:016x}", self.recorder.client(), self.random.next());
+        let key = format!("{}-{:016x}", self.recorder.client(), self.random.next_u64());
         let claim = Claim {
             bucket,
             name: name.to_owned(),

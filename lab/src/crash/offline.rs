@@ -1,9 +1,9 @@
 //! A client of offline locks: owners one after the other, each with a few locks.
 
+use random::Random;
 use serde_json::{Value, json};
 
 use crate::history::record::{Answer, Call, Gain, Mode, Reason};
-use crate::random::Random;
 
 use super::KIND;
 use super::http::{Http, Reply, With};

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use random::Random;
 
 use crate::history::record::{Found, What};
-use crate::random::Random;
 
 use super::book::Book;
 use super::fleet::Fleet;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lockhouse::remote::Connection;
 use lockhouse::{Agent, LockGuard, Loss, RequestError};
+use random::Random;
 
 use crate::history::record::{Answer, Call, Gain, Mode, Reason};
-use crate::random::Random;
 
 use super::MEETING;
 use super::recorder::{Recorder, now};

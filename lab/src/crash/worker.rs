@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use lockhouse::remote::{Connection, connect};
+use random::Random;
 
 use crate::Verdict;
 use crate::history::record::{Call, Gain, Reason};
-use crate::random::Random;
 
 use super::claims::ClaimsClient;
 use super::http::{Http, Reply};
@@ -71,7 +71,7 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
     let ground = Ground { over, pulse: Pulse::start() };
     let Some(connection) = ground.connect(&args.url).await else { return Ok(()) };
     let [web_1, web_2, keeper, offline, claims] = CLIENTS.map(|client| format!("{}-{client}", args.name));
-    let random = |nth: u64| Random::new(Random::new(args.seed.wrapping_add(nth)).next());
+    let random = |nth: u64| Random::new(Random::new(args.seed.wrapping_add(nth)).next_u64());
     let web = |client, nth, habit| WebClient {
         ground: &ground,
         connection: &connection,

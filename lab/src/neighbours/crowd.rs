@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use lockhouse::core::{Acquire, Mode};
+use random::Random;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::{LocalSet, spawn_local};
@@ -16,7 +17,6 @@ use tokio::time::sleep;
 
 use super::http::Http;
 use crate::Verdict;
-use crate::random::Random;
 use crate::serving::{questions, tell};
 use crate::ws::{Client, Heard};
 
@@ -191,7 +191,7 @@ impl Crowd {
                 other => format!("{}-{other}", self.tenant),
             };
             match self.connect(number, bucket, &partition).await {
-                Ok(client) => drop(spawn_local(self.clone().flood(client, Random::new(random.next())))),
+                Ok(client) => drop(spawn_local(self.clone().flood(client, Random::new(random.next_u64())))),
                 Err(error) if format!("{error:#}").contains("buckets_per_tenant") => {
                     self.count(|tally| tally.buckets += 1);
                     sleep(PAUSE).await;

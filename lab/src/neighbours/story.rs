@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use lockhouse::core::{Acquire, Mode};
+use random::Random;
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::http::Http;
 use super::told::Told;
-use crate::random::Random;
 use crate::ws::{Client, Heard, PATIENCE};
 
 /// Where the script is played, and as whom.

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use lockhouse_core::{Acquire, Mode, NameBuf};
+use random::Random;
 
 use super::generator::{World, length_ms, weighted};
 use super::step::{Ask, FOREIGN, Label, json};
-use crate::random::Random;
 
 #[derive(Clone, Debug)]
 pub(super) enum Durable {

@@ -1,10 +1,10 @@
 //! Random worlds: weighted commands that keep locks contended, with stale and foreign identities among them.
 
 use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
+use random::Random;
 
 use super::durable::DurableView;
 use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
-use crate::random::Random;
 
 /// What the next command may refer to.
 pub(super) struct View<'a> {
@@ -45,9 +45,9 @@ impl World {
         let limits = if tiny_limits { tiny(random) } else { Limits::DEFAULT };
         let timed = random.percent(60);
         let length_of_close = length - random.below(length / 10);
-        let token_mark = if random.percent(20) { random.next() >> 16 } else { 0 };
+        let token_mark = if random.percent(20) { random.next_u64() >> 16 } else { 0 };
         Self {
-            start: Start { limits, hash_seed: random.next(), token_mark },
+            start: Start { limits, hash_seed: random.next_u64(), token_mark },
             length,
             names: (0..names).map(|_| name(random)).collect(),
             agents,

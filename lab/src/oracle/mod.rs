@@ -16,10 +16,10 @@ use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
 };
+use random::Random;
 
 use crate::Verdict;
 use crate::panics::silenced;
-use crate::random::Random;
 use compare::{Difference, Pair};
 use generator::World;
 use histogram::Histogram;
@@ -93,7 +93,7 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
     let mut seeds = Random::new(args.seed);
     while run.commands < args.commands {
         run.worlds += 1;
-        let mut random = Random::new(seeds.next());
+        let mut random = Random::new(seeds.next_u64());
         let world = World::new(&mut random);
         let mut story = Story { start: world.start.clone(), steps: Vec::new() };
         let mut pair = Pair::new(&story.start, foreign);

@@ -15,9 +15,9 @@ use lockhouse_store::{
     Section, Slot, Store, TakeError, WriterId,
 };
 use parking_lot::Mutex;
+use random::Random;
 
 use super::ledger::Ledger;
-use crate::random::Random;
 
 /// One for all lives of the server.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Disk {
     }
 
     fn draw(&self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.random.lock().next() % (bound + 1) }
+        if bound == 0 { 0 } else { self.random.lock().next_u64() % (bound + 1) }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant as Stopwatch;
 
 use anyhow::Context;
 use parking_lot::Mutex;
+use random::Random;
 
 use super::Args;
 use super::book::Written;
@@ -16,7 +17,6 @@ use super::schedule::{self, COMMANDS, FAULTS};
 use super::tally::Tally;
 use crate::Verdict;
 use crate::history;
-use crate::random::Random;
 
 /// How many breaches are told.
 const SHOWN: usize = 10;
@@ -146,7 +146,7 @@ impl Sum {
 
 /// Plays one schedule and has it judged.
 fn play(seed: u64, number: u64, with_notes: bool) -> Written {
-    let seed = Random::new(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).next();
+    let seed = Random::new(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).next_u64();
     PANICS.take();
     let played = catch_unwind(AssertUnwindSafe(|| schedule::play(seed, with_notes)));
     let mut written = match played {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use random::Random;
+
 use super::book::{Book, Written};
 use super::clients::buyer::Buyer;
 use super::clients::clerk::Clerk;
@@ -11,7 +13,6 @@ use super::disk::Disk;
 use super::server::{Life, Place, places};
 use super::weather;
 use crate::history::record::What;
-use crate::random::Random;
 
 /// The least that a schedule has.
 pub(crate) const COMMANDS: u64 = 200;
@@ -61,7 +62,7 @@ pub(crate) fn play(seed: u64, with_notes: bool) -> Result<Written, String> {
 impl Stage {
     fn new(seed: u64, with_notes: bool) -> Result<Self, String> {
         let mut random = Random::new(seed);
-        let (book, disk) = (Arc::new(Book::new(with_notes)), Disk::new(random.next()));
+        let (book, disk) = (Arc::new(Book::new(with_notes)), Disk::new(random.next_u64()));
         let places = places();
         let lease_ms = if random.percent(70) { 300 } else { 0 };
         let life = Life::begin(&book, &disk, 1, lease_ms, 0)?;

@@ -1,8 +1,7 @@
 //! How well the store does, from time to time.
 
 use lockhouse_store::{FaultCount, Faults};
-
-use crate::random::Random;
+use random::Random;
 
 /// Nothing goes wrong.
 pub(super) const CALM: Faults = Faults::NONE;

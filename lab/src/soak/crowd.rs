@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use random::Random;
 use tokio::task::LocalSet;
 
 use super::tally::Shared;
 use super::visitor::Visitor;
 use crate::Verdict;
-use crate::random::Random;
 use crate::serving::{questions, tell};
 
 #[derive(Debug, clap::Args)]

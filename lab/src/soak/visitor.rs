@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use lockhouse::core::{Acquire, Mode};
+use random::Random;
 use tokio::time::{sleep, timeout};
 
 use super::tally::Shared;
-use crate::random::Random;
 use crate::ws::{Client, Heard, PATIENCE};
 
 /// So many visitors share a bucket.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lockhouse_server::{LimitSettings, Refused};
+use random::Random;
 use serde_json::{Value, json};
 
 use crate::support::Client;
@@ -68,15 +69,10 @@ async fn noise(
     over: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
 ) {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number + 1);
-    let mut below = move |bound: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % bound
-    };
+    let mut random = Random::new(number);
+    let mut below = move |bound: usize| random.below(bound);
     while !over.load(Ordering::Relaxed) {
-        let bucket = ["b", "c", "d", "e", "f"][below(5) as usize];
+        let bucket = ["b", "c", "d", "e", "f"][below(5)];
         let mut client = Client::open(address, &format!("?partition={}&bucket={bucket}", below(4))).await;
         client.send(json!({"type": "hello", "credential": key})).await;
         if client.next_or_close().await.is_err() {

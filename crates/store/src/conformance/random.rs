@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use lockhouse_core::{Change, LockRecord, Mode};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 
 use super::Harness;
 use super::life::Life;
 use super::sample::{
     assignment, claim, ended, lock, owner, reserved, unassigned, unclaimed, unlocked, writes,
 };
-use crate::dice::Dice;
 use crate::{Kept, MemoryStore, Scope, SecretKey, Write};
 
 const LIVES: u64 = 20;
@@ -18,24 +19,24 @@ const SECTIONS: u64 = 15;
 /// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after kills, closes and
 /// takes, and also where a change ends what never began.
 pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
-    let mut dice = Dice::new(0);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
     let mut life = Life::begin(harness).await;
     let memory = MemoryStore::with_key(SecretKey::new([7; 32]));
     let mut model = Life::take(Arc::new(memory), 0).await;
     // Epochs may have different numbers in the two, yet grow alike from here.
     for number in 0..LIVES {
         for _ in 0..SECTIONS {
-            let count = dice.below(12);
-            let section: Vec<Write> = (0..count).flat_map(|_| write(&mut dice)).collect();
+            let count = random.random_range(0..12);
+            let section: Vec<Write> = (0..count).flat_map(|_| write(&mut random)).collect();
             model.write(section.clone()).await;
             life.write(section).await;
         }
-        if dice.happens(200) {
+        if random.random_bool(0.2) {
             model.write(vec![Write::StoppedClean]).await;
             life.write(vec![Write::StoppedClean]).await;
         }
         model = Life::take(model.store, number + 1).await;
-        life = match dice.below(3) {
+        life = match random.random_range(0..3) {
             0 => life.close(harness).await,
             1 => life.kill(harness).await,
             _ => Life::take(life.store, number + 1).await,
@@ -65,24 +66,25 @@ fn compare(life: &Life, model: &Life) {
 }
 
 /// Often one write, sometimes several that belong together.
-fn write(dice: &mut Dice) -> Vec<Write> {
+fn write(random: &mut Xoshiro256PlusPlus) -> Vec<Write> {
     let tenants = ["a", "b"];
-    let scope = Arc::new(Scope::new(tenants[dice.below(2) as usize], dice.below(3).to_string()));
-    match dice.below(40) {
+    let scope =
+        Arc::new(Scope::new(tenants[random.random_range(0..2)], random.random_range(0..3).to_string()));
+    match random.random_range(0..40) {
         0 => vec![Write::BucketDropped { scope }],
         1 | 2 => vec![Write::ToldVolatile { scope }],
-        3 => vec![Write::LongestLease { ms: dice.below(100_000) }],
+        3 => vec![Write::LongestLease { ms: random.random_range(0..100_000) }],
         4 => vec![Write::RecoveryCompleted],
         5 => vec![Write::MarkErased],
-        _ => writes(&scope, [change(dice)]),
+        _ => writes(&scope, [change(random)]),
     }
 }
 
-fn change(dice: &mut Dice) -> Change {
-    let (party, token) = (1 + dice.below(4), 1 + dice.below(1_000_000));
-    let name = ["", "a", "b", "\0", "long ".repeat(60).as_str()][dice.below(5) as usize].to_owned();
-    match dice.below(12) {
-        0 => reserved(dice.below(1 << 40)),
+fn change(random: &mut Xoshiro256PlusPlus) -> Change {
+    let (party, token) = (random.random_range(1..=4), random.random_range(1..=1_000_000));
+    let name = ["", "a", "b", "\0", "long ".repeat(60).as_str()][random.random_range(0..5)].to_owned();
+    match random.random_range(0..12) {
+        0 => reserved(random.random_range(0..1 << 40)),
         1 => Change::OwnerOpened(owner(party)),
         2 => ended(party, &[&name, "a"]),
         3..=5 => Change::Locked(lock(&name, party, token)),

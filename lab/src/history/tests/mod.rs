@@ -6,13 +6,13 @@ mod naive;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use random::Random;
 use serde::Deserialize;
 
 use self::naive::Plan;
 use super::breach::Kind;
 use super::record::Event;
 use super::{judge, judge_file, read};
-use crate::random::Random;
 
 /// What `tests/histories/verdicts.json` asks of a file.
 #[derive(Deserialize)]

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use random::Random;
+
 use super::super::breach::Kind;
 use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
-use crate::random::Random;
 
 /// One way to spoil a history: what comes of it, or nothing where the history gives no occasion.
 pub(crate) struct Mutation {

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use random::Random;
+
 use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
-use crate::random::Random;
 
 const MS: u64 = 1_000_000;
 
@@ -131,7 +132,7 @@ impl Run {
     }
 
     fn later(&mut self, from: u64, to: u64, task: Task) {
-        let at = self.now + from + self.random.next() % (to - from);
+        let at = self.now + from + self.random.next_u64() % (to - from);
         self.tasks.push(Reverse((at, self.queued.len() as u64, self.queued.len())));
         self.queued.push(task);
     }

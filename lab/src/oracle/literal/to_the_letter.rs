@@ -2,9 +2,9 @@
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{LockManager, NewAgent};
+use random::Random;
 
 use super::*;
-use crate::random::Random;
 
 const NOW: Instant = Instant::from_millis(0);
 

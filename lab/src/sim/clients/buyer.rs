@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::{ClaimError, Claims, Secret};
+use random::Random;
 
 use super::clerk::Desk;
 use crate::history::record::{Answer, Call, Gain, Reason};
-use crate::random::Random;
 use crate::sim::book::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{Life, NAMES, Place, Server, Started};

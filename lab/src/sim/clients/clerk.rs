@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use lockhouse::core::{Acquired, OwnerId};
 use lockhouse::{LockError, LockType, Mode, OfflineLock, Owner, OwnerError, RecordKind, Secret, Wanted};
+use random::Random;
 
 use crate::history::record::{self, Call, Gain, Reason};
-use crate::random::Random;
 use crate::sim::book::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{Life, NAMES, Place, Server, Started};

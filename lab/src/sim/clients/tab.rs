@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use lockhouse::core::{Acquire, Command, NewReclaim, RequestId};
 use lockhouse::{FencingToken, Mode, Name};
+use random::Random;
 
 use super::clerk::mode;
 use super::session::Session;
 use crate::history::record::{Call, Gain, Reason, What};
-use crate::random::Random;
 use crate::sim::book::Book;
 use crate::sim::ledger::Ledger;
 use crate::sim::server::{Life, NAMES, Place};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::{Agent, LockGuard, Loss, Mode, RequestError};
+use random::Random;
 use tokio_util::sync::CancellationToken;
 
 use super::clerk::mode;
 use crate::history::record::{Call, Gain, Reason, What};
-use crate::random::Random;
 use crate::sim::book::Op;
 use crate::sim::server::{Life, NAMES, Place, Server, Started};
 

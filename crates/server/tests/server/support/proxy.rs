@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use random::Random;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -81,9 +82,8 @@ async fn pump(
     connection: usize,
 ) {
     let mut forwarded = 0;
-    // Hops of a simple generator, so that a run can be repeated.
-    let mut state =
-        0x9E37_79B9_u64.wrapping_mul(connection as u64 * 2 + u64::from(direction == Direction::ToClient) + 1);
+    // By a seed, so that a run can be repeated.
+    let mut random = Random::new(connection as u64 * 2 + u64::from(direction == Direction::ToClient));
     loop {
         if matches!(fault, Fault::CutAfter(cut, after) if connection == 0 && cut == direction && forwarded == after)
         {
@@ -93,8 +93,7 @@ async fn pump(
         match fault {
             Fault::CutAfter(..) => {}
             Fault::Delay { most_ms } => {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                sleep_until(Instant::now() + Duration::from_millis((state >> 33) % most_ms)).await;
+                sleep_until(Instant::now() + Duration::from_millis(random.next_u64() % most_ms)).await;
             }
             Fault::Batch { every_ms } => sleep_until(Instant::now() + Duration::from_millis(every_ms)).await,
         }
