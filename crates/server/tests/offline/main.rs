@@ -19,8 +19,3 @@ mod over_the_network {
 mod over_the_network_and_sqlite {
     crate::suite::behaviours!(crate::grounds::ServedFromFile, []);
 }
-
-// What is left to the runtime runs on another thread, whatever the test does meanwhile.
-mod over_the_network_with_threads {
-    crate::suite::behaviours!(crate::grounds::Served, [flavor = "multi_thread", worker_threads = 2]);
-}

@@ -11,7 +11,6 @@ mod life;
 mod limits;
 mod load;
 mod memory;
-mod neighbours;
 mod process;
 mod resume;
 mod secrets;
