@@ -1,7 +1,9 @@
 //! `cargo xtask test`: from a fresh clone to one total.
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args as ClapArgs;
 
 use crate::{Verdict, requirements, rings, setup, tree};
@@ -15,12 +17,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
-    let started = Instant::now();
+    let mut times = Times::default();
     let (mut passed, mut failed) = (0, 0);
-    if let Err(error) = setup::run(&root) {
-        // The rings that can do without go on: more is learnt from one run.
-        println!("   setup failed: {error:#}");
-        failed += 1;
+    for (name, prepare) in [("setup", setup::run as fn(&Path) -> Result<()>), ("build", rings::build)] {
+        if let Err(error) = times.of(name, || prepare(&root)) {
+            // The rings that can do without go on: more is learnt from one run.
+            println!("   {name} failed: {error:#}");
+            failed += 1;
+        }
     }
     let stamp = tree::stamp(&root)?;
     if args.only != [rings::SECRETS] {
@@ -30,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         .iter()
         .filter(|ring| args.only.is_empty() || args.only.iter().any(|name| name == ring.name))
     {
-        let result = rings::run(ring, &root, &stamp)?;
+        let result = times.of(ring.name, || rings::run(ring, &root, &stamp))?;
         passed += result.passed();
         failed += result.failed();
     }
@@ -47,9 +51,31 @@ pub(crate) fn run(args: &Args) -> Verdict {
             }
         }
     }
-    println!("── all in {:.0} s", started.elapsed().as_secs_f64());
+    times.print();
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
+}
+
+/// How long each step took.
+#[derive(Default)]
+struct Times(Vec<(&'static str, Duration)>);
+
+impl Times {
+    fn of<T>(&mut self, step: &'static str, work: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let done = work();
+        self.0.push((step, started.elapsed()));
+        done
+    }
+
+    fn print(&self) {
+        println!("── seconds");
+        for (step, time) in &self.0 {
+            println!("   {step:<10} {:>6.0}", time.as_secs_f64());
+        }
+        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
+        println!("   {:<10} {:>6.0}", "all", all.as_secs_f64());
+    }
 }
 
 fn known_ring(name: &str) -> Result<String, String> {

@@ -8,7 +8,7 @@ mod ring;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
@@ -151,19 +151,21 @@ fn digest(file: &Path) -> Result<String> {
 struct Sound {
     programs: Programs,
     judgement: Judgement,
+    /// How long the ring ran.
+    time: Duration,
 }
 
 impl Sound {
     fn judge(copy: &Copy, ring: &str) -> Result<Self> {
-        let (programs, judgement) = match Programs::of(copy, ring) {
+        let (programs, (judgement, time)) = match Programs::of(copy, ring) {
             Ok(programs) => {
-                let judgement = ring::judge(copy, ring, &programs)?;
-                (programs, judgement)
+                let judged = ring::judge(copy, ring, &programs, ring::SOUND_LIMIT)?;
+                (programs, judged)
             }
-            Err(error) => (Programs::default(), Judgement::Broken(format!("{error:#}"))),
+            Err(error) => (Programs::default(), (Judgement::Broken(format!("{error:#}")), Duration::ZERO)),
         };
         println!("sound  {:<44} {judgement}", format!("ring: {ring}"));
-        Ok(Self { programs, judgement })
+        Ok(Self { programs, judgement, time })
     }
 }
 
@@ -172,7 +174,7 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate
     copy.sync()?;
     let judgement = match &sound.judgement {
         Judgement::Passed => match copy.apply(&patch.file)? {
-            None => ring::judge(copy, &patch.ring, &sound.programs)?,
+            None => ring::judge(copy, &patch.ring, &sound.programs, ring::limit(sound.time))?.0,
             Some(problem) => Judgement::Broken(format!("the patch does not apply: {problem}")),
         },
         _ => Judgement::Broken(format!("without the bug its ring does not pass either: {}", sound.judgement)),

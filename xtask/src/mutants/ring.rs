@@ -4,20 +4,25 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
 use crate::cargo::{BUILD, WHOLE};
 use crate::results;
+use crate::rings::NO_LIMIT;
 use crate::shell::{self, End};
 use crate::tree;
 
-/// How long a ring may take to catch a bug, building excluded.
-const LIMIT: Duration = Duration::from_secs(40);
-/// How long the copy may take to build; nothing is judged by it.
-const BUILD_LIMIT: Duration = Duration::from_secs(900);
+/// How long a ring may take without a bug, building excluded.
+pub(crate) const SOUND_LIMIT: Duration = Duration::from_secs(400);
+
+/// How long a ring may take to catch a bug, building excluded, if it takes so long without: what is slow here must not count as a
+/// hang, and a test that nextest ends as one must end before.
+pub(crate) fn limit(sound: Duration) -> Duration {
+    (10 * sound).max(Duration::from_secs(100))
+}
 
 /// What a ring said of the copy.
 #[derive(Debug)]
@@ -53,34 +58,39 @@ enum Verdict {
     Report(PathBuf),
 }
 
-/// Builds what the ring runs and runs it; of tests, only these programs.
-pub(crate) fn judge(copy: &Copy, ring: &str, only: &Programs) -> Result<Judgement> {
+/// Builds what the ring runs and runs it; of tests, only these programs. Tells how long it ran, too.
+pub(crate) fn judge(
+    copy: &Copy,
+    ring: &str,
+    only: &Programs,
+    limit: Duration,
+) -> Result<(Judgement, Duration)> {
     let log = copy.target.join("mutant.log");
     let _ = fs::remove_file(&log);
     let mut plan = plan(copy, ring, only)?;
     for build in &mut plan.builds {
-        let end = shell::run_logged(in_copy(build, copy), &log, BUILD_LIMIT)?;
+        let end = shell::run_logged(in_copy(build, copy), &log, NO_LIMIT)?;
         if !end.is_success() {
-            return Ok(Judgement::Broken(format!(
-                "it does not build ({}: {end}), see {}",
-                shell::line(build),
-                log.display()
-            )));
+            let why = format!("it does not build ({}: {end}), see {}", shell::line(build), log.display());
+            return Ok((Judgement::Broken(why), Duration::ZERO));
         }
     }
     fs::remove_file(&log)?;
-    let end = shell::run_logged(in_copy(&mut plan.run, copy), &log, LIMIT)?;
+    let started = Instant::now();
+    let end = shell::run_logged(in_copy(&mut plan.run, copy), &log, limit)?;
+    let time = started.elapsed();
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let broken =
         || Judgement::Broken(format!("{} ended with {end}, see {}", shell::line(&plan.run), log.display()));
-    Ok(match (end, &plan.verdict) {
+    let judgement = match (end, &plan.verdict) {
         (End::Exit(0 | 1), Verdict::Report(report)) => judge_report(report)?.unwrap_or_else(broken),
         (End::Exit(0), _) => Judgement::Passed,
         (End::Exit(code), Verdict::ExitCode(verdict)) if code == *verdict => {
             Judgement::Failed(first_complaint(&said))
         }
         _ => broken(),
-    })
+    };
+    Ok((judgement, time))
 }
 
 /// None if no test ran, or a file died before its tests could.

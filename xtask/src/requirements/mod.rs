@@ -106,7 +106,7 @@ fn run_what_is_missing(root: &Path, stamp: &str, section: &str) -> Result<()> {
         if RingResult::load(root, ring.name, stamp)?.is_none() {
             if !set_up {
                 set_up = true;
-                if let Err(error) = setup::run(root) {
+                if let Err(error) = setup::run(root).and_then(|()| rings::build(root)) {
                     println!("   setup failed: {error:#}");
                 }
             }
