@@ -12,6 +12,7 @@ mod fuzz;
 mod lab;
 mod long;
 mod mutants;
+mod mutate;
 mod requirements;
 mod results;
 mod rings;
@@ -56,6 +57,8 @@ enum Command {
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
     Mutants(mutants::Args),
+    /// Change core and outbox in every small way that cargo-mutants knows; the tests must notice each
+    Mutate(mutate::Args),
     /// Explore every state of a small world and check the promises in each
     Model(lab::Args),
     /// Compare the core with a literal transcription of the specification, on random commands
@@ -92,6 +95,7 @@ pub fn run() -> ExitCode {
         Command::Fix => fix::run(),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
+        Command::Mutate(args) => mutate::run(&args),
         Command::Model(args) => lab::run("model", &args),
         Command::Oracle(args) => lab::run("oracle", &args),
         Command::Sim(args) => lab::run("sim", &args),

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Each long run: its name, and the command that it is. The results go to `docs/evidence/NAME.json`.
+/// Each long run: its name, and a command that it is. The results go to `docs/evidence`, to a file of the command's name.
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),
@@ -24,6 +24,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("neighbours", &["neighbours", "--turns", "5", "--steps", "3000", "--pairs", "5000", "--at-most", "1.5"]),
     ("fuzz", &["fuzz", "--seconds", "3600", "--resume"]),
     ("mutants", &["mutants", "--resume"]),
+    ("mutants", &["mutate", "--resume"]),
     ("requirements", &["requirements"]),
 ];
 
@@ -34,11 +35,13 @@ pub(crate) fn run(args: &Args) -> Verdict {
     let chosen = RUNS.iter().filter(|(name, _)| args.name.as_ref().is_none_or(|wanted| wanted == name));
     let chosen: Vec<_> = chosen.collect();
     if chosen.is_empty() {
-        let names: Vec<&str> = RUNS.iter().map(|(name, _)| *name).collect();
+        let mut names: Vec<&str> = RUNS.iter().map(|(name, _)| *name).collect();
+        names.dedup();
         bail!("no such long run; there are {}", names.join(", "));
     }
     let mut all_hold = true;
-    for (name, command) in chosen {
+    for (_, command) in chosen {
+        let name = command[0];
         let json = evidence.join(format!("{name}.json"));
         let mut xtask = Command::new("cargo");
         xtask.arg("xtask").args(*command).arg("--json").arg(&json).current_dir(&root);

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: a ring that no planted bug can turn red proves nothing. Each `tests/mutants/*.patch` is applied to a
 //! copy of the tree, where the ring that the patch names must fail by its own verdict.
 
-mod copy;
+pub(crate) mod copy;
 mod patch;
 mod ring;
 
