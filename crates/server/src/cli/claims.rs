@@ -28,7 +28,7 @@ Exit codes:
    1 failure
    2 wrong usage
   69 the server cannot be reached
-  75 not granted (the resource is claimed, busy or assigned), or not possible now; stderr says which")]
+  75 not granted (the resource is claimed, busy or assigned), or not possible now: see stderr")]
 pub(super) struct Claim {
     /// The resource
     #[arg(value_name = "RESOURCE")]

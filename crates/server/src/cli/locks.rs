@@ -22,8 +22,8 @@ Examples:
   lockhouse lock customer/42 order/7 order/8
   lockhouse lock --read catalogue/2026
 
-Prints each record with its mode, its fencing token, and whether the lock is new, upgraded or already held.
-Pass the token on with each write, so that the guarded resource can refuse older ones.
+Prints each record with its mode, its fencing token, and whether the lock is new, upgraded or
+already held. Pass the token on with each write, so that the guarded resource can refuse older ones.
 
 Exit codes:
    0 done

@@ -43,7 +43,7 @@ Examples:
 The environment of the command:
   LOCKHOUSE_NAME           the name, unless it has a NUL or a lone surrogate
   LOCKHOUSE_NAME_JSON      the name as JSON
-  LOCKHOUSE_FENCING_TOKEN  the fencing token: pass it on, so that the guarded resource can refuse older ones
+  LOCKHOUSE_FENCING_TOKEN  the fencing token; with it the guarded resource can refuse older holders
   LOCKHOUSE_URL, LOCKHOUSE_BUCKET
 
 Exit codes:

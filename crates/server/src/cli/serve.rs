@@ -41,17 +41,17 @@ Examples:
   lockhouse serve --lock-type customer=exclusive-write --lock-type account=exclusive-read
   lockhouse serve --allow-origin https://app.example --allow-origin https://admin.example
 
-Each setting can also be given in the file, or in the environment: cert in [tls] is LOCKHOUSE_TLS_CERT.
-An option overrides the environment, and the environment overrides the file. \"lockhouse config show\" prints
-the settings in force; docs/config.md lists all of them.
+Each setting can also be given in the file, or in the environment: cert in [tls] is
+LOCKHOUSE_TLS_CERT. An option overrides the environment, and the environment overrides the file.
+\"lockhouse config show\" prints the settings in force; docs/config.md lists all of them.
 
 Exit codes:
    0 ended by a signal
    1 the system refuses: the port is in use, the store cannot be opened
    2 the settings make no sense, or a file with a certificate or a key cannot be used
 
-Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of other libraries are shown
-from level info on.")]
+Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of other libraries
+are shown from level info on.")]
 pub(super) struct Serve {
     #[command(flatten)]
     options: Options,
