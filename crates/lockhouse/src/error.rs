@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockhouse_core::{InvalidName, Mode, Refusal};
 
+use crate::engine::waiters::Loss;
 use crate::snapshot::Holder;
-use crate::waiters::Loss;
 
 /// Why a lock was not granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

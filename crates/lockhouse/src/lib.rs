@@ -21,67 +21,46 @@
 //!                 └────▶ Port       (for servers: one inbox for many agents)
 //! ```
 
-mod agent;
-mod all;
-mod bucket;
 mod claims;
-mod clock;
+mod engine;
 mod error;
 pub mod fence;
-mod guard;
-mod house;
 #[cfg(feature = "tower")]
 pub mod implicit;
-mod kept;
-mod key;
-mod keyed;
-mod kinds;
-mod local;
-mod locks;
-mod open;
-mod outbox;
-mod owner;
-mod pace;
-mod pipeline;
-mod place;
-mod port;
-mod recovery;
-mod registry;
+mod keyed_hash;
+mod location;
+mod owners;
 #[cfg(feature = "remote")]
 pub mod remote;
-mod request;
-mod room;
 mod secret;
 mod snapshot;
-mod ticket;
-mod transaction;
-mod waiters;
+mod web_locks;
 
-pub use agent::Agent;
-pub use all::RequestAll;
-pub use bucket::Bucket;
 pub use claims::{Assignment, Claim, ClaimError, ClaimInfo, Claims, NewClaim};
-pub use clock::ManualClock;
+pub use engine::bucket::Bucket;
+pub use engine::bucket::durable::{OwnerError, StoreError};
+pub use engine::clock::ManualClock;
+pub use engine::commit::pipeline::StoreState;
+pub use engine::house::House;
+pub use engine::house::open::{OpenError, Options};
+pub use engine::key::BucketKey;
+pub use engine::memory::{NoRoom, Room, Rooms};
+pub use engine::port::{Notice, Overflowed, Port, Robbed};
+pub use engine::waiters::Loss;
 pub use error::{NotSupported, Quota, RequestError, Unavailable};
-pub use guard::LockGuard;
-pub use house::House;
-pub use kept::{OwnerError, StoreError};
-pub use key::BucketKey;
-pub use kinds::{Intent, LockType, Record, RecordKind, Wanted};
 pub use lockhouse_core as core;
 pub use lockhouse_core::{FencingToken, HolderKind, InvalidName, Limits, Mode, Name, NameBuf, State};
 pub use lockhouse_store as store;
-pub use locks::{LockManager, NameArg};
-pub use open::{OpenError, Options};
-pub use owner::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
-pub use pipeline::StoreState;
-pub use port::{Notice, Overflowed, Port, Robbed};
-pub use request::{Acquiring, Request};
-pub use room::{NoRoom, Room, Rooms};
+pub use owners::kinds::{Intent, LockType, Record, RecordKind, Wanted};
+pub use owners::transaction::{BusinessTransaction, Step};
+pub use owners::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo, Owners};
 pub use secret::{MalformedSecret, Secret};
 pub use snapshot::{Holder, LockInfo, Snapshot};
-pub use transaction::{BusinessTransaction, Step};
-pub use waiters::Loss;
+pub use web_locks::agent::Agent;
+pub use web_locks::all::RequestAll;
+pub use web_locks::guard::LockGuard;
+pub use web_locks::locks::{LockManager, NameArg};
+pub use web_locks::request::{Acquiring, Request};
 
 // The examples of these pages are compiled and run with the others; some of them need a feature.
 #[cfg(doctest)]

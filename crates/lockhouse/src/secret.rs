@@ -11,7 +11,7 @@ use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
 use lockhouse_store::Scope;
 use subtle::ConstantTimeEq;
 
-use crate::keyed::KeyedHash;
+use crate::keyed_hash::KeyedHash;
 
 /// How many bytes of the hash are shown: 160 bits.
 const BYTES: usize = 20;

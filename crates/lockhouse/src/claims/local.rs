@@ -9,14 +9,14 @@ use lockhouse_core::{
 };
 
 use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
-use crate::bucket::Shared;
+use crate::engine::bucket::Shared;
+use crate::engine::bucket::durable::StoreError;
 use crate::error::Quota;
-use crate::kept::StoreError;
-use crate::local::whole_millis;
-use crate::owner::random_seal;
-use crate::place::Place;
+use crate::location::Place;
+use crate::owners::random_seal;
 use crate::secret::{Secret, seal_of};
 use crate::snapshot::Holder;
+use crate::web_locks::local::whole_millis;
 
 pub(super) async fn claim(
     bucket: &Arc<Shared>,

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::{FencingToken, Name, NameBuf};
 
 pub(crate) use self::local::assignments_from;
+use crate::engine::bucket::durable::StoreError;
 use crate::error::{NotSupported, Quota};
-use crate::kept::StoreError;
-use crate::locks::NameArg;
-use crate::place::{Place, at};
+use crate::location::{Place, at};
 use crate::secret::Secret;
 use crate::snapshot::Holder;
+use crate::web_locks::locks::NameArg;
 
 /// The claims and assignments of one bucket.
 ///

@@ -6,16 +6,16 @@ use std::time::SystemTime;
 use lockhouse_core::{FencingToken, Limits, Name, NameBuf};
 
 use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
+use crate::engine::bucket::durable::StoreError;
 use crate::error::Quota;
-use crate::kept::StoreError;
-use crate::local::whole_millis;
-use crate::place::Place;
+use crate::location::Place;
 use crate::remote::Api;
 use crate::remote::http::{
     AssignmentBody, Assignments, Call, ClaimBody, ClaimRequest, ClaimedBody, Problem, RenewedBody,
     TokenRequest, UnassignedBody,
 };
 use crate::secret::Secret;
+use crate::web_locks::local::whole_millis;
 
 /// The bounds of a server, so that what exceeds them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use super::objects::Objects;
 use super::refusal::{AccessError, LoadError, Refusal};
-use crate::kept::StoreError;
-use crate::kinds::{Record, Wanted};
-use crate::owner::{LockError, OfflineLock, Owner};
-use crate::transaction::{BusinessTransaction, Step};
+use crate::engine::bucket::durable::StoreError;
+use crate::owners::kinds::{Record, Wanted};
+use crate::owners::transaction::{BusinessTransaction, Step};
+use crate::owners::{LockError, OfflineLock, Owner};
 
 tokio::task_local! {
     static CURRENT: ApplicationSession;

@@ -13,8 +13,8 @@ use tower_service::Service;
 use super::application::ApplicationSession;
 use super::refusal::{AccessError, Refusal};
 use super::sessions::{Sessions, WebSession};
-use crate::kinds::Wanted;
-use crate::owner::LockError;
+use crate::owners::LockError;
+use crate::owners::kinds::Wanted;
 
 /// Runs the requests of a route as steps of business transactions; made by [`Sessions`].
 ///

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockhouse_core::OwnerId;
 use tokio::time::Instant;
 
-use crate::kept::StoreError;
-use crate::owner::Owner;
+use crate::engine::bucket::durable::StoreError;
+use crate::owners::Owner;
 
 /// Who is told what nobody waits for.
 pub(crate) type Errors = Arc<dyn Fn(SeriousError) + Send + Sync>;

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::application::Transaction;
 use super::layer::ImplicitLock;
 use super::remover::{Errors, LockRemover, SeriousError};
-use crate::kept::{OwnerError, StoreError};
-use crate::owner::{Owner, Owners};
+use crate::engine::bucket::durable::{OwnerError, StoreError};
+use crate::owners::{Owner, Owners};
 use crate::secret::Secret;
 
 /// The web sessions of one application. Cheap to clone; every clone means the same ones.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::state::Shared;
+use super::session::state::Shared;
 use crate::error::RequestError;
 use crate::snapshot::Snapshot;
 
@@ -41,7 +41,10 @@ pub(super) struct Looking {
 }
 
 impl Looking {
-    pub(super) fn begin(shared: &Arc<Shared>, look: impl FnOnce(&mut super::state::State) -> u64) -> Self {
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        look: impl FnOnce(&mut super::session::state::State) -> u64,
+    ) -> Self {
         Self { shared: shared.clone(), key: shared.with(look) }
     }
 

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::address::Address;
-use super::badge::Badge;
 use super::connection::Connection;
 use super::http::{Api, Http};
-use super::task;
+use super::session::task;
+use super::transport::address::Address;
+use super::transport::credentials::Badge;
 #[cfg(feature = "tls")]
-use super::transport::Trust;
+use super::transport::stream::Trust;
 use lockhouse_wire as wire;
 
 /// A connection that has not been made yet; awaiting it makes it.

@@ -9,16 +9,16 @@ use tokio::time::timeout;
 
 use super::agent::{Looking, RemoteAgent};
 use super::http::Api;
-use super::socket::CLOSE_TIMEOUT;
-use super::state::{Shared, State};
+use super::session::state::{Shared, State};
+use super::transport::socket::CLOSE_TIMEOUT;
 use super::watch::Watch;
-use crate::agent::Agent;
 use crate::claims::Claims;
 use crate::error::{Quota, RequestError};
-use crate::locks::Backend;
-use crate::owner::Owners;
-use crate::place::Place;
+use crate::location::Place;
+use crate::owners::Owners;
 use crate::snapshot::Snapshot;
+use crate::web_locks::agent::Agent;
+use crate::web_locks::locks::Backend;
 
 /// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of agents.
 ///

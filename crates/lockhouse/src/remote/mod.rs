@@ -39,22 +39,12 @@
 //! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. They live at the server and not in the session, and
 //! go over HTTP: [`http`] tells what becomes of them when something breaks.
 
-mod address;
 mod agent;
-mod backoff;
-mod badge;
 mod connect;
 mod connection;
 pub mod http;
-mod lease;
-mod looks;
-mod outbox;
-mod reclaim;
 mod request;
-mod requests;
-mod socket;
-mod state;
-mod task;
+mod session;
 mod transport;
 mod watch;
 

@@ -9,13 +9,13 @@ use lockhouse_core::{Acquire, FencingToken, NameBuf};
 use tokio::sync::Notify;
 
 use super::agent::RemoteAgent;
-use super::requests::NewAsk;
-use super::state::Shared;
+use super::session::requests::NewAsk;
+use super::session::state::Shared;
+use crate::engine::waiters::Loss;
 use crate::error::RequestError;
-use crate::guard::LockGuard;
-use crate::local::whole_millis;
-use crate::request::{Limits, Options};
-use crate::waiters::Loss;
+use crate::web_locks::guard::LockGuard;
+use crate::web_locks::local::whole_millis;
+use crate::web_locks::request::{Limits, Options};
 
 /// The state of its future.
 #[derive(Debug)]

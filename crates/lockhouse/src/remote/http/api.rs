@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::call::Call;
 use super::client::{Answer, Http, Unanswered};
 use super::problem::Problem;
-use crate::kept::StoreError;
-use crate::remote::backoff::Backoff;
+use crate::engine::bucket::durable::StoreError;
+use crate::remote::session::backoff::Backoff;
 
 /// When to look for a server again that could not be reached.
 const AWAY: Duration = Duration::from_secs(1);

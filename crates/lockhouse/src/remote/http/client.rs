@@ -8,10 +8,10 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
 
 use super::call::{Call, encode};
-use crate::remote::address::Address;
-use crate::remote::badge::Badge;
 use crate::remote::connect::ConnectError;
-use crate::remote::transport::{HttpClient, is_of_tls, is_refusal};
+use crate::remote::transport::address::Address;
+use crate::remote::transport::credentials::Badge;
+use crate::remote::transport::stream::{HttpClient, is_of_tls, is_refusal};
 
 /// The header that says who calls.
 const KEY: &str = "lockhouse-key";

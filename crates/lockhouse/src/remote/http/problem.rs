@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::client::Answer;
 use super::views::{AssignmentBody, Conflict, Holder};
 use crate::claims::ClaimError;
+use crate::engine::bucket::durable::{OwnerError, StoreError};
 use crate::error::Quota;
-use crate::kept::{OwnerError, StoreError};
-use crate::owner::LockError;
+use crate::owners::LockError;
 
 /// A problem (RFC 9457), or what stands for one if the answer was none.
 #[derive(Debug, Default, Deserialize)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::claims::{Assignment, ClaimInfo};
-use crate::owner::{self, OfflineLock, OwnerInfo};
+use crate::owners::{self, OfflineLock, OwnerInfo};
 use crate::snapshot;
 use lockhouse_wire as wire;
 
@@ -130,7 +130,7 @@ pub(super) struct Conflict {
     queued: u32,
 }
 
-impl From<Conflict> for owner::Conflict {
+impl From<Conflict> for owners::Conflict {
     fn from(conflict: Conflict) -> Self {
         let holders = conflict.holders.into_iter().map(Into::into).collect();
         Self { name: conflict.name.0, holders, queued: conflict.queued }

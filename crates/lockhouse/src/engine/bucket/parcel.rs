@@ -1,0 +1,151 @@
+//! What is told to somebody, while it waits in the outbox for what it rests on.
+
+use std::sync::Arc;
+
+use lockhouse_core::{
+    AssignmentRecord, Change, ClaimRecord, Command, FencingToken, LockRecord, Name, NewLocks, NewReclaim,
+    NewRequest, Outcome, OwnerRecord, Refusal, RequestId, Unlock,
+};
+use lockhouse_store::{Scope, Write};
+use tokio::sync::oneshot;
+
+use crate::engine::clock::Clock;
+use crate::engine::memory::Room;
+use crate::engine::port::{Inbox, Notice};
+
+/// Something that is told once it may be.
+#[derive(Debug)]
+pub(crate) enum Parcel {
+    /// To a port. What it takes keeps that room.
+    Port {
+        inbox: Arc<Inbox>,
+        notice: Notice,
+        #[expect(dead_code, reason = "kept for its end")]
+        room: Option<Arc<Room>>,
+    },
+    /// To the future of a request: it is granted.
+    Grant { request: RequestId, token: FencingToken },
+    /// To the future of a request: it is refused after all.
+    Refusal { request: RequestId, refusal: Refusal },
+    /// To whoever asked and waits for the answer. What it takes keeps that room.
+    Reply {
+        to: oneshot::Sender<Outcome>,
+        outcome: Outcome,
+        #[expect(dead_code, reason = "kept for its end")]
+        room: Option<Arc<Room>>,
+    },
+}
+
+/// What is to be kept, as a bucket says it.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// Of the lock manager; instants are those of the lease clock.
+    Change(Change),
+    /// A web lock is about to be told to somebody far away.
+    ToldVolatile,
+    /// A lease of this length is about to be given.
+    LongestLease { ms: u64 },
+}
+
+/// What an answer speaks of.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum About<'a> {
+    /// Of nothing that is ever kept.
+    Nothing,
+    /// Of these names, and of tokens up to this one.
+    Names(Vec<Name<'a>>, u64),
+    /// Of the whole bucket, or of what the command itself has changed.
+    Everything,
+}
+
+impl<'a> About<'a> {
+    /// What the answer to that command speaks of. `has_changed`: whether the command has changed something that is kept.
+    pub(crate) fn answer(command: &Command<'a>, outcome: &Outcome, has_changed: bool) -> Self {
+        match *command {
+            // Whatever a request changes, it changes on its name.
+            Command::Request(NewRequest { name, .. }) | Command::Reclaim(NewReclaim { name, .. }) => {
+                match outcome {
+                    Outcome::Granted(grant) => Self::Names(vec![name], grant.token.get()),
+                    Outcome::Refused(Refusal::Unavailable { .. } | Refusal::Superseded) => {
+                        Self::Names(vec![name], 0)
+                    }
+                    _ => Self::Nothing,
+                }
+            }
+            _ if has_changed => Self::Everything,
+            Command::Join(_)
+            | Command::Abort { .. }
+            | Command::Release { .. }
+            | Command::Renew { .. }
+            | Command::Close => Self::Nothing,
+            Command::Touch { .. } if matches!(outcome, Outcome::Renewed { alive: true }) => Self::Nothing,
+            Command::Lock(NewLocks { locks, .. }) => {
+                Self::Names(locks.iter().map(|(name, _)| *name).collect(), 0)
+            }
+            Command::Unlock { locks: Unlock::These(locks), .. } => {
+                Self::Names(locks.iter().map(|(name, _)| *name).collect(), 0)
+            }
+            Command::Claim(new) => Self::Names(vec![new.name], 0),
+            Command::RenewClaim { name, .. }
+            | Command::ReleaseClaim { name, .. }
+            | Command::Finalize { name, .. }
+            | Command::Unassign { name, .. } => Self::Names(vec![name], 0),
+            Command::Touch { .. }
+            | Command::OpenOwner(_)
+            | Command::EndOwner { .. }
+            | Command::Unlock { .. }
+            | Command::Undo { .. }
+            | Command::End { .. }
+            | Command::Snapshot
+            | Command::EndRecovery => Self::Everything,
+        }
+    }
+}
+
+impl Item {
+    /// As the store takes it, which knows no clock but the calendar.
+    pub(crate) fn into_write(self, scope: &Arc<Scope>, clock: &Clock) -> Write {
+        let scope = scope.clone();
+        match self {
+            Self::Change(change) => Write::Change { scope, change: by_the_calendar(change, clock) },
+            Self::ToldVolatile => Write::ToldVolatile { scope },
+            Self::LongestLease { ms } => Write::LongestLease { ms },
+        }
+    }
+}
+
+/// The change with instants that count wall time, as the store has it.
+fn by_the_calendar(change: Change, clock: &Clock) -> Change {
+    on_clock(change, &|at| lockhouse_core::Instant::from_millis(clock.wall_ms(at)))
+}
+
+/// The change with instants of the lease clock, from one as the store has it.
+pub(crate) fn by_the_lease_clock(change: Change, clock: &Clock) -> Change {
+    on_clock(change, &|at| clock.at_wall(at.as_millis()))
+}
+
+fn on_clock(change: Change, turned: &dyn Fn(lockhouse_core::Instant) -> lockhouse_core::Instant) -> Change {
+    match change {
+        Change::TokensReserved { .. } => change,
+        Change::OwnerOpened(record) => Change::OwnerOpened(OwnerRecord {
+            since: turned(record.since),
+            ends: record.ends.map(turned),
+            ..record
+        }),
+        Change::OwnerEnded { owner, names, reason, at } => {
+            Change::OwnerEnded { owner, names, reason, at: turned(at) }
+        }
+        Change::Locked(record) => Change::Locked(LockRecord { since: turned(record.since), ..record }),
+        Change::Unlocked { name, owner, token, reason, at } => {
+            Change::Unlocked { name, owner, token, reason, at: turned(at) }
+        }
+        Change::Claimed(record) => Change::Claimed(ClaimRecord { since: turned(record.since), ..record }),
+        Change::Unclaimed { name, token, reason, at } => {
+            Change::Unclaimed { name, token, reason, at: turned(at) }
+        }
+        Change::Assigned(record) => {
+            Change::Assigned(AssignmentRecord { since: turned(record.since), ..record })
+        }
+        Change::Unassigned { name, token, at } => Change::Unassigned { name, token, at: turned(at) },
+    }
+}

@@ -1,0 +1,323 @@
+//! The lease clock.
+//!
+//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most 500 ms at once:
+//! a stalled process lengthens leases instead of breaking them. What ends at a tick is judged by the tick before, so
+//! that everything that was waiting to be read then has been handled. Without deadlines it is a coarse system clock.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use lockhouse_core::Instant;
+use parking_lot::Mutex;
+
+use crate::engine::house::Inner;
+
+/// How often the clock ticks while deadlines exist.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// The most that one tick adds, in milliseconds.
+const LONGEST_STEP_MS: u64 = 500;
+
+/// How far calendar and system clock may drift apart before that shows in what people are told.
+const CALENDAR_TOLERANCE_MS: u64 = 500;
+
+/// The end of the year 9999, in milliseconds since 1970.
+const LAST_WRITABLE_MS: u64 = 253_402_300_799_999;
+
+/// Time of one house: milliseconds since 1970 at its beginning, so that instants of an earlier life can be expressed, and from there on
+/// its own.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    system: System,
+    ticking: AtomicBool,
+    /// The time of the last tick, valid while ticking.
+    tick_ms: AtomicU64,
+    /// How far this clock lags behind the system's, through stalls. Written before the tick that follows from it.
+    lag_ms: AtomicU64,
+    /// How far the calendar is ahead of the system's clock.
+    drift_ms: AtomicI64,
+}
+
+/// Where time comes from.
+#[derive(Debug)]
+enum System {
+    Since { origin: coarsetime::Instant, calendar_ms: u64 },
+    Manual(ManualClock),
+}
+
+/// A clock that stands still until it is moved on by hand: for the tests of those who use locks that end by time.
+///
+/// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after another.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::{sync::Arc, time::Duration};
+/// use lockhouse::{House, ManualClock, Options, store::MemoryStore};
+///
+/// let clock = ManualClock::new();
+/// let house = House::open(Arc::new(MemoryStore::new()?), Options::new().clock(&clock)).await?;
+/// let agent = house.bucket("default").agent("worker-1")?;
+/// let lock = agent.locks().request("report").max_hold(Duration::from_secs(3600)).await?;
+/// clock.advance(Duration::from_secs(3600));
+/// assert!(lock.loss().is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<Manual>);
+
+#[derive(Debug, Default)]
+struct Manual {
+    ms: AtomicU64,
+    /// How far the calendar is ahead.
+    calendar_ms: AtomicI64,
+    houses: Mutex<Vec<Weak<Inner>>>,
+}
+
+impl ManualClock {
+    /// A clock that stands at the beginning of 2026.
+    pub fn new() -> Self {
+        let clock = Self::default();
+        clock.0.ms.store(1_767_225_600_000, Ordering::Release);
+        clock
+    }
+
+    /// Moves time on, in steps as short as those of a running clock, and ends what is due at each of them.
+    pub fn advance(&self, by: Duration) {
+        let mut left_ms = by.as_millis() as u64;
+        while left_ms > 0 {
+            let step = left_ms.min(LONGEST_STEP_MS);
+            left_ms -= step;
+            self.0.ms.fetch_add(step, Ordering::AcqRel);
+            self.tick();
+        }
+        // What ends is judged by the tick before.
+        self.tick();
+    }
+
+    /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time lasts the longer for it.
+    pub fn stand_still(&self, by: Duration) {
+        self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
+        self.tick();
+    }
+
+    /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they are the same.
+    pub fn set_calendar(&self, ahead_ms: i64) {
+        self.0.calendar_ms.store(ahead_ms, Ordering::Release);
+    }
+
+    fn tick(&self) {
+        let houses: Vec<_> = self.0.houses.lock().iter().filter_map(Weak::upgrade).collect();
+        houses.iter().for_each(|house| house.tick_by_hand());
+    }
+
+    /// That house lives by this clock.
+    pub(crate) fn drives(&self, house: &Arc<Inner>) {
+        let mut houses = self.0.houses.lock();
+        houses.retain(|house| house.strong_count() > 0);
+        houses.push(Arc::downgrade(house));
+    }
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self::over(System::Since { origin: coarsetime::Instant::now(), calendar_ms: calendar_ms() })
+    }
+
+    pub(crate) fn manual(clock: ManualClock) -> Self {
+        Self::over(System::Manual(clock))
+    }
+
+    fn over(system: System) -> Self {
+        Self {
+            system,
+            ticking: AtomicBool::new(false),
+            tick_ms: AtomicU64::new(0),
+            lag_ms: AtomicU64::new(0),
+            drift_ms: AtomicI64::new(0),
+        }
+    }
+
+    /// Now. A bucket keeps the latest it has seen, as two readers may differ while ticking begins or ends.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        if self.ticking.load(Ordering::Acquire) {
+            Instant::from_millis(self.tick_ms.load(Ordering::Acquire))
+        } else {
+            Instant::from_millis(self.free_running())
+        }
+    }
+
+    /// Now, and for how many milliseconds it has been that: what gets its time from there on gets all of it, as the next tick comes later.
+    pub(crate) fn now_and_late(&self) -> (Instant, u64) {
+        if !self.ticking.load(Ordering::Acquire) {
+            return (self.now(), 0);
+        }
+        let tick_ms = self.tick_ms.load(Ordering::Acquire);
+        // Read after the tick: should another come in between, both lead to the same instant.
+        let late_ms = self.free_running().saturating_sub(tick_ms);
+        (Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
+    }
+
+    /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
+    /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. What lies beyond the last instant that RFC 3339 can
+    /// write is told as that one.
+    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at).min(LAST_WRITABLE_MS))
+    }
+
+    /// The same in milliseconds since 1970.
+    pub(crate) fn wall_ms(&self, at: Instant) -> u64 {
+        at.as_millis().saturating_add_signed(self.ahead())
+    }
+
+    /// The instant that the calendar calls so many milliseconds since 1970.
+    pub(crate) fn at_wall(&self, ms: u64) -> Instant {
+        Instant::from_millis(ms.saturating_add_signed(-self.ahead()))
+    }
+
+    /// How far the calendar is ahead of this clock.
+    fn ahead(&self) -> i64 {
+        let drift = self.calendar().wrapping_sub(self.system()).cast_signed();
+        if drift.abs_diff(self.drift_ms.load(Ordering::Acquire)) > CALENDAR_TOLERANCE_MS {
+            self.drift_ms.store(drift, Ordering::Release);
+        }
+        self.drift_ms.load(Ordering::Acquire) + self.lag_ms.load(Ordering::Acquire).cast_signed()
+    }
+
+    /// Ticking begins: time stands still between ticks from now on.
+    pub(crate) fn start_ticking(&self) {
+        self.tick_ms.store(self.free_running(), Ordering::Release);
+        self.ticking.store(true, Ordering::Release);
+    }
+
+    /// Ticking ends, with a last step: time runs freely from there on.
+    pub(crate) fn stop_ticking(&self) {
+        self.tick();
+        self.ticking.store(false, Ordering::Release);
+    }
+
+    /// The step from one tick to the next. One thread at a time.
+    pub(crate) fn tick(&self) {
+        let last = self.tick_ms.load(Ordering::Acquire);
+        let step = self.free_running().saturating_sub(last);
+        let moved = step.min(LONGEST_STEP_MS);
+        self.lag_ms.fetch_add(step - moved, Ordering::AcqRel);
+        self.tick_ms.store(last + moved, Ordering::Release);
+    }
+
+    fn free_running(&self) -> u64 {
+        let lag = self.lag_ms.load(Ordering::Acquire);
+        self.system().saturating_sub(lag)
+    }
+
+    fn system(&self) -> u64 {
+        match &self.system {
+            System::Since { origin, calendar_ms } => calendar_ms + origin.elapsed().as_millis(),
+            System::Manual(clock) => clock.0.ms.load(Ordering::Acquire),
+        }
+    }
+
+    fn calendar(&self) -> u64 {
+        match &self.system {
+            System::Since { .. } => calendar_ms(),
+            System::Manual(clock) => {
+                self.system().saturating_add_signed(clock.0.calendar_ms.load(Ordering::Acquire))
+            }
+        }
+    }
+
+    /// Whether time is moved on by hand, so that no task has to do it.
+    pub(crate) fn is_manual(&self) -> bool {
+        matches!(self.system, System::Manual(_))
+    }
+
+    /// Moves a manual clock on without a tick.
+    #[cfg(test)]
+    pub(crate) fn advance(&self, by_ms: u64) {
+        if let System::Manual(clock) = &self.system {
+            clock.0.ms.fetch_add(by_ms, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+fn calendar_ms() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_instant_that_is_told_can_be_written() {
+        let clock = Clock::manual(ManualClock::new());
+        for at in [Instant::from_millis(u64::MAX), clock.now().plus_millis(1 << 53)] {
+            assert_eq!(
+                humantime::format_rfc3339_millis(clock.wall(at)).to_string(),
+                "9999-12-31T23:59:59.999Z"
+            );
+        }
+    }
+
+    #[test]
+    fn an_instant_is_told_as_the_same_time_whenever_one_asks() {
+        let clock = Clock::manual(ManualClock::new());
+        let at = clock.now();
+        let told = clock.wall(at);
+        clock.advance(120);
+        clock.start_ticking();
+        clock.advance(130);
+        clock.tick();
+        clock.advance(60);
+        assert_eq!(clock.wall(at), told);
+        clock.stop_ticking();
+        assert_eq!(clock.wall(at), told);
+        assert_eq!(clock.wall(clock.now()), told + Duration::from_millis(310));
+    }
+
+    #[test]
+    fn whoever_asks_while_a_tick_comes_is_told_no_time_that_was_over_before() {
+        let clock = Clock::manual(ManualClock::new());
+        clock.start_ticking();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    clock.advance(100);
+                    clock.tick();
+                }
+            });
+            let too_early = (0..200_000).find_map(|_| {
+                let before = clock.free_running();
+                let (now, late_ms) = clock.now_and_late();
+                let told = now.as_millis() + late_ms;
+                (told < before).then_some((told, before))
+            });
+            is_over.store(true, Ordering::Release);
+            assert_eq!(too_early, None);
+        });
+    }
+
+    #[test]
+    fn a_calendar_that_is_set_moves_no_instant() {
+        let manual = ManualClock::new();
+        let clock = Clock::manual(manual.clone());
+        let (at, told) = (clock.now(), clock.wall(clock.now()));
+        manual.set_calendar(-3_600_000);
+        assert_eq!(clock.now(), at);
+        assert_eq!(clock.wall(at), told - Duration::from_secs(3600));
+        manual.set_calendar(0);
+        assert_eq!(clock.wall(at), told);
+    }
+
+    #[test]
+    fn times_of_an_earlier_life_are_instants_too() {
+        let clock = Clock::new();
+        let an_hour_ago = calendar_ms() - 3_600_000;
+        let at = clock.at_wall(an_hour_ago);
+        assert!(at < clock.now());
+        assert_eq!(clock.wall_ms(at), an_hour_ago);
+    }
+}

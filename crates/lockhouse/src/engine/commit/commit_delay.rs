@@ -1,0 +1,97 @@
+//! When to commit: at once, or after a moment in which those come back who have just been answered.
+//!
+//! Whoever is answered by a commit often has more to keep. Were the next commit to begin at once, it would have only what came meanwhile,
+//! and everybody would wait for every other commit: two halves that never meet. A moment's patience brings them together, where a commit takes
+//! long beside it.
+
+use std::time::Duration;
+
+use crate::engine::commit::pipeline::WRITES_PER_COMMIT;
+
+/// A commit that takes less is not worth waiting for company.
+const SLOW: Duration = Duration::from_millis(2);
+
+/// The longest wait.
+const LONGEST: Duration = Duration::from_millis(2);
+
+/// For how many commits nothing is waited for, after a wait in vain.
+const TIRED: u32 = 15;
+
+/// What is known of how commands come.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// How many commands there were to be kept, in the last commit and behind it.
+    known: usize,
+    longest: Duration,
+    tired: u32,
+}
+
+impl Pace {
+    /// A commit of so many commands took so long, while so many others came.
+    pub(crate) fn has_committed(&mut self, commands: usize, others: usize, took: Duration) {
+        self.known = commands + others;
+        self.longest = if took < SLOW { Duration::ZERO } else { (took / 4).min(LONGEST) };
+        self.tired = self.tired.saturating_sub(1);
+    }
+
+    /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and more than one commit can
+    /// keep are not worth a wait.
+    pub(crate) fn patience(&self) -> Option<(usize, Duration)> {
+        let wanted = (self.known - self.known / 8).min(WRITES_PER_COMMIT);
+        (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))
+    }
+
+    /// What was waited for has come, or has not.
+    pub(crate) fn has_waited(&mut self, in_vain: bool) {
+        if in_vain {
+            self.tired = TIRED;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOK: Duration = Duration::from_millis(4);
+
+    #[test]
+    fn those_who_were_answered_are_waited_for_a_part_of_the_time_that_a_commit_takes() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.patience(), None);
+        pace.has_committed(32, 32, TOOK);
+        assert_eq!(pace.patience(), Some((56, TOOK / 4)));
+        pace.has_committed(32, 32, 100 * TOOK);
+        assert_eq!(pace.patience(), Some((56, LONGEST)));
+    }
+
+    #[test]
+    fn a_full_commit_waits_for_nobody_else() {
+        let mut pace = Pace::default();
+        pace.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
+        assert_eq!(pace.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
+    }
+
+    #[test]
+    fn nobody_waits_alone_or_for_a_store_that_is_fast() {
+        let mut pace = Pace::default();
+        pace.has_committed(1, 0, TOOK);
+        assert_eq!(pace.patience(), None);
+        pace.has_committed(32, 32, SLOW / 2);
+        assert_eq!(pace.patience(), None);
+    }
+
+    #[test]
+    fn after_a_wait_in_vain_nothing_is_waited_for_in_a_while() {
+        let mut pace = Pace::default();
+        pace.has_committed(2, 0, TOOK);
+        pace.has_waited(false);
+        assert!(pace.patience().is_some());
+        pace.has_waited(true);
+        for _ in 0..TIRED {
+            assert_eq!(pace.patience(), None);
+            pace.has_committed(2, 0, TOOK);
+        }
+        assert!(pace.patience().is_some());
+    }
+}

@@ -1,0 +1,5 @@
+//! The way of changes to the store: the outbox of each bucket, and the pipeline that commits for all of them.
+
+pub(crate) mod commit_delay;
+pub(crate) mod outbox;
+pub(crate) mod pipeline;

@@ -1,0 +1,485 @@
+//! From the outboxes of all buckets to the store: group commit.
+//!
+//! ```text
+//!   bucket ─┐
+//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each tenant, partition, bucket ─▶ one section ─▶ the store ─▶ buckets: committed
+//!   bucket ─┘                                             ▲   │
+//!                                                         └───┘ unknown, refused: the same section again
+//! ```
+//!
+//! One commit is under way at a time; what comes meanwhile is gathered for the next.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockhouse_store::{Fatal, Fate, Scope, Section, Slot, Store, Unavailable, Write, WriterId};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::engine::bucket::Shared;
+use crate::engine::commit::commit_delay::Pace;
+use crate::engine::house::open::OpenError;
+
+/// How many writes one commit has, about. A command makes one or more.
+pub(crate) const WRITES_PER_COMMIT: usize = 4096;
+
+/// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
+const LEAST_SHARE: usize = 64;
+
+/// How long to wait before a section is sent again: at first, and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// So many answers to one section may be lost before that is a reason to send anybody away.
+const ANSWERS_LOST: u32 = 4;
+
+/// The task does not wait for any number of commands.
+const NOT_WANTED: isize = isize::MAX;
+
+/// How a house stands with its store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreState {
+    /// What has to be kept is kept.
+    Serving,
+    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held meanwhile stays held.
+    Unavailable {
+        /// One line that says what is wrong and what to do.
+        why: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any more.
+    Fenced,
+    /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the next one starts from what was
+    /// kept.
+    Failed(Fatal),
+    /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
+    Closed {
+        /// Nobody far away held a web lock, so that the next start need not recover.
+        clean: bool,
+    },
+}
+
+impl StoreState {
+    /// Whether the house will never keep anything again.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Serving | Self::Unavailable { .. })
+    }
+}
+
+/// The way to the store of one house.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    store: Arc<dyn Store>,
+    slot: Slot,
+    epoch: u64,
+    writer: WriterId,
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// How many commands are to be sent. Below 0 for moments: a command may be taken before it is reported.
+    unsent: AtomicIsize,
+    /// The task is to be woken once there are so many.
+    wanted: AtomicIsize,
+    state: watch::Sender<StoreState>,
+    /// Wakes those who wait for it to be anything but serving, in the order in which they came.
+    away: Notify,
+    /// A lease of this length may be given, as the store knows of it.
+    longest_lease_ms: AtomicU64,
+    /// The number of the task's first write.
+    next_seq: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The buckets that have something to send, each once, in the order in which it is their turn.
+    buckets: Buckets,
+    /// What belongs to no bucket that is in use.
+    loose: Vec<Write>,
+    stop: Option<Stop>,
+}
+
+/// How the pipeline ends, once nothing is left to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The last user of the house has gone.
+    Abandoned,
+    /// The house is closed, with whether a clean stop may be noted.
+    Closed { clean: bool },
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    writes: Vec<Write>,
+    /// How many commands made them.
+    commands: usize,
+    buckets: Vec<Arc<Shared>>,
+}
+
+/// Buckets of one partition that have something to send.
+type Buckets = VecDeque<Arc<Shared>>;
+
+/// The buckets that have something to send, by their tenants and there by their partitions: each tenant has its turn, however many of them it has.
+#[derive(Debug)]
+struct Turns(VecDeque<VecDeque<Buckets>>);
+
+impl Turns {
+    /// In the order in which each tenant, and there each partition, has its first bucket there.
+    fn of(buckets: Buckets) -> Self {
+        let (mut tenants, mut partitions) = (HashMap::new(), HashMap::new());
+        let mut turns: VecDeque<VecDeque<Buckets>> = VecDeque::new();
+        for bucket in buckets {
+            let key = bucket.key();
+            let known = partitions.get(&key.partition).copied();
+            let (tenant, partition) = known.unwrap_or_else(|| {
+                let next = turns.len();
+                let tenant = *tenants.entry(key.tenant().to_owned()).or_insert(next);
+                if tenant == next {
+                    turns.push_back(VecDeque::new());
+                }
+                turns[tenant].push_back(Buckets::new());
+                let place = (tenant, turns[tenant].len() - 1);
+                partitions.insert(key.partition.clone(), place);
+                place
+            });
+            turns[tenant][partition].push_back(bucket);
+        }
+        Self(turns)
+    }
+
+    fn left(self) -> Buckets {
+        self.0.into_iter().flatten().flatten().collect()
+    }
+}
+
+/// What each of so many may have in its turn.
+fn share(of: usize, count: usize) -> usize {
+    (of / count.max(1)).max(LEAST_SHARE)
+}
+
+impl Batch {
+    /// Takes a share of each tenant in turn, until the commit is full, and gives back who has more.
+    fn take_in_turns(&mut self, buckets: Buckets) -> Buckets {
+        let mut turns = Turns::of(buckets);
+        let share = share(WRITES_PER_COMMIT, turns.0.len());
+        while self.writes.len() < WRITES_PER_COMMIT
+            && let Some(mut tenant) = turns.0.pop_front()
+        {
+            self.take_of_tenant(&mut tenant, share.min(WRITES_PER_COMMIT - self.writes.len()));
+            if !tenant.is_empty() {
+                turns.0.push_back(tenant);
+            }
+        }
+        turns.left()
+    }
+
+    /// Takes so many writes of a tenant, about: a share of each of its partitions in turn.
+    fn take_of_tenant(&mut self, partitions: &mut VecDeque<Buckets>, most: usize) {
+        let (share, end) = (share(most, partitions.len()), self.writes.len() + most);
+        while self.writes.len() < end
+            && let Some(mut buckets) = partitions.pop_front()
+        {
+            self.take_of_partition(&mut buckets, share.min(end - self.writes.len()));
+            if !buckets.is_empty() {
+                partitions.push_back(buckets);
+            }
+        }
+    }
+
+    /// Takes so many writes of a partition, about: a share of each of its buckets in turn.
+    fn take_of_partition(&mut self, buckets: &mut Buckets, most: usize) {
+        let (share, end) = (share(most, buckets.len()), self.writes.len() + most);
+        while self.writes.len() < end
+            && let Some(bucket) = buckets.pop_front()
+        {
+            let most = share.min(end - self.writes.len());
+            let (commands, has_more) = bucket.take_changes(most, &mut self.writes);
+            self.commands += commands;
+            if has_more {
+                buckets.push_back(bucket.clone());
+            }
+            // More than once, if it had more than one turn: only the first counts.
+            self.buckets.push(bucket);
+        }
+    }
+}
+
+impl Pipeline {
+    pub(crate) fn new(store: Arc<dyn Store>, slot: Slot, epoch: u64, writer: WriterId) -> Self {
+        Self {
+            store,
+            slot,
+            epoch,
+            writer,
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            unsent: AtomicIsize::new(0),
+            wanted: AtomicIsize::new(NOT_WANTED),
+            state: watch::Sender::new(StoreState::Serving),
+            away: Notify::new(),
+            longest_lease_ms: AtomicU64::new(0),
+            next_seq: AtomicU64::new(1),
+        }
+    }
+
+    /// That bucket has something to send. Called without any mutex.
+    pub(crate) fn enqueue(&self, bucket: Arc<Shared>) {
+        let mut queue = self.queue.lock();
+        // Looked at under the mutex: at the end, what is in the queue by then is dropped.
+        if !self.state.borrow().is_over() {
+            queue.buckets.push_back(bucket);
+            self.wake.notify_one();
+        }
+    }
+
+    /// So many commands more are to be sent. Called without any mutex, after [`enqueue`](Self::enqueue).
+    pub(crate) fn has_more(&self, commands: usize) {
+        let more = commands.cast_signed();
+        // Here it is first `unsent`, then `wanted`; the task does it the other way round. Only one order for all lets one of the two see
+        // what the other did, so that the task does not sleep while what it waits for is there.
+        if self.unsent.fetch_add(more, Ordering::SeqCst) + more >= self.wanted.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The last user of a bucket without durable state has gone. Called before the bucket can come anew.
+    pub(crate) fn bucket_dropped(&self, scope: Arc<Scope>) {
+        self.send_loose(Write::BucketDropped { scope });
+    }
+
+    /// Nobody of before the start will come back any more.
+    pub(crate) fn recovery_completed(&self) {
+        self.send_loose(Write::RecoveryCompleted);
+    }
+
+    fn send_loose(&self, write: Write) {
+        if self.state.borrow().is_over() {
+            return;
+        }
+        self.queue.lock().loose.push(write);
+        self.wake.notify_one();
+    }
+
+    /// Ends the task once everything is sent.
+    pub(crate) fn stop(&self, stop: Stop) {
+        self.queue.lock().stop.get_or_insert(stop);
+        self.wake.notify_one();
+    }
+
+    /// How the house stands with its store; changes are marked.
+    pub(crate) fn state(&self) -> watch::Receiver<StoreState> {
+        self.state.subscribe()
+    }
+
+    /// Waits until nothing can be kept, for the moment or for good.
+    pub(crate) async fn not_serving(&self) -> StoreState {
+        loop {
+            let away = self.away.notified();
+            let state = self.state.borrow().clone();
+            if state != StoreState::Serving {
+                return state;
+            }
+            away.await;
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Whether the store knows that leases of that length are given.
+    pub(crate) fn knows_lease(&self, ms: u64) -> bool {
+        ms <= self.longest_lease_ms.load(Ordering::Acquire)
+    }
+
+    /// Has the store know of leases of that length before the task runs.
+    pub(crate) async fn give_leases(&self, ms: u64) -> Result<(), OpenError> {
+        if ms == 0 {
+            return Ok(());
+        }
+        let mut next_seq = self.next_seq.load(Ordering::Acquire);
+        let known = self.commit(&mut next_seq, vec![Write::LongestLease { ms }]).await;
+        self.next_seq.store(next_seq, Ordering::Release);
+        known.map_err(OpenError::Lost)
+    }
+
+    /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has every bucket told.
+    pub(crate) async fn run(self: Arc<Self>, is_over: impl FnOnce()) {
+        let ending = Ending { pipeline: self.clone(), is_over: Some(is_over) };
+        let mut next_seq = self.next_seq.load(Ordering::Acquire);
+        let mut pace = Pace::default();
+        let over = loop {
+            match self.next(&mut pace).await {
+                Ok(batch) => {
+                    let start = Instant::now();
+                    if let Err(over) = self.commit(&mut next_seq, batch.writes).await {
+                        break over;
+                    }
+                    let others = self.unsent.load(Ordering::Acquire).max(0).cast_unsigned();
+                    pace.has_committed(batch.commands, others, start.elapsed());
+                    batch.buckets.iter().for_each(Shared::committed);
+                }
+                Err(stop) => break self.finish(&mut next_seq, stop).await,
+            }
+        };
+        ending.with(over);
+    }
+
+    /// The next batch, or how to stop once there is none.
+    async fn next(&self, pace: &mut Pace) -> Result<Batch, Stop> {
+        loop {
+            let woken = self.wake.notified();
+            let (is_empty, stop) = {
+                let queue = self.queue.lock();
+                (queue.buckets.is_empty() && queue.loose.is_empty(), queue.stop)
+            };
+            match stop {
+                Some(stop) if is_empty => return Err(stop),
+                None if is_empty => {
+                    woken.await;
+                    continue;
+                }
+                None => self.gather_company(pace).await,
+                Some(_) => {}
+            }
+            let batch = self.gather();
+            if !batch.writes.is_empty() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Waits a moment for those who are likely to come, if that is worth it.
+    async fn gather_company(&self, pace: &mut Pace) {
+        let Some((commands, longest)) = pace.patience() else { return };
+        let wanted = commands.cast_signed();
+        let has_come = async {
+            loop {
+                let woken = self.wake.notified();
+                // After `wanted` is stored: see `has_more`.
+                if self.unsent.load(Ordering::SeqCst) >= wanted {
+                    return;
+                }
+                woken.await;
+            }
+        };
+        self.wanted.store(wanted, Ordering::SeqCst);
+        let in_vain = timeout(longest, has_come).await.is_err();
+        self.wanted.store(NOT_WANTED, Ordering::Release);
+        pace.has_waited(in_vain);
+    }
+
+    /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is
+    /// full. Whoever has more waits behind those whose turn has not come.
+    fn gather(&self) -> Batch {
+        let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
+        let mut batch = Batch::default();
+        if buckets.len() == 1 {
+            // Nobody takes turns with it.
+            batch.take_of_partition(&mut buckets, WRITES_PER_COMMIT);
+        } else {
+            buckets = batch.take_in_turns(buckets);
+        }
+        self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
+        let mut queue = self.queue.lock();
+        buckets.append(&mut queue.buckets);
+        queue.buckets = buckets;
+        // The end of a bucket comes before what its successor of the same name has sent, which may be in this batch.
+        batch.writes.splice(..0, queue.loose.drain(..));
+        batch
+    }
+
+    /// Has the writes committed, however long that takes.
+    async fn commit(&self, next_seq: &mut u64, writes: Vec<Write>) -> Result<(), StoreState> {
+        let (slot, epoch, writer, first_seq) = (self.slot, self.epoch, self.writer, *next_seq);
+        let section = Arc::new(Section { slot, epoch, writer, first_seq, writes });
+        let mut pause = RETRY.0;
+        let mut lost = 0;
+        loop {
+            let fates = self.store.commit(vec![section.clone()]).await.map_err(StoreState::Failed)?;
+            let why = match fates.into_iter().next().unwrap_or(Fate::Unknown) {
+                Fate::Committed => break,
+                Fate::Fenced => return Err(StoreState::Fenced),
+                Fate::Unknown => None,
+                Fate::Refused(why) => Some(why),
+            };
+            lost += u32::from(why.is_none());
+            if why.is_some() || lost > ANSWERS_LOST {
+                self.is_unavailable(why.as_ref(), pause);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY.1);
+        }
+        *next_seq = section.last_seq() + 1;
+        self.note_leases(&section);
+        self.set_state(StoreState::Serving);
+        Ok(())
+    }
+
+    fn note_leases(&self, section: &Section) {
+        for write in &section.writes {
+            if let Write::LongestLease { ms } = write {
+                self.longest_lease_ms.fetch_max(*ms, Ordering::AcqRel);
+            }
+        }
+    }
+
+    fn is_unavailable(&self, why: Option<&Unavailable>, retry_after: Duration) {
+        let why = why
+            .map_or_else(|| "the store does not answer; it is asked again".to_owned(), ToString::to_string);
+        self.set_state(StoreState::Unavailable { why, retry_after });
+    }
+
+    async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
+        let Stop::Closed { clean } = stop else { return StoreState::Closed { clean: false } };
+        if clean && let Err(over) = self.commit(next_seq, vec![Write::StoppedClean]).await {
+            return over;
+        }
+        match self.store.close().await {
+            Ok(()) => StoreState::Closed { clean },
+            Err(fatal) => StoreState::Failed(fatal),
+        }
+    }
+
+    fn set_state(&self, state: StoreState) {
+        let is_away = state != StoreState::Serving;
+        self.state.send_if_modified(|known| {
+            let is_new = *known != state && !known.is_over();
+            if is_new {
+                *known = state;
+            }
+            is_new
+        });
+        if is_away {
+            self.away.notify_waiters();
+        }
+    }
+}
+
+/// Tells everybody of the end, also if a runtime ends and takes the task with it.
+struct Ending<F: FnOnce()> {
+    pipeline: Arc<Pipeline>,
+    is_over: Option<F>,
+}
+
+impl<F: FnOnce()> Ending<F> {
+    fn with(self, state: StoreState) {
+        self.pipeline.set_state(state);
+    }
+}
+
+impl<F: FnOnce()> Drop for Ending<F> {
+    fn drop(&mut self) {
+        let place = "the way to the store".into();
+        let why = "the runtime in which the house was opened has ended".into();
+        self.pipeline.set_state(StoreState::Failed(Fatal::Io { place, why }));
+        // What waits holds the house, which holds the pipeline.
+        let left = std::mem::take(&mut *self.pipeline.queue.lock());
+        if let Some(is_over) = self.is_over.take() {
+            is_over();
+        }
+        drop(left);
+    }
+}

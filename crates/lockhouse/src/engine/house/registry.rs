@@ -1,0 +1,157 @@
+//! The buckets that are in use, and what is remembered of those that were.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use crate::engine::bucket::Shared;
+use crate::engine::key::BucketKey;
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    pub(crate) buckets: HashMap<BucketKey, Weak<Shared>>,
+    /// How many there are of each tenant that has any.
+    counts: HashMap<String, usize>,
+    pub(crate) marks: Marks,
+}
+
+impl Registry {
+    /// No bucket is in use.
+    pub(crate) fn with(marks: Marks) -> Self {
+        Self { marks, ..Self::default() }
+    }
+
+    pub(crate) fn insert(&mut self, key: BucketKey, bucket: &Arc<Shared>) {
+        *self.counts.entry(key.tenant().to_owned()).or_default() += 1;
+        self.buckets.insert(key, Arc::downgrade(bucket));
+    }
+
+    pub(crate) fn remove(&mut self, key: &BucketKey) {
+        self.buckets.remove(key);
+        if let Some(count) = self.counts.get_mut(key.tenant()) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(key.tenant());
+            }
+        }
+    }
+
+    /// How many that tenant has.
+    pub(crate) fn count(&self, tenant: &str) -> usize {
+        self.counts.get(tenant).copied().unwrap_or_default()
+    }
+}
+
+/// The highest token of any bucket that was dropped, by partition: whoever comes anew there starts above it, and is told nothing of others.
+///
+/// A tenant that has more partitions than are remembered apart is told of itself, and of no other one.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    of: HashMap<String, OfTenant>,
+    /// How many partitions are remembered, of all tenants.
+    partitions: usize,
+    /// That of all others.
+    floor: u64,
+}
+
+#[derive(Debug, Default)]
+struct OfTenant {
+    of: HashMap<String, u64>,
+    /// That of all its other partitions.
+    floor: u64,
+}
+
+/// So many tenants, and so many partitions of all of them, are remembered apart.
+const MARKED: usize = 100_000;
+
+/// So many partitions of each tenant.
+const MARKED_OF_TENANT: usize = 1_000;
+
+impl Marks {
+    /// Whoever is not known begins above `floor`.
+    pub(crate) fn above_floor(floor: u64) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
+    pub(crate) fn above(&self, key: &BucketKey) -> u64 {
+        self.of.get(key.tenant()).map_or(0, |tenant| tenant.above(&key.partition)).max(self.floor)
+    }
+
+    pub(crate) fn raise(&mut self, key: &BucketKey, mark: u64) {
+        if mark <= self.floor {
+            // It would say nothing.
+        } else if let Some(tenant) = self.of.get_mut(key.tenant()) {
+            self.partitions += usize::from(tenant.raise(&key.partition, mark, self.partitions < MARKED));
+        } else if self.of.len() < MARKED {
+            let mut tenant = OfTenant::default();
+            self.partitions += usize::from(tenant.raise(&key.partition, mark, self.partitions < MARKED));
+            self.of.insert(key.tenant().to_owned(), tenant);
+        } else {
+            self.floor = mark;
+        }
+    }
+}
+
+impl OfTenant {
+    fn above(&self, partition: &str) -> u64 {
+        self.of.get(partition).copied().unwrap_or_default().max(self.floor)
+    }
+
+    /// Whether it remembers a partition more for that.
+    fn raise(&mut self, partition: &str, mark: u64, has_room: bool) -> bool {
+        if let Some(known) = self.of.get_mut(partition) {
+            *known = mark.max(*known);
+        } else if mark <= self.floor {
+            // It would say nothing.
+        } else if has_room && self.of.len() < MARKED_OF_TENANT {
+            self.of.insert(partition.to_owned(), mark);
+            return true;
+        } else {
+            self.floor = mark;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tenant: usize, partition: usize) -> BucketKey {
+        let partition = format!("\u{1f}tenant-{tenant}\u{1f}\u{1f}\u{1f}{partition}");
+        BucketKey { bucket: "b".to_owned(), partition }
+    }
+
+    #[test]
+    fn a_tenant_with_any_number_of_partitions_is_told_of_itself_only() {
+        let mut marks = Marks::above_floor(7);
+        marks.raise(&key(1, 0), 10);
+        for partition in 0..3 * MARKED_OF_TENANT {
+            marks.raise(&key(2, partition), 100 + partition as u64);
+        }
+        assert_eq!(marks.partitions, 1 + MARKED_OF_TENANT);
+        for partition in 0..3 * MARKED_OF_TENANT {
+            assert!(marks.above(&key(2, partition)) >= 100 + partition as u64);
+        }
+        assert_eq!([marks.above(&key(1, 0)), marks.above(&key(1, 1)), marks.above(&key(3, 0))], [10, 7, 7]);
+    }
+
+    #[test]
+    fn marks_never_fall_and_have_a_bound() {
+        let mut marks = Marks::default();
+        for tenant in 0..MARKED / MARKED_OF_TENANT + 2 {
+            for partition in 0..MARKED_OF_TENANT {
+                marks.raise(&key(tenant, partition), 1 + partition as u64);
+            }
+        }
+        assert_eq!(marks.partitions, MARKED);
+        let last = MARKED / MARKED_OF_TENANT + 1;
+        assert!((0..MARKED_OF_TENANT).all(|partition| marks.above(&key(last, partition)) > partition as u64));
+        marks.raise(&key(last, 0), 1);
+        assert_eq!(marks.above(&key(last, 0)), MARKED_OF_TENANT as u64);
+        assert_eq!(marks.above(&key(last + 1, 0)), 0);
+        for tenant in 0..=MARKED {
+            marks.raise(&key(tenant, 0), 1);
+        }
+        assert_eq!((marks.of.len(), marks.above(&key(MARKED, 0))), (MARKED, 1));
+    }
+}

@@ -1,0 +1,372 @@
+//! The ticker of a house, tick by tick.
+
+use std::collections::VecDeque;
+
+use lockhouse_core::{
+    Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
+    Outcome, Refusal, Seal,
+};
+
+use super::ticker::{BUCKETS_AT_ONCE, Ticked};
+use super::*;
+use crate::engine::clock::ManualClock;
+use crate::store::MemoryStore;
+use crate::{Notice, Port};
+
+/// A house whose time is moved by hand; its ticker never comes to run, as these tests never wait.
+struct World {
+    house: House,
+    port: Port,
+}
+
+impl World {
+    fn new() -> Self {
+        let house = House::with_clock(Bounds::default(), Clock::manual(ManualClock::default()));
+        let port = house.bucket("default").port(1000);
+        Self { house, port }
+    }
+
+    fn join(&self, lease_ms: u64) -> AgentId {
+        self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
+        match self.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn claim(&self, name: &str, ttl_ms: u64) -> FencingToken {
+        let name = NameBuf::new(name).unwrap();
+        let name = name.as_name();
+        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seal: Seal(1), metadata: None };
+        self.port.submit(0, Command::Claim(new));
+        match self.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn tick_after(&self, ms: u64) {
+        self.house.inner.clock.advance(ms);
+        self.house.inner.tick(usize::MAX);
+    }
+
+    fn told(&self) -> Vec<Notice> {
+        let mut notices = VecDeque::new();
+        self.port.drain(&mut notices).unwrap();
+        notices.into()
+    }
+
+    /// The ticks of 100 ms until an agent ends.
+    fn ticks_until_an_end(&self) -> u32 {
+        (1..1000)
+            .find(|_| {
+                self.tick_after(100);
+                self.told().iter().any(|notice| matches!(notice, Notice::Effect(_)))
+            })
+            .expect("no agent has ended in 100 s")
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_comes_while_the_house_closes_is_closed_before_anybody_finds_it() {
+    let world = World::new();
+    world.house.inner.begin_to_close();
+    let bucket = world.house.inner.new_bucket("new".into(), 0);
+    let name = NameBuf::new("n").unwrap();
+    let outcome = bucket.handle(Command::Claim(NewClaim {
+        name: name.as_name(),
+        claimant: "ada",
+        ttl_ms: 60_000,
+        late_ms: 0,
+        seal: Seal(1),
+        metadata: None,
+    }));
+    assert_eq!(outcome, Outcome::Refused(Refusal::Closed));
+}
+
+#[tokio::test]
+async fn a_lease_ends_with_the_first_tick_after_the_one_that_reaches_it() {
+    let world = World::new();
+    world.join(1000);
+    assert_eq!(world.ticks_until_an_end(), 11);
+}
+
+#[tokio::test]
+async fn a_renewal_that_waited_through_a_stall_is_in_time() {
+    let world = World::new();
+    let agent = world.join(1000);
+    world.tick_after(100);
+    // The process stands still for a minute; the ticker comes to run before the pending renewal does.
+    world.tick_after(60_000);
+    world.tick_after(100);
+    world.port.submit(1, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    assert_eq!(world.ticks_until_an_end(), 11);
+}
+
+#[tokio::test]
+async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
+    let world = World::new();
+    let agent = world.join(500);
+    world.tick_after(60_000);
+    world.port.submit(1, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
+    let world = World::new();
+    world.join(1000);
+    world.house.inner.clock.advance(80);
+    let seat = NameBuf::new("seat").unwrap();
+    let claim = |tag| {
+        let new = NewClaim {
+            name: seat.as_name(),
+            claimant: "ada",
+            ttl_ms: 100,
+            late_ms: 0,
+            seal: Seal(tag),
+            metadata: None,
+        };
+        world.port.submit(tag, Command::Claim(new));
+        match world.told().pop() {
+            Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => Some(claim.expires.as_millis()),
+            _ => None,
+        }
+    };
+    assert_eq!(claim(1), Some(180));
+    world.tick_after(20);
+    assert_eq!(claim(2), None, "20 ms later");
+    world.tick_after(80);
+    assert_eq!(claim(3), Some(280), "100 ms later");
+}
+
+#[tokio::test]
+async fn a_claim_made_right_after_a_stall_ends_no_lease() {
+    let world = World::new();
+    let agent = world.join(500);
+    world.house.inner.clock.advance(60_000);
+    let seat = NameBuf::new("seat").unwrap();
+    let new = NewClaim {
+        name: seat.as_name(),
+        claimant: "ada",
+        ttl_ms: 100,
+        late_ms: 0,
+        seal: Seal(1),
+        metadata: None,
+    };
+    world.port.submit(1, Command::Claim(new));
+    world.house.inner.tick(usize::MAX);
+    world.told();
+    world.port.submit(2, Command::Renew { agent });
+    assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+}
+
+#[tokio::test]
+async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 1000);
+    world.tick_after(500);
+    world.tick_after(200);
+    // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
+    world.house.inner.clock.advance(5000);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
+    match world.told().pop() {
+        Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
+            assert_eq!(expires.as_millis(), 700 + 500 + 1000);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
+    let world = World::new();
+    world.join(60_000);
+    let token = world.claim("seat", 300);
+    world.house.inner.clock.advance(5000);
+    world.claim("another seat", 300);
+    let seat = NameBuf::new("seat").unwrap();
+    world.port.submit(1, Command::Finalize { name: seat.as_name(), token: Some(token) });
+    let told = world.told().pop();
+    assert!(matches!(told, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{told:?}");
+}
+
+/// A bucket of its own with one agent that has a lease.
+fn lonely(world: &World, key: BucketKey, lease_ms: u64) -> (Port, impl Fn(&Port) -> bool) {
+    let port = world.house.bucket(key).port(10);
+    port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
+    let has_ended = |port: &Port| {
+        let mut notices = VecDeque::new();
+        port.drain(&mut notices).unwrap();
+        notices.iter().any(|notice| matches!(notice, Notice::Effect(Effect::AgentEnded { .. })))
+    };
+    assert!(!has_ended(&port));
+    (port, has_ended)
+}
+
+#[tokio::test]
+async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
+    let world = World::new();
+    let crowd: Vec<_> = (0..100).map(|_| world.join(1000)).collect();
+    let (other, has_ended) = lonely(&world, "other".into(), 1250);
+    world.tick_after(500);
+    world.tick_after(500);
+    let (mut ended, mut ticks, mut ticks_of_the_other) = (0, 0, None);
+    // A tick of 100 ms, and only two parts between them.
+    while ended < crowd.len() - 1 {
+        ticks += 1;
+        world.house.inner.clock.advance(100);
+        assert_eq!(world.house.inner.tick(2), Ticked::Wholly);
+        world.house.inner.sweep(2);
+        world.house.inner.sweep(2);
+        ended += world.told().iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
+        if has_ended(&other) {
+            ticks_of_the_other = Some(ticks);
+        }
+        if ticks == 2 {
+            // Leases break late, never early: what the crowd has not come to yet may be renewed.
+            world.port.submit(1, Command::Renew { agent: crowd[99] });
+            assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+        }
+        assert!(ticks < 100, "only {ended} have ended");
+    }
+    // The tick by which it ends comes after the one that reaches it: at 1300 ms, by 1250 ms.
+    assert_eq!(ticks_of_the_other, Some(4));
+    assert!(ticks > 20, "{ticks}");
+    while world.house.inner.sweep(2) {}
+    assert_eq!((ended, world.told()), (99, Vec::new()), "one was renewed");
+}
+
+#[tokio::test]
+async fn a_tenant_with_many_crowds_has_no_more_turns_than_one_with_one() {
+    let world = World::new();
+    let key = |tenant: &str, bucket: usize| BucketKey {
+        bucket: bucket.to_string(),
+        partition: format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{bucket}"),
+    };
+    let loud: Vec<_> = (0..40).map(|bucket| lonely(&world, key("loud", bucket), 500).0).collect();
+    let (quiet, has_ended) = lonely(&world, key("quiet", 0), 500);
+    for most in [usize::MAX, 0] {
+        world.house.inner.clock.advance(500);
+        while world.house.inner.tick(most) == Ticked::InPart {}
+    }
+    let parts = (1..100).find(|_| {
+        world.house.inner.sweep(1);
+        has_ended(&quiet)
+    });
+    assert_eq!(parts, Some(2), "its turn is the second one");
+    while world.house.inner.sweep(1) {}
+    assert!(loud.iter().all(has_ended));
+}
+
+#[tokio::test]
+async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
+    let world = World::new();
+    let crowd: Vec<_> =
+        (0..3 * BUCKETS_AT_ONCE).map(|bucket| world.house.bucket(&*bucket.to_string()).port(10)).collect();
+    for port in &crowd {
+        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(500) }));
+    }
+    world.house.inner.clock.advance(500);
+    let mut parts = 1;
+    while world.house.inner.tick(usize::MAX) == Ticked::InPart {
+        parts += 1;
+    }
+    assert_eq!(parts, 3);
+    world.house.inner.clock.advance(500);
+    let mut ended = 0;
+    for part in 1..=3 {
+        world.house.inner.tick(usize::MAX);
+        let mut notices = VecDeque::new();
+        crowd.iter().for_each(|port| port.drain(&mut notices).unwrap());
+        ended += notices.iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
+        assert_eq!(ended, part * BUCKETS_AT_ONCE, "as many in each part");
+    }
+}
+
+#[tokio::test]
+async fn tokens_tell_nothing_of_other_partitions() {
+    let house = House::new();
+    let token = |partition: &str| {
+        let key = BucketKey { bucket: "b".to_owned(), partition: partition.to_owned() };
+        let port = house.bucket(key).port(10);
+        port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
+        let mut notices = VecDeque::new();
+        port.drain(&mut notices).unwrap();
+        let Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) = notices.pop_back() else {
+            panic!()
+        };
+        let name = Name::new("n").unwrap();
+        port.submit(1, Command::Request(NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive))));
+        port.drain(&mut notices).unwrap();
+        match notices.pop_back() {
+            Some(Notice::Answer { outcome: Outcome::Granted(grant), .. }) => grant.token.get(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // The bucket is dropped after each.
+    let busy: Vec<_> = (0..3).map(|_| token("busy")).collect();
+    assert!(busy[0] < busy[1] && busy[1] < busy[2], "{busy:?}");
+    assert_eq!(token("quiet"), busy[0], "the first one of a partition");
+}
+
+#[tokio::test]
+async fn tokens_tell_nothing_of_other_tenants_after_a_restart() {
+    let store = MemoryStore::new().unwrap();
+    let open = async || House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
+    let token = async |house: &House, tenant: &str| {
+        let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}");
+        let bucket = house.bucket(BucketKey { bucket: "b".to_owned(), partition });
+        let agent = bucket.agent("a").unwrap();
+        agent.locks().request("n").await.unwrap().fencing_token().get()
+    };
+    let house = open().await;
+    let busy: Vec<_> =
+        [token(&house, "busy").await, token(&house, "busy").await, token(&house, "busy").await].into();
+    assert!(busy[0] < busy[1] && busy[1] < busy[2], "{busy:?}");
+    house.close().await;
+    let house = open().await;
+    assert_eq!(token(&house, "quiet").await, busy[0], "the first one of a tenant");
+    assert!(token(&house, "busy").await > busy[2]);
+}
+
+#[tokio::test]
+async fn time_runs_on_without_deadlines_and_never_backwards() {
+    let world = World::new();
+    world.house.inner.clock.advance(5000);
+    assert_eq!(world.house.now().as_millis(), 5000);
+    world.join(1000);
+    world.tick_after(60_000);
+    let ticks = world.ticks_until_an_end();
+    assert!(ticks <= 10, "{ticks}");
+    let before = world.house.now();
+    world.house.inner.clock.advance(50);
+    assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
+}
+
+#[tokio::test]
+async fn a_crowd_goes_on_until_the_heirs_have_been_granted_what_it_left() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d"].map(|name| Name::new(name).unwrap());
+    let request = |agent, name| {
+        let request = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
+        world.port.submit(1, Command::Request(request));
+    };
+    names.iter().for_each(|name| request(world.join(500), *name));
+    world.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
+    let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.told().pop() else { panic!() };
+    names.iter().for_each(|name| request(heir, *name));
+    world.tick_after(500);
+    world.told();
+    let grants = || {
+        let told = world.told();
+        told.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
+    };
+    assert_eq!((world.house.inner.tick(2), grants()), (Ticked::Wholly, 0));
+    let parts: Vec<_> = (0..3).map(|_| (world.house.inner.sweep(2), grants())).collect();
+    assert_eq!(parts, [(true, 0), (true, 2), (false, 2)]);
+    assert_eq!(world.house.inner.tick(2), Ticked::NothingLeft);
+}

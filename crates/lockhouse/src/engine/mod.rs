@@ -1,0 +1,12 @@
+//! The engine: buckets of one process, the house that they live in, and the way of their changes to the store.
+
+pub(crate) mod bucket;
+pub(crate) mod clock;
+pub(crate) mod commit;
+pub(crate) mod house;
+pub(crate) mod key;
+pub(crate) mod memory;
+pub(crate) mod port;
+pub(crate) mod recovery;
+pub(crate) mod ticket;
+pub(crate) mod waiters;

@@ -1,0 +1,188 @@
+//! The way in for those who speak for agents of the outside, such as the sessions of a server.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use foldhash::fast::RandomState;
+use lockhouse_core::{AgentId, Command, Effect, Holder, LockManager, NewRequest, Outcome};
+use parking_lot::Mutex;
+
+use crate::engine::bucket::Bucket;
+use crate::engine::memory::Room;
+use crate::engine::waiters::Loss;
+
+/// All that a server's session needs of a bucket.
+///
+/// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that an answer and
+/// a later loss can never be swapped. Dropping the port ends its agents.
+///
+/// Over a store, what rests on something that is not kept yet comes later: what is told of one name keeps its order, and what is told of different names need
+/// not. A request whose grant has to wait is answered as queued, and the grant follows as an effect; other answers come when they may, so that they have to be told apart by
+/// their tags.
+#[derive(Debug)]
+pub struct Port {
+    bucket: Bucket,
+    inbox: Arc<Inbox>,
+}
+
+/// What a port is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The outcome of the command that was submitted with that tag.
+    Answer {
+        /// The tag.
+        tag: u64,
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// Something happened to an agent of the port.
+    Effect(Effect),
+    /// The house has lost its store: every lock is lost, and nothing is granted any more.
+    Over(Loss),
+}
+
+/// From whom a steal takes its name, if it is granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Robbed {
+    /// How many hold it.
+    pub holders: usize,
+    /// The first of them.
+    pub first: Vec<Holder>,
+    /// Holders of before a restart might have come back for it.
+    pub is_recovering: bool,
+}
+
+/// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the inbox overflowed")]
+pub struct Overflowed;
+
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    capacity: usize,
+    state: Mutex<InboxState>,
+}
+
+#[derive(Debug, Default)]
+struct InboxState {
+    notices: VecDeque<Notice>,
+    agents: BTreeSet<AgentId>,
+    overflowed: bool,
+    waker: Option<Waker>,
+}
+
+impl Port {
+    pub(crate) fn new(bucket: Bucket, capacity: usize) -> Self {
+        Self { bucket, inbox: Arc::new(Inbox { capacity, state: Mutex::default() }) }
+    }
+
+    /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
+    ///
+    /// Requests, aborts and releases must be those of agents that joined through this port. Owners and claims are not for ports.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, if the command sets the bucket's first deadline.
+    pub fn submit(&self, tag: u64, command: Command<'_>) {
+        self.bucket.0.submit(&self.inbox, tag, command, |_| true);
+    }
+
+    /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline locks and claims are not stolen: none
+    /// then, and nothing has happened.
+    #[must_use]
+    pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Robbed> {
+        let name = request.name;
+        let mut robbed = Robbed::default();
+        let fits = |manager: &LockManager<RandomState>| {
+            robbed = Robbed {
+                holders: manager.holders_of(name),
+                first: manager.first_holders_of(name),
+                is_recovering: manager.recovers_until().is_some(),
+            };
+            !spares || !manager.is_held_for_good(name)
+        };
+        self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
+    }
+
+    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long as it waits for the store, be the
+    /// port dropped meanwhile.
+    pub fn look(&self, tag: u64, room: Arc<Room>) {
+        self.bucket.0.look(&self.inbox, tag, room);
+    }
+
+    /// Answers a command that was not even carried out.
+    pub(crate) fn answer(&self, tag: u64, outcome: Outcome) {
+        let waker = self.bucket.0.with(|_| self.inbox.push(Notice::Answer { tag, outcome }));
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Moves all notices to `into`; never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Overflowed`] once notices were lost.
+    pub fn drain(&self, into: &mut VecDeque<Notice>) -> Result<(), Overflowed> {
+        let mut inbox = self.inbox.state.lock();
+        into.append(&mut inbox.notices);
+        if inbox.overflowed { Err(Overflowed) } else { Ok(()) }
+    }
+
+    /// Waits until there is something to drain.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is taken. Only the latest caller is woken.
+    pub async fn ready(&self) {
+        poll_fn(|context| {
+            let mut inbox = self.inbox.state.lock();
+            if !inbox.notices.is_empty() || inbox.overflowed {
+                return Poll::Ready(());
+            }
+            let displaced = inbox.waker.replace(context.waker().clone());
+            // A waker may own a task that owns a port, so that it must not go under the mutex.
+            drop(inbox);
+            drop(displaced);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// The bucket that this is a port of.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let agents = std::mem::take(&mut self.inbox.state.lock().agents);
+        for agent in agents {
+            self.submit(0, Command::End { agent });
+        }
+    }
+}
+
+impl Inbox {
+    /// Called under the bucket's mutex, which gives the order. The waker is to be woken after it.
+    pub(crate) fn push(&self, notice: Notice) -> Option<Waker> {
+        let mut inbox = self.state.lock();
+        match &notice {
+            Notice::Answer { outcome: Outcome::Joined(agent), .. } => _ = inbox.agents.insert(*agent),
+            Notice::Effect(Effect::AgentEnded { agent, .. }) => _ = inbox.agents.remove(agent),
+            _ => {}
+        }
+        if inbox.notices.len() < self.capacity {
+            inbox.notices.push_back(notice);
+        } else {
+            inbox.overflowed = true;
+        }
+        inbox.waker.take()
+    }
+
+    /// That agent was ended by a command.
+    pub(crate) fn forget(&self, agent: AgentId) {
+        self.state.lock().agents.remove(&agent);
+    }
+}

@@ -1,0 +1,66 @@
+//! How web locks outlive a restart of the server: their holders are given tickets, and bring them back.
+//!
+//! A house over a store recovers after every stop that was not clean: until that is over nothing is granted but what is brought back.
+
+use std::time::Duration;
+
+use lockhouse_core::{Command, NewReclaim, Outcome, Refusal, RequestId};
+
+use crate::engine::bucket::Bucket;
+use crate::engine::port::Port;
+use crate::engine::ticket::Ticketed;
+
+impl Bucket {
+    /// Whether locks of before a restart may be brought back, so that grants come with tickets.
+    pub fn takes_reclaims(&self) -> bool {
+        self.0.tickets().is_some()
+    }
+
+    /// Whether somebody behind a port holds a web lock, or may come back for one. Looks at every lock and request.
+    pub fn is_held_far_away(&self) -> bool {
+        self.0.is_held_far_away()
+    }
+
+    /// For how long, at most, the bucket still waits for those who bring locks back, and grants nothing else; none if it does not.
+    pub fn recovers_for(&self) -> Option<Duration> {
+        let until = self.0.with(|state| state.manager().recovers_until())?;
+        let left_ms = until.as_millis().saturating_sub(self.now().as_millis());
+        Some(Duration::from_millis(left_ms))
+    }
+}
+
+impl Port {
+    /// What proves a grant to a later life of the server; none if the lock is not held any more, or locks cannot be brought back.
+    pub fn ticket(&self, request: RequestId) -> Option<String> {
+        let bucket = self.bucket();
+        let tickets = bucket.0.tickets()?;
+        let lock = bucket.0.with(|state| {
+            let lock = state.manager().web_lock(request)?;
+            Some((lock.client_id.to_owned(), lock.name.to_buf(), lock.mode, lock.token))
+        });
+        let (client_id, name, mode, token) = lock?;
+        let lock =
+            Ticketed { bucket: bucket.key(), client_id: &client_id, name: name.as_name(), mode, token };
+        Some(tickets.issue(&lock))
+    }
+
+    /// As [`submit`](Self::submit) of a [`Command::Reclaim`], which is refused as superseded if the ticket is not the one of that lock and
+    /// of an agent with that label. False then, if there are tickets at all.
+    pub fn reclaim(&self, tag: u64, reclaim: NewReclaim<'_>, ticket: &str) -> bool {
+        let is_genuine = self.is_genuine(&reclaim, ticket);
+        if is_genuine {
+            self.submit(tag, Command::Reclaim(reclaim));
+        } else {
+            self.answer(tag, Outcome::Refused(Refusal::Superseded));
+        }
+        is_genuine || self.bucket().0.tickets().is_none()
+    }
+
+    fn is_genuine(&self, reclaim: &NewReclaim<'_>, ticket: &str) -> bool {
+        let bucket = self.bucket();
+        let client_id = bucket.0.with(|state| state.manager().client_id_of(reclaim.agent).map(str::to_owned));
+        let (Some(tickets), Some(client_id)) = (bucket.0.tickets(), client_id) else { return false };
+        let NewReclaim { name, mode, token, .. } = *reclaim;
+        tickets.verify(&Ticketed { bucket: bucket.key(), client_id: &client_id, name, mode, token }, ticket)
+    }
+}

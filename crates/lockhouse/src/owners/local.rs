@@ -1,0 +1,223 @@
+//! Owners of a bucket in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::{
+    Acquired, Command, Limits, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock, OwnerId,
+    Refusal, Seal, Unlock,
+};
+
+use super::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
+use crate::engine::bucket::Shared;
+use crate::engine::bucket::durable::{OwnerError, StoreError};
+use crate::error::Quota;
+use crate::location::Place;
+use crate::secret::Secret;
+use crate::snapshot::Holder;
+use crate::web_locks::local::whole_millis;
+
+pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
+    let seal = random_seal()?;
+    let command = Command::OpenOwner(lockhouse_core::NewOwner {
+        label: &new.label,
+        metadata: new.metadata.as_deref(),
+        ttl_ms: whole_millis(new.ttl),
+        max_ms: new.max_life.map(whole_millis),
+        seal,
+    });
+    let mut unheard = Unheard { bucket, owner: None };
+    let outcome = bucket.keep(command, |outcome| unheard.note(outcome)).await?;
+    unheard.owner = None;
+    match outcome {
+        Outcome::OwnerOpened(id) => {
+            Ok(Owner { place: Place::Here(bucket.clone()), id, secret: secret_of(bucket, id, seal)? })
+        }
+        Outcome::Refused(refusal) => Err(refusal.into()),
+        outcome => unreachable!("an owner cannot begin with {outcome:?}"),
+    }
+}
+
+/// Ends an owner that nobody hears of.
+struct Unheard<'a> {
+    bucket: &'a Arc<Shared>,
+    owner: Option<OwnerId>,
+}
+
+impl Unheard<'_> {
+    fn note(&mut self, outcome: &Outcome) {
+        if let Outcome::OwnerOpened(owner) = outcome {
+            self.owner = Some(*owner);
+        }
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if let Some(owner) = self.owner {
+            self.bucket.tell(Command::EndOwner { owner });
+        }
+    }
+}
+
+pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
+    let seal = bucket.with(|state| state.manager().owner(id).map(|owner| owner.seal));
+    let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(bucket, id, seal));
+    match expected {
+        // The secret was told only once its beginning was kept, and nothing else is told here.
+        Ok(expected) if expected == *secret => {
+            Ok(Owner { place: Place::Here(bucket.clone()), id, secret: expected })
+        }
+        refused => {
+            bucket.read(|_| ()).await?;
+            Err(refused.err().unwrap_or(OwnerError::WrongSecret))
+        }
+    }
+}
+
+/// `note` hears what was granted before that is kept.
+pub(super) async fn lock(
+    bucket: &Arc<Shared>,
+    owner: &Owner,
+    locks: &[(Name<'_>, Mode)],
+    metadata: Option<&str>,
+    note: impl FnOnce(Vec<OfflineLock>),
+) -> Result<Vec<OfflineLock>, LockError> {
+    let described = |granted: &[OwnedLock]| {
+        let both = locks.iter().zip(granted);
+        both.map(|((name, _), lock)| OfflineLock::new(name.to_buf(), *lock)).collect::<Vec<_>>()
+    };
+    let command = Command::Lock(NewLocks { owner: owner.id, locks, metadata });
+    let outcome = bucket.keep(command, |outcome| {
+        if let Outcome::Locked(granted) = outcome {
+            note(described(granted));
+        }
+    });
+    match outcome.await? {
+        Outcome::Locked(granted) => Ok(described(&granted)),
+        Outcome::Refused(refusal) => Err(refused(bucket, refusal)),
+        outcome => unreachable!("locks cannot be answered with {outcome:?}"),
+    }
+}
+
+pub(super) async fn give_back(
+    bucket: &Arc<Shared>,
+    owner: &Owner,
+    locks: Unlock<'_>,
+) -> Result<usize, StoreError> {
+    match bucket.keep(Command::Unlock { owner: owner.id, locks }, |_| {}).await? {
+        Outcome::Unlocked { count } => Ok(count),
+        outcome => unreachable!("an unlock cannot be answered with {outcome:?}"),
+    }
+}
+
+pub(super) async fn undo(
+    bucket: &Arc<Shared>,
+    owner: &Owner,
+    locks: &[Acquisition],
+) -> Result<usize, StoreError> {
+    let mut undone = 0;
+    for locks in in_commands(locks) {
+        match bucket.keep(Command::Undo { owner: owner.id, locks: &locks }, |_| {}).await? {
+            Outcome::Undone { count } => undone += count,
+            outcome => unreachable!("an undo cannot be answered with {outcome:?}"),
+        }
+    }
+    Ok(undone)
+}
+
+/// As [`undo`], at once, for those who cannot wait for the answer.
+pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[Acquisition]) {
+    for locks in in_commands(locks) {
+        bucket.tell(Command::Undo { owner: owner.id, locks: &locks });
+    }
+}
+
+/// What is to be taken back, in parts that every store can keep as a whole.
+fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::Acquisition<'_>>> {
+    let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
+    let taken: Vec<_> = taken
+        .map(|Acquisition { lock: OfflineLock { name, token, how, .. }, again }| {
+            let name = name.as_name();
+            lockhouse_core::Acquisition { name, token: *token, how: *how, again: *again }
+        })
+        .collect();
+    taken.chunks(Limits::DEFAULT.locks_per_command).map(<[_]>::to_vec).collect()
+}
+
+pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<OfflineLock>, StoreError> {
+    bucket.read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
+}
+
+pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
+    // Nothing is written, so that it goes on while nothing can be.
+    let outcome = bucket.keep_nothing(Command::Touch { owner: owner.id }, None).await?;
+    Ok(outcome == Outcome::Renewed { alive: true })
+}
+
+pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<OwnerInfo>, StoreError> {
+    let describe = |owner: lockhouse_core::OwnerView<'_>| OwnerInfo {
+        label: owner.label.to_owned(),
+        metadata: owner.metadata.map(str::to_owned),
+        ttl: Duration::from_millis(owner.ttl_ms),
+        since: bucket.wall(owner.since),
+        expires_at: bucket.wall(owner.expires),
+        ends_at: owner.ends.map(|ends| bucket.wall(ends)),
+    };
+    // While it lives: its beginning is kept, and what changes with its activity never is. Its end is told once that is kept.
+    let seen = bucket.with(|state| state.manager().owner(owner.id).map(describe));
+    if seen.is_none() {
+        bucket.read(|_| ()).await?;
+    }
+    Ok(seen)
+}
+
+pub(super) async fn end(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
+    match bucket.keep(Command::EndOwner { owner: owner.id }, |_| {}).await? {
+        Outcome::Ended { alive } => Ok(alive),
+        outcome => unreachable!("an end cannot be answered with {outcome:?}"),
+    }
+}
+
+fn refused(bucket: &Shared, refusal: Refusal) -> LockError {
+    match refusal {
+        Refusal::Conflict(conflicts) => {
+            LockError::Conflict(conflicts.into_iter().map(|it| conflict(bucket, it)).collect())
+        }
+        Refusal::UnknownOwner => LockError::OwnerEnded,
+        Refusal::Recovering { until } => LockError::Recovering { retry_after: bucket.until(until) },
+        Refusal::Closed => LockError::Closed,
+        quota => LockError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
+    }
+}
+
+fn conflict(bucket: &Shared, conflict: lockhouse_core::Conflict) -> Conflict {
+    let lockhouse_core::Conflict { name, holders, queued } = conflict;
+    let holders = holders.into_iter().map(|holder| Holder::new(holder, &|at| bucket.wall(at))).collect();
+    Conflict { name, holders, queued }
+}
+
+impl OfflineLock {
+    fn new(name: NameBuf, OwnedLock { token, mode, how }: OwnedLock) -> Self {
+        Self { name, mode, token, how }
+    }
+}
+
+impl From<LockRecord> for OfflineLock {
+    fn from(record: LockRecord) -> Self {
+        let how = Acquired::AlreadyHeld;
+        Self { name: record.name, mode: record.mode, token: record.token, how }
+    }
+}
+
+fn secret_of(bucket: &Shared, owner: OwnerId, seal: Seal) -> Result<Secret, OwnerError> {
+    Ok(Secret::of_owner(bucket.secret_key()?, bucket.scope(), owner, seal))
+}
+
+pub(crate) fn random_seal() -> Result<Seal, StoreError> {
+    getrandom::u64().map(Seal).map_err(|error| no_randomness(&error))
+}
+
+pub(crate) fn no_randomness(error: &getrandom::Error) -> StoreError {
+    StoreError::Failed(format!("the system gives no random numbers: {error}"))
+}

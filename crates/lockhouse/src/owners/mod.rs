@@ -1,0 +1,501 @@
+//! Owners and their offline locks: the Pessimistic Offline Lock.
+
+pub(crate) mod kinds;
+mod local;
+#[cfg(feature = "remote")]
+mod remote;
+pub(crate) mod transaction;
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::{Duration, SystemTime};
+
+use lockhouse_core::{Acquired, FencingToken, Mode, Name, NameBuf, OwnerId, Unlock};
+
+pub(crate) use self::local::{no_randomness, random_seal};
+use crate::engine::bucket::durable::{OwnerError, StoreError};
+use crate::error::Quota;
+use crate::location::{Place, at};
+use crate::owners::kinds::Wanted;
+use crate::secret::Secret;
+use crate::snapshot::Holder;
+
+/// The owners of one bucket. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// use lockhouse::{House, LockError, LockType, RecordKind};
+///
+/// let owners = House::new().bucket("crm").owners();
+/// let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
+///
+/// let ada = owners.open("Ada", Duration::from_secs(1200)).await?;
+/// let locks = ada.lock([customers.for_write(4711)]).await?;
+/// println!("fencing token {}", locks[0].token);
+///
+/// let bob = owners.open("Bob", Duration::from_secs(1200)).await?;
+/// let Err(LockError::Conflict(conflicts)) = bob.lock([customers.for_write(4711)]).await else { panic!() };
+/// assert_eq!(conflicts[0].holders[0].client_id, "Ada");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Owners {
+    place: Place,
+}
+
+/// A session or business transaction, which holds offline locks until it releases them or ends.
+///
+/// It is kept: dropping it changes nothing, and whoever has its id and secret [resumes](Owners::resume) it, after a restart, too. It ends by
+/// [`end`](Self::end), or once nothing was heard of it for its TTL; [`touch`](Self::touch) and every other call that succeeds count as activity.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    place: Place,
+    id: OwnerId,
+    secret: Secret,
+}
+
+/// An owner to be; awaiting it opens it.
+#[derive(Clone, Debug)]
+#[must_use = "no owner begins unless it is awaited"]
+pub struct NewOwner {
+    place: Place,
+    label: String,
+    ttl: Duration,
+    max_life: Option<Duration>,
+    metadata: Option<String>,
+}
+
+/// An owner, as it sees itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerInfo {
+    /// What it is called.
+    pub label: String,
+    /// What it said of itself.
+    pub metadata: Option<String>,
+    /// How long it lives without any activity.
+    pub ttl: Duration,
+    /// When it began.
+    pub since: SystemTime,
+    /// When it ends unless more is heard of it.
+    pub expires_at: SystemTime,
+    /// When it ends at the latest.
+    pub ends_at: Option<SystemTime>,
+}
+
+/// An offline lock, as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfflineLock {
+    /// The resource name.
+    pub name: NameBuf,
+    /// How it is held, which may be stronger than what was asked for.
+    pub mode: Mode,
+    /// The fencing token, to be shown to the guarded resource.
+    pub token: FencingToken,
+    /// How the owner came by it.
+    pub how: Acquired,
+}
+
+/// What a step acquired, as it is taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// The lock; of a name that the step took and then upgraded, the last one, as fresh.
+    pub lock: OfflineLock,
+    /// How often the step was told since that the owner has it already.
+    pub again: u32,
+}
+
+impl From<OfflineLock> for Acquisition {
+    fn from(lock: OfflineLock) -> Self {
+        Self { lock, again: 0 }
+    }
+}
+
+/// A name that could not be locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The resource name.
+    pub name: NameBuf,
+    /// The first holders, at most 8.
+    pub holders: Vec<Holder>,
+    /// How many requests wait for the name.
+    pub queued: u32,
+}
+
+/// Why nothing was locked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell who has it.
+    #[error("{}", conflicts(.0))]
+    Conflict(Vec<Conflict>),
+    /// The owner has ended.
+    #[error("the owner has ended")]
+    OwnerEnded,
+    /// The bucket recovers from a crash, and grants nothing until then.
+    #[error("recovering, for {} ms at most", retry_after.as_millis())]
+    Recovering {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Nothing is granted any more.
+    #[error("the bucket is closed")]
+    Closed,
+    /// A bound was exceeded.
+    #[error(transparent)]
+    Quota(Quota),
+    /// It cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Owners {
+    pub(crate) fn new(place: Place) -> Self {
+        Self { place }
+    }
+
+    /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was heard of it for `ttl`.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnerError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// An owner that nobody heard of ends at once.
+    pub fn open(&self, label: impl Into<String>, ttl: Duration) -> NewOwner {
+        let (place, label) = (self.place.clone(), label.into());
+        NewOwner { place, label, ttl, max_life: None, metadata: None }
+    }
+
+    /// Finds an owner again, by its id and its secret.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnerError::Unknown`] if it has ended, [`OwnerError::WrongSecret`] if the secret is another.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
+        at!(&self.place, resume(id, secret))
+    }
+}
+
+impl NewOwner {
+    /// It ends so long after its beginning, whatever it does.
+    pub fn max_life(mut self, max_life: Duration) -> Self {
+        self.max_life = Some(max_life);
+        self
+    }
+
+    /// Something to keep with it.
+    pub fn metadata(mut self, metadata: impl Into<String>) -> Self {
+        self.metadata = Some(metadata.into());
+        self
+    }
+
+    async fn open(self) -> Result<Owner, OwnerError> {
+        at!(&self.place, open(&self))
+    }
+}
+
+impl IntoFuture for NewOwner {
+    type Output = Result<Owner, OwnerError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.open())
+    }
+}
+
+impl Owner {
+    /// Its public number.
+    pub fn id(&self) -> OwnerId {
+        self.id
+    }
+
+    /// What whoever acts for it later has to show.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Locks records at once, all of them or none; what it has already stays as it is. Kinds whose readers take no lock give none. Nothing is ever waited for.
+    ///
+    /// The sole reader of a record becomes its writer when it asks, with a new token. Lock before you load: only then what is loaded stays the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future takes back what it had locked, except what others were told meanwhile that the owner has, as they may rest on that.
+    pub async fn lock(
+        &self,
+        wanted: impl IntoIterator<Item = Wanted>,
+    ) -> Result<Vec<OfflineLock>, LockError> {
+        self.lock_with(wanted, None).await
+    }
+
+    /// As [`lock`](Self::lock), with something to show to others.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn lock_with(
+        &self,
+        wanted: impl IntoIterator<Item = Wanted>,
+        metadata: Option<&str>,
+    ) -> Result<Vec<OfflineLock>, LockError> {
+        let wanted: Vec<_> = wanted.into_iter().filter_map(|wanted| Some((wanted.mode()?, wanted))).collect();
+        let names: Vec<_> = wanted.iter().map(|(mode, wanted)| (wanted.name(), *mode)).collect();
+        self.lock_names(&names, metadata).await
+    }
+
+    /// Locks names as they are, for those who have no kinds of record.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn lock_names(
+        &self,
+        locks: &[(Name<'_>, Mode)],
+        metadata: Option<&str>,
+    ) -> Result<Vec<OfflineLock>, LockError> {
+        let mut undo = Undo::new(self);
+        let locks = self.lock_noting(locks, metadata, |granted| undo.note(granted)).await;
+        undo.acquired.clear();
+        locks
+    }
+
+    /// `note` hears what was granted, if possible before the future can be dropped.
+    pub(crate) async fn lock_noting(
+        &self,
+        locks: &[(Name<'_>, Mode)],
+        metadata: Option<&str>,
+        note: impl FnOnce(Vec<OfflineLock>),
+    ) -> Result<Vec<OfflineLock>, LockError> {
+        at!(&self.place, lock(self, locks, metadata, note))
+    }
+
+    /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given; else nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The lock is given back all the same.
+    pub async fn unlock(&self, name: Name<'_>, token: Option<FencingToken>) -> Result<bool, StoreError> {
+        Ok(self.give_back(Unlock::These(&[(name, token)])).await? > 0)
+    }
+
+    /// As [`unlock`](Self::unlock), several at once; how many it had.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are given back all the same.
+    pub async fn unlock_these(
+        &self,
+        locks: &[(Name<'_>, Option<FencingToken>)],
+    ) -> Result<usize, StoreError> {
+        self.give_back(Unlock::These(locks)).await
+    }
+
+    /// Gives back all its locks except those of these names; how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are given back all the same.
+    pub async fn unlock_all_but(&self, spared: &[Name<'_>]) -> Result<usize, StoreError> {
+        self.give_back(Unlock::AllBut(spared)).await
+    }
+
+    /// Gives back all its locks; how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are given back all the same.
+    pub async fn unlock_all(&self) -> Result<usize, StoreError> {
+        self.give_back(Unlock::AllBut(&[])).await
+    }
+
+    pub(crate) async fn give_back(&self, locks: Unlock<'_>) -> Result<usize, StoreError> {
+        at!(&self.place, give_back(self, locks))
+    }
+
+    /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is shared again. What is no longer held under its
+    /// token is passed over, and so is what the owner had before, and what others were told since that the owner has it, as they may rest on that; how many
+    /// it changed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The locks are taken back all the same.
+    pub async fn undo(&self, locks: &[Acquisition]) -> Result<usize, StoreError> {
+        at!(&self.place, undo(self, locks))
+    }
+
+    /// All its locks, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn locks(&self) -> Result<Vec<OfflineLock>, StoreError> {
+        at!(&self.place, locks(self))
+    }
+
+    /// Whether it has a lock of that name ("has lock"), and which.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn has_lock(&self, name: Name<'_>) -> Result<Option<OfflineLock>, StoreError> {
+        Ok(self.locks().await?.into_iter().find(|lock| lock.name.as_name() == name))
+    }
+
+    /// Tells that it is active: its TTL runs anew from now. False if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It may have counted.
+    pub async fn touch(&self) -> Result<bool, StoreError> {
+        at!(&self.place, touch(self))
+    }
+
+    /// All that is known of it; `None` if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
+        at!(&self.place, info(self))
+    }
+
+    /// When it ends unless more is heard of it; `None` if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn expires_at(&self) -> Result<Option<SystemTime>, StoreError> {
+        Ok(self.info().await?.map(|info| info.expires_at))
+    }
+
+    /// Ends it, and with it all its locks. False if it had ended before.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It ends all the same.
+    pub async fn end(&self) -> Result<bool, StoreError> {
+        at!(&self.place, end(self))
+    }
+}
+
+/// Takes back what an owner was granted, unless it is emptied before.
+pub(crate) struct Undo {
+    owner: Owner,
+    /// Each name once.
+    pub(crate) acquired: Vec<Acquisition>,
+}
+
+impl Undo {
+    pub(crate) fn new(owner: &Owner) -> Self {
+        Self { owner: owner.clone(), acquired: Vec::new() }
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its last token.
+    pub(crate) fn note(&mut self, granted: Vec<OfflineLock>) {
+        for lock in granted {
+            match self.acquired.iter_mut().find(|known| known.lock.name == lock.name) {
+                None => self.acquired.push(lock.into()),
+                Some(known) if lock.how == Acquired::AlreadyHeld => {
+                    known.again += u32::from(known.lock.token == lock.token);
+                }
+                // What was told of it before counts as well, as all of it is taken back.
+                Some(Acquisition { lock: known, .. }) if known.how == Acquired::Fresh => {
+                    *known = OfflineLock { how: Acquired::Fresh, ..lock };
+                }
+                Some(known) => *known = lock.into(),
+            }
+        }
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if self.acquired.iter().all(|acquired| acquired.lock.how == Acquired::AlreadyHeld) {
+            return;
+        }
+        match &self.owner.place {
+            Place::Here(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
+            #[cfg(feature = "remote")]
+            Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
+        }
+    }
+}
+
+fn conflicts(conflicts: &[Conflict]) -> String {
+    let Some(first) = conflicts.first() else { return "not available".to_owned() };
+    let mut text = format!("{} is not available", first.name.as_name().display());
+    match first.holders.first() {
+        Some(holder) => text.push_str(&format!(": held by {:?}", holder.client_id)),
+        None => text.push_str(&format!(": {} waiting", first.queued)),
+    }
+    if conflicts.len() > 1 {
+        text.push_str(&format!(", and {} more", conflicts.len() - 1));
+    }
+    text
+}

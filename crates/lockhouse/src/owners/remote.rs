@@ -1,0 +1,208 @@
+//! Owners of a bucket of a server.
+
+use std::sync::Arc;
+
+use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
+
+use super::{Acquisition, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
+use crate::engine::bucket::durable::{OwnerError, StoreError};
+use crate::error::Quota;
+use crate::location::Place;
+use crate::remote::Api;
+use crate::remote::http::{
+    Call, GivenBack, Id, LockItem, LockRequest, LockedBody, OpenRequest, OpenedBody, OwnerBody, Problem,
+    ReleaseItem, ReleaseRequest, UndoItem, UndoRequest, Undone,
+};
+use crate::secret::Secret;
+use crate::web_locks::local::whole_millis;
+
+/// The bounds of a server, so that what exceeds them is refused in the same words as in process.
+const LIMITS: Limits = Limits::DEFAULT;
+
+/// So many locks are given back by one call at most.
+const RELEASES: usize = 1000;
+
+fn within(checked: Result<(), Refusal>) -> Result<(), Quota> {
+    checked.map_err(|refusal| Quota::of(&refusal).expect("a check of bounds refuses nothing else"))
+}
+
+pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerError> {
+    let request = OpenRequest {
+        label: new.label.clone(),
+        metadata: new.metadata.clone(),
+        ttl_ms: whole_millis(new.ttl),
+        max_ms: new.max_life.map(whole_millis),
+    };
+    let checked = LIMITS.check_label(&request.label);
+    let checked = checked.and_then(|()| LIMITS.check_metadata(request.metadata.as_deref()));
+    within(checked.and_then(|()| LIMITS.check_ttl(request.ttl_ms))).map_err(OwnerError::Quota)?;
+    let call = Call::post(&["owners"]).json(&request).once();
+    let place = api.clone();
+    let work = async move {
+        let opened: OpenedBody = place.send(&call).await?.read()?;
+        let secret = opened.owner_secret.parse();
+        let secret = secret.map_err(|_| StoreError::Unknown("the secret of the owner is none".to_owned()))?;
+        Ok::<_, OwnerError>(Owner { place: Place::There(place), id: opened.owner.0, secret })
+    };
+    let end = |opened: Result<Owner, OwnerError>| async {
+        if let Ok(Owner { place: Place::There(api), id, secret }) = opened {
+            // Else it ends by its TTL.
+            _ = api.send(&of_owner(Call::delete, id, &secret)).await;
+        }
+    };
+    api.carry_out(work, end).await?
+}
+
+pub(super) async fn resume(api: &Arc<Api>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
+    api.ask(of_owner(Call::get, id, secret)).await?.check()?;
+    Ok(Owner { place: Place::There(api.clone()), id, secret: secret.clone() })
+}
+
+pub(super) async fn lock(
+    api: &Arc<Api>,
+    owner: &Owner,
+    locks: &[(Name<'_>, Mode)],
+    metadata: Option<&str>,
+    note: impl FnOnce(Vec<OfflineLock>),
+) -> Result<Vec<OfflineLock>, LockError> {
+    if locks.is_empty() {
+        return if touch(api, owner).await? { Ok(Vec::new()) } else { Err(LockError::OwnerEnded) };
+    }
+    check(locks, metadata).map_err(LockError::Quota)?;
+    let item = |(name, mode): &(Name<'_>, Mode)| LockItem { name: (*name).into(), mode: *mode };
+    let metadata = metadata.map(str::to_owned);
+    let request = LockRequest { owner: Id(owner.id), locks: locks.iter().map(item).collect(), metadata };
+    let call = Call::post(&["locks"]).by(&owner.secret).json(&request).once();
+    let (place, owner) = (api.clone(), owner.clone());
+    let work = async move {
+        let locked: LockedBody = place.send(&call).await?.read()?;
+        Ok::<_, LockError>(locked.locks())
+    };
+    let tidy = |locked: Result<Vec<OfflineLock>, LockError>| async move {
+        if let (Ok(granted), Place::There(api)) = (locked, &owner.place) {
+            // Else they go with the owner.
+            let acquired: Vec<_> = granted.into_iter().map(Acquisition::from).collect();
+            _ = send_undo(api, &owner, &acquired).await;
+        }
+    };
+    let granted = api.carry_out(work, tidy).await??;
+    note(granted.clone());
+    Ok(granted)
+}
+
+fn check(locks: &[(Name<'_>, Mode)], metadata: Option<&str>) -> Result<(), Quota> {
+    let limit = LIMITS.locks_per_command;
+    let count = if locks.len() > limit { Err(Refusal::TooManyLocksAtOnce { limit }) } else { Ok(()) };
+    let names = || locks.iter().try_for_each(|(name, _)| LIMITS.check_name(*name));
+    within(count.and_then(|()| names()).and_then(|()| LIMITS.check_metadata(metadata)))
+}
+
+pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) -> Result<usize, StoreError> {
+    let id = Id(owner.id);
+    let requests: Vec<_> = match locks {
+        Unlock::These(locks) => {
+            let item = |(name, token): &(Name<'_>, Option<lockhouse_core::FencingToken>)| ReleaseItem {
+                name: (*name).into(),
+                fencing_token: token.map(lockhouse_core::FencingToken::get),
+            };
+            let request = |part: &[_]| {
+                let locks = Some(part.iter().map(item).collect());
+                ReleaseRequest { owner: id, locks, all: false, sparing: None }
+            };
+            locks.chunks(RELEASES).map(request).collect()
+        }
+        Unlock::AllBut(spared) => {
+            let item = |name: &Name<'_>| ReleaseItem { name: (*name).into(), fencing_token: None };
+            let sparing = (!spared.is_empty()).then(|| spared.iter().map(item).collect());
+            vec![ReleaseRequest { owner: id, locks: None, all: true, sparing }]
+        }
+    };
+    let call = |request| Call::post(&["locks", "release"]).by(&owner.secret).json(&request).once();
+    let calls: Vec<_> = requests.into_iter().map(call).collect();
+    let place = api.clone();
+    let work = async move {
+        let mut count = 0;
+        for call in calls {
+            let given_back = place.send(&call).await?.read::<GivenBack>();
+            count += known(given_back)?.map_or(0, |given_back| given_back.released);
+        }
+        Ok(count)
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {
+    let (place, owner, locks) = (api.clone(), owner.clone(), locks.to_vec());
+    let work = async move { send_undo(&place, &owner, &locks).await };
+    api.carry_out(work, |_| async {}).await?
+}
+
+/// As [`undo`], for those who cannot wait for it; whatever else is asked waits instead.
+pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<Acquisition>) {
+    let (place, owner) = (api.clone(), owner.clone());
+    api.tidy(async move {
+        // Else they go with the owner.
+        _ = send_undo(&place, &owner, &locks).await;
+    });
+}
+
+async fn send_undo(api: &Api, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {
+    let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
+    let items = taken.map(|Acquisition { lock, again }| UndoItem {
+        name: lock.name.as_name().into(),
+        fencing_token: lock.token.get(),
+        how: lock.how,
+        again: *again,
+    });
+    let mut items: Vec<_> = items.collect();
+    let mut undone = 0;
+    while !items.is_empty() {
+        let rest = items.split_off(items.len().min(LIMITS.locks_per_command));
+        let request = UndoRequest { owner: Id(owner.id), locks: std::mem::replace(&mut items, rest) };
+        let call = Call::post(&["locks", "undo"]).by(&owner.secret).json(&request).once();
+        undone += known(api.send(&call).await?.read::<Undone>())?.map_or(0, |it| it.undone);
+    }
+    Ok(undone)
+}
+
+pub(super) async fn locks(api: &Arc<Api>, owner: &Owner) -> Result<Vec<OfflineLock>, StoreError> {
+    Ok(show(api, owner).await?.map(OwnerBody::locks).unwrap_or_default())
+}
+
+pub(super) async fn touch(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
+    let id = owner.id.to_string();
+    let beat = api.ask(Call::post(&["owners", &id, "heartbeat"]).by(&owner.secret)).await?.check();
+    Ok(known(beat)?.is_some())
+}
+
+pub(super) async fn info(api: &Arc<Api>, owner: &Owner) -> Result<Option<OwnerInfo>, StoreError> {
+    Ok(show(api, owner).await?.map(OwnerBody::info))
+}
+
+async fn show(api: &Arc<Api>, owner: &Owner) -> Result<Option<OwnerBody>, StoreError> {
+    known(api.ask(of_owner(Call::get, owner.id, &owner.secret)).await?.read())
+}
+
+pub(super) async fn end(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
+    let call = of_owner(Call::delete, owner.id, &owner.secret);
+    let place = api.clone();
+    let work = async move {
+        let reply = place.send(&call).await?;
+        // A repeat may find what the first attempt has left.
+        Ok(known(reply.check())?.is_some() || reply.is_repeated)
+    };
+    api.carry_out(work, |_| async {}).await?
+}
+
+fn of_owner(call: fn(&[&str]) -> Call, id: OwnerId, secret: &Secret) -> Call {
+    call(&["owners", &id.to_string()]).by(secret)
+}
+
+/// What was answered; `None` if the server knows no such owner. A secret that was right once is that of an owner whom it does not know.
+fn known<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(problem) if problem.is("unknown_owner") || problem.is("unauthorized") => Ok(None),
+        Err(problem) => Err(problem.into()),
+    }
+}

@@ -1,0 +1,193 @@
+//! Business transactions: steps that take locks at once, and give them back only when they succeed.
+
+use lockhouse_core::{FencingToken, Name, NameBuf, Unlock};
+
+use crate::engine::bucket::durable::StoreError;
+use crate::owners::kinds::Wanted;
+use crate::owners::{Acquisition, LockError, OfflineLock, Owner, Undo};
+
+/// A business transaction of an owner: several steps, such as the requests of one user who edits something.
+///
+/// What a step locks is locked at once, and taken back if the step fails. What it gives back is given back when it succeeds, all in one, and so is
+/// what an earlier transaction of the same owner left behind when a new one [begins](Self::begin), sparing what the first step locked again.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// use lockhouse::{BusinessTransaction, House, LockType, RecordKind};
+///
+/// # let owners = House::new().bucket("crm").owners();
+/// let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
+/// let session = owners.open("Ada", Duration::from_secs(1200)).await?;
+///
+/// // The edit page: lock, then load, then show the form.
+/// let mut edit = BusinessTransaction::begin(&session);
+/// let mut step = edit.step();
+/// step.lock([customers.for_write(4711)]).await?;
+/// step.commit().await?;
+///
+/// // The save, in a later request of the same session: the lock is still there, and goes once the update has succeeded.
+/// let mut save = BusinessTransaction::resume(&session);
+/// let mut step = save.step();
+/// step.lock([customers.for_write(4711)]).await?;
+/// step.release(customers.record(4711).name());
+/// step.commit().await?;
+/// assert!(session.locks().await?.is_empty());
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct BusinessTransaction {
+    owner: Owner,
+    /// Whether no step has succeeded yet, so that what came before is still to be given back.
+    is_new: bool,
+}
+
+/// One step. Dropping it takes back what it has locked.
+#[must_use = "a step that is dropped is undone"]
+pub struct Step<'a> {
+    /// The one that goes on after the step, if it is kept.
+    transaction: Option<&'a mut BusinessTransaction>,
+    /// Whether what came before the transaction is to be given back.
+    is_first: bool,
+    /// What it was granted, to be taken back unless the step succeeds.
+    undo: Undo,
+    releases: Vec<(NameBuf, Option<FencingToken>)>,
+}
+
+impl std::fmt::Debug for Step<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Step")
+            .field("owner", &self.undo.owner().id())
+            .field("locked", &self.undo.acquired)
+            .finish()
+    }
+}
+
+impl BusinessTransaction {
+    /// Begins a new one: once its first step succeeds, all locks that the owner has from before are given back, but for those that the step asked for
+    /// again.
+    pub fn begin(owner: &Owner) -> Self {
+        Self { owner: owner.clone(), is_new: true }
+    }
+
+    /// Goes on with the present one: its locks stay.
+    pub fn resume(owner: &Owner) -> Self {
+        Self { owner: owner.clone(), is_new: false }
+    }
+
+    /// The owner of its locks.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Begins a step.
+    pub fn step(&mut self) -> Step<'_> {
+        let (undo, is_first) = (Undo::new(&self.owner), self.is_new);
+        Step { transaction: Some(self), is_first, undo, releases: Vec::new() }
+    }
+
+    /// Becomes its next step, which can be kept wherever one likes; [`resume`](Self::resume) goes on after it.
+    pub fn into_step(self) -> Step<'static> {
+        Step { transaction: None, is_first: self.is_new, undo: Undo::new(&self.owner), releases: Vec::new() }
+    }
+
+    /// Runs a task as one step: it succeeds if the task does, and is undone if the task fails.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use lockhouse::{BusinessTransaction, House, LockError, LockType, RecordKind};
+    /// # let session = House::new().bucket("crm").owners().open("Ada", std::time::Duration::from_secs(1200)).await?;
+    /// # let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
+    /// let shown = BusinessTransaction::begin(&session)
+    ///     .run(async |step| {
+    ///         step.lock([customers.for_write(4711)]).await?;
+    ///         Ok::<_, LockError>("the form")
+    ///     })
+    ///     .await?;
+    /// # assert_eq!(shown, "the form");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The task's error, or that of [`Step::commit`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future undoes the step.
+    pub async fn run<T, E: From<StoreError>>(
+        &mut self,
+        task: impl AsyncFnOnce(&mut Step<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut step = self.step();
+        let result = task(&mut step).await?;
+        step.commit().await?;
+        Ok(result)
+    }
+}
+
+impl Step<'_> {
+    /// Locks records at once, all of them or none, as [`Owner::lock`].
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`]. What the step has locked before stays until it is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// What it had locked is taken back together with the step. Over the network, what the step has locked before and a future that is dropped asks for again may
+    /// stay the owner's: whether the step was told so is not known then.
+    pub async fn lock(
+        &mut self,
+        wanted: impl IntoIterator<Item = Wanted>,
+    ) -> Result<Vec<OfflineLock>, LockError> {
+        let wanted: Vec<_> = wanted.into_iter().filter_map(|wanted| Some((wanted.mode()?, wanted))).collect();
+        let names: Vec<_> = wanted.iter().map(|(mode, wanted)| (wanted.name(), *mode)).collect();
+        let undo = &mut self.undo;
+        let owner = undo.owner().clone();
+        let locks = owner.lock_noting(&names, None, |granted| undo.note(granted)).await?;
+        self.releases.retain(|(released, _)| !locks.iter().any(|lock| lock.name == *released));
+        Ok(locks)
+    }
+
+    /// Gives back the lock of that name once the step succeeds.
+    pub fn release(&mut self, name: Name<'_>) {
+        self.release_token(name, None);
+    }
+
+    /// The same, only if the lock has that token, where one is given.
+    pub fn release_token(&mut self, name: Name<'_>, token: Option<FencingToken>) {
+        self.releases.push((name.to_buf(), token));
+    }
+
+    /// The step has succeeded: gives back what it released, and in a new transaction what came before, all in one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]: the step is undone.
+    ///
+    /// # Cancel safety
+    ///
+    /// What is given back by the time the future is dropped stays so; the rest of the step is undone.
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        let owner = self.undo.owner().clone();
+        if self.is_first {
+            let released = |name: &NameBuf| self.releases.iter().any(|(released, _)| released == name);
+            let acquired = self.undo.acquired.iter().map(|Acquisition { lock, .. }| &lock.name);
+            let spared: Vec<_> = acquired.filter(|name| !released(name)).map(NameBuf::as_name).collect();
+            owner.give_back(Unlock::AllBut(&spared)).await?;
+        } else if !self.releases.is_empty() {
+            let releases: Vec<_> =
+                self.releases.iter().map(|(name, token)| (name.as_name(), *token)).collect();
+            owner.give_back(Unlock::These(&releases)).await?;
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_new = false;
+        }
+        self.undo.acquired.clear();
+        Ok(())
+    }
+
+    /// Undoes the step; the same as dropping it.
+    pub fn roll_back(self) {}
+}

@@ -1,0 +1,45 @@
+//! The growing pause between attempts to connect.
+
+use std::time::Duration;
+
+const FIRST_MS: u64 = 100;
+const LONGEST_MS: u64 = 5_000;
+
+/// How often it was tried in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    attempts: u32,
+}
+
+impl Backoff {
+    /// How long to wait before the next attempt: half to the whole of a span that doubles up to 5 s, at random, so that a
+    /// restarted server is not met by all its clients at once.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let span = FIRST_MS.saturating_mul(1 << self.attempts.min(16)).min(LONGEST_MS);
+        self.attempts += 1;
+        // Without randomness the pause is merely a predictable one.
+        let jitter = getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX));
+        Duration::from_millis(span).mul_f64(0.5 + jitter / 2.0)
+    }
+
+    /// A connection has proved good.
+    pub(crate) fn reset(&mut self) {
+        self.attempts = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_five_seconds_and_begin_anew_after_a_good_connection() {
+        let mut backoff = Backoff::default();
+        for span in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
+            let pause = backoff.pause().as_millis();
+            assert!((span / 2..=span).contains(&pause), "{pause} ms of {span} ms");
+        }
+        backoff.reset();
+        assert!(backoff.pause().as_millis() <= 100);
+    }
+}

@@ -1,0 +1,185 @@
+//! The client's own deadline: before it the server grants our locks to nobody else.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::engine::waiters::Loss;
+
+/// The answers that are remembered until the server confirms them.
+const ANSWERS: usize = 256;
+
+/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the server has confirmed, but
+/// not beyond the end of the credential, with which the server ends the session.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    /// The server's length less 10 %.
+    length: Duration,
+    confirmed: Moment,
+    /// Of the credential, if it has an end.
+    credential: Option<Deadline>,
+    /// Pongs that no later ping has confirmed yet, with the instants before which they were not sent.
+    answers: VecDeque<(u64, Moment)>,
+}
+
+impl Lease {
+    /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still good.
+    pub(crate) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
+        let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
+        let credential = credential_ms.map(|ms| Deadline {
+            length: Duration::from_millis(ms),
+            confirmed: hello,
+            loss: Loss::Denied,
+        });
+        Self { length, confirmed: hello, credential, answers: VecDeque::new() }
+    }
+
+    /// The pong to that ping is about to be sent.
+    pub(crate) fn answering(&mut self, ping: u64) {
+        if self.answers.len() == ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((ping, Moment::now()));
+    }
+
+    /// The server has received that pong, and those before it.
+    pub(crate) fn answered(&mut self, ping: u64) {
+        while let Some((_, at)) = self.answers.pop_front_if(|(n, _)| *n <= ping) {
+            self.confirmed = at;
+        }
+    }
+
+    /// Until the deadline; zero once it has passed.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.deadline().remaining()
+    }
+
+    /// The deadline as it stands.
+    pub(crate) fn deadline(&self) -> Deadline {
+        let lease = Deadline { length: self.length, confirmed: self.confirmed, loss: Loss::Expired };
+        self.credential.filter(|end| end.remaining() <= lease.remaining()).unwrap_or(lease)
+    }
+}
+
+/// A deadline that nothing moves any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    length: Duration,
+    confirmed: Moment,
+    /// What becomes of the locks with it.
+    loss: Loss,
+}
+
+impl Deadline {
+    /// What becomes of the locks with it: expired with the lease, or denied with the credential.
+    pub(crate) fn loss(self) -> Loss {
+        self.loss
+    }
+
+    /// Until then; zero once it has passed.
+    pub(crate) fn remaining(self) -> Duration {
+        self.length.saturating_sub(self.confirmed.elapsed())
+    }
+}
+
+/// An instant on a clock that goes on while the machine sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(Reading);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self(read())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        advance(self.0)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use boottime::{Reading, advance, read};
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use both_clocks::{Reading, advance, read};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod boottime {
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub(crate) type Reading = Duration;
+
+    pub(crate) fn read() -> Reading {
+        let time = clock_gettime(ClockId::Boottime);
+        // It counts from the start of the machine, with nanoseconds below 10^9.
+        Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+    }
+
+    pub(crate) fn advance(since: Reading) -> Duration {
+        read().saturating_sub(since)
+    }
+}
+
+/// Where no clock is known to count sleep, the one that has advanced further is taken.
+#[cfg_attr(any(target_os = "linux", target_os = "android"), cfg(test))]
+mod both_clocks {
+    use std::time::{Duration, Instant, SystemTime};
+
+    pub(crate) type Reading = (Instant, SystemTime);
+
+    pub(crate) fn read() -> Reading {
+        (Instant::now(), SystemTime::now())
+    }
+
+    pub(crate) fn advance((monotonic, wall): Reading) -> Duration {
+        monotonic.elapsed().max(wall.elapsed().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pong_lengthens_the_lease_only_once_it_is_confirmed() {
+        let long_ago = Duration::from_millis(40);
+        let mut lease = Lease::new(10_000, None, Moment::now());
+        assert!(lease.remaining() <= Duration::from_secs(9));
+        std::thread::sleep(long_ago);
+        lease.answering(1);
+        lease.answering(2);
+        assert!(lease.remaining() <= Duration::from_secs(9) - long_ago);
+        lease.answered(0);
+        assert!(lease.remaining() <= Duration::from_secs(9) - long_ago);
+        lease.answered(1);
+        assert!(lease.remaining() > Duration::from_secs(9) - long_ago);
+        assert_eq!(lease.answers.len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_has_run_out_has_nothing_left() {
+        assert_eq!(Lease::new(0, None, Moment::now()).remaining(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_lease_ends_with_the_credential_however_often_it_is_confirmed() {
+        let mut lease = Lease::new(10_000, Some(2_000), Moment::now());
+        lease.answering(1);
+        lease.answered(1);
+        assert!(lease.remaining() <= Duration::from_secs(2));
+        assert_eq!(lease.deadline().loss(), Loss::Denied);
+        let lease = Lease::new(10_000, Some(20_000), Moment::now());
+        assert!(lease.remaining() <= Duration::from_secs(9));
+        assert_eq!(lease.deadline().loss(), Loss::Expired);
+        let lease = Lease::new(10_000, Some(0), Moment::now());
+        assert!(lease.remaining().is_zero());
+        assert_eq!(lease.deadline().loss(), Loss::Denied);
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_forward_counts() {
+        let (monotonic, wall) = both_clocks::read();
+        let hour = Duration::from_secs(3600);
+        assert!(both_clocks::advance((monotonic, wall - hour)) >= hour);
+        assert!(both_clocks::advance((monotonic, wall + hour)) < hour);
+    }
+}

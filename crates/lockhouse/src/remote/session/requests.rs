@@ -1,0 +1,478 @@
+//! The requests and locks of a connection: what their handles do, and what the server says of them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
+use tokio::sync::Notify;
+
+use super::lease::Deadline;
+use super::outbox::BACKLOG_FRAMES;
+use super::reclaim::Proof;
+use super::state::{Breach, State};
+use crate::engine::waiters::Loss;
+use crate::error::{Quota, RequestError, Unavailable};
+use crate::snapshot::Holder;
+use lockhouse_wire::{
+    self as wire, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket,
+};
+
+/// An agent that has not ended.
+#[derive(Debug)]
+pub(crate) struct AgentEntry {
+    client_id: String,
+    requests: BTreeSet<u64>,
+}
+
+/// A request or lock, for as long as a future or a guard stands for it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// With its number in the present session.
+    pub(crate) ask: Ask<'static>,
+    pub(crate) stage: Stage,
+    /// The future that waits, for the grant or for the answer to a release.
+    waker: Option<Waker>,
+    /// Who wants to hear of a loss.
+    heard: Option<Arc<Notify>>,
+    /// What it can be reclaimed with.
+    pub(crate) proof: Option<Box<Proof>>,
+    /// While a reclaim is not answered, the deadline of the session in which the lock was granted.
+    pub(crate) due: Option<Deadline>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Stage {
+    /// The server was asked, or will be.
+    Pending,
+    /// The future has not taken note yet.
+    Granted(FencingToken),
+    /// Lost before the future took note.
+    LostUnseen(FencingToken, Loss),
+    Held,
+    /// A release was sent whose answer somebody waits for.
+    Releasing,
+    Released,
+    Lost(Loss),
+    Failed(RequestError),
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAsk {
+    pub(crate) name: NameBuf,
+    pub(crate) acquire: Acquire,
+    pub(crate) metadata: Option<String>,
+    pub(crate) max_hold_ms: Option<u64>,
+}
+
+/// What agents, futures and guards do.
+impl State {
+    pub(crate) fn join(&mut self, client_id: &str) -> Result<u64, Quota> {
+        if client_id.len() > wire::CLIENT_ID_BYTES {
+            return Err(Quota {
+                field: "client_id".to_owned(),
+                value: format!("{} bytes", client_id.len()),
+                rule: format!("at most {} bytes are allowed", wire::CLIENT_ID_BYTES),
+            });
+        }
+        let limit = self.agent_limit();
+        if self.agents.len() as u64 >= limit {
+            return Err(Quota {
+                field: "connection".to_owned(),
+                value: format!("{limit} agents"),
+                rule: "it cannot have one more".to_owned(),
+            });
+        }
+        self.last_agent += 1;
+        let agent = self.last_agent;
+        if !self.is_closed() {
+            let entry = AgentEntry { client_id: client_id.to_owned(), requests: BTreeSet::new() };
+            self.send(Call::Join { agent, client_id: entry.client_id.clone().into() });
+            self.agents.insert(agent, entry);
+        }
+        Ok(agent)
+    }
+
+    pub(crate) fn leave(&mut self, agent: u64) {
+        if self.agents.contains_key(&agent) {
+            self.send(Call::Leave { agent });
+            self.end_agent(agent, Loss::Terminated);
+            self.close_if_unused();
+        }
+    }
+
+    pub(crate) fn has_agent(&self, agent: u64) -> bool {
+        self.agents.contains_key(&agent)
+    }
+
+    /// Makes a request; its key.
+    pub(crate) fn request(&mut self, agent: u64, ask: NewAsk) -> Result<u64, RequestError> {
+        self.expire_if_overdue();
+        self.check_limits(agent, &ask)?;
+        let id = self.next_id();
+        let NewAsk { name, acquire, metadata, max_hold_ms } = ask;
+        let ask = Ask { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
+        // `check_limits` has found the agent.
+        if let Some(entry) = self.agents.get_mut(&agent) {
+            entry.requests.insert(id);
+        }
+        self.send(Call::Request(ask.clone()));
+        let entry = Entry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
+        self.entries.insert(id, entry);
+        Ok(id)
+    }
+
+    /// What would end the connection or could never be granted is not even sent.
+    fn check_limits(&self, agent: u64, ask: &NewAsk) -> Result<(), RequestError> {
+        let entry = self.agents.get(&agent).ok_or(RequestError::AgentEnded)?;
+        let units = ask.name.as_name().unit_count();
+        let bytes = ask.metadata.as_ref().map_or(0, String::len);
+        let refusal = if units > self.limits.name_units {
+            Refusal::NameTooLong { units, limit: self.limits.name_units }
+        } else if bytes > self.limits.metadata_bytes {
+            Refusal::MetadataTooLong { bytes, limit: self.limits.metadata_bytes }
+        } else if entry.requests.len() >= self.limits.requests_per_agent as usize {
+            Refusal::TooManyRequests { limit: self.limits.requests_per_agent }
+        } else if self.session.as_ref().is_some_and(|session| session.outbox.is_full()) {
+            return Err(RequestError::Quota(Quota {
+                field: "connection".to_owned(),
+                value: format!("{BACKLOG_FRAMES} frames wait to be sent"),
+                rule: "it cannot take one more request".to_owned(),
+            }));
+        } else {
+            return Ok(());
+        };
+        Err(RequestError::Quota(Quota::of(&refusal).expect("each of these is about a bound")))
+    }
+
+    /// Whether the request has been granted or has failed.
+    pub(crate) fn poll_grant(&mut self, key: u64, waker: &Waker) -> Poll<Result<FencingToken, RequestError>> {
+        self.expire_if_overdue();
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return Poll::Ready(Err(RequestError::AgentEnded));
+        };
+        match std::mem::replace(&mut entry.stage, Stage::Pending) {
+            Stage::Granted(token) => {
+                entry.stage = Stage::Held;
+                Poll::Ready(Ok(token))
+            }
+            Stage::LostUnseen(token, loss) => {
+                entry.stage = Stage::Lost(loss);
+                Poll::Ready(Ok(token))
+            }
+            Stage::Failed(error) => {
+                self.remove(key);
+                Poll::Ready(Err(error))
+            }
+            _ => {
+                self.displaced.extend(entry.waker.replace(waker.clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The future or the guard has gone: the request leaves its queue, the lock is released.
+    pub(crate) fn forget(&mut self, key: u64) {
+        let Some(entry) = self.remove(key) else { return };
+        let id = entry.ask.id;
+        match entry.stage {
+            Stage::Pending => self.send(Call::Abort { id }),
+            Stage::Granted(_) | Stage::Held => self.send(Call::Release { id, reply: false }),
+            _ => {}
+        }
+    }
+
+    /// Sends a release whose answer [`poll_released`](Self::poll_released) awaits.
+    pub(crate) fn begin_release(&mut self, key: u64) {
+        self.expire_if_overdue();
+        if let Some(entry) = self.entries.get_mut(&key)
+            && entry.stage == Stage::Held
+        {
+            entry.stage = Stage::Releasing;
+            let id = entry.ask.id;
+            self.send(Call::Release { id, reply: true });
+        }
+    }
+
+    pub(crate) fn poll_released(&mut self, key: u64, waker: &Waker) -> Poll<Result<(), Loss>> {
+        self.expire_if_overdue();
+        let Some(entry) = self.entries.get_mut(&key) else { return Poll::Ready(Err(Loss::Terminated)) };
+        match entry.stage {
+            Stage::Released => Poll::Ready(Ok(())),
+            Stage::Lost(loss) => Poll::Ready(Err(loss)),
+            _ => {
+                self.displaced.extend(entry.waker.replace(waker.clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(crate) fn loss(&mut self, key: u64) -> Option<Loss> {
+        self.expire_if_overdue();
+        match self.entries.get(&key)?.stage {
+            Stage::Lost(loss) => Some(loss),
+            _ => None,
+        }
+    }
+
+    /// Tells when the lock is lost.
+    pub(crate) fn listen(&mut self, key: u64) -> Result<Arc<Notify>, Loss> {
+        if let Some(loss) = self.loss(key) {
+            return Err(loss);
+        }
+        let entry = self.entries.get_mut(&key).ok_or(Loss::Terminated)?;
+        Ok(entry.heard.get_or_insert_default().clone())
+    }
+
+    /// Ends a watch.
+    pub(crate) fn send_abort(&mut self, id: u64) {
+        self.send(Call::Abort { id });
+    }
+
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Sends a frame in the present session. Without one, the next begins with all that is alive then.
+    pub(crate) fn send(&mut self, call: Call<'static>) {
+        if let Some(session) = &mut self.session {
+            session.outbox.push(call);
+        }
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Entry> {
+        let mut entry = self.entries.remove(&key)?;
+        self.renumbered.remove(&entry.ask.id);
+        self.displaced.extend(entry.waker.take());
+        if let Some(agent) = self.agents.get_mut(&entry.ask.agent) {
+            agent.requests.remove(&key);
+        }
+        Some(entry)
+    }
+
+    /// The key of what has this number in the present session.
+    fn key(&self, id: u64) -> Option<u64> {
+        let key = self.renumbered.get(&id).copied().unwrap_or(id);
+        self.entries.get(&key).filter(|entry| entry.ask.id == id).map(|_| key)
+    }
+}
+
+/// What the server says, and what the end of a session means.
+impl State {
+    pub(crate) fn happened(&mut self, event: Event<'_>) -> Result<(), Breach> {
+        match event {
+            Event::Granted { id, token, ticket } => self.granted(id, token, ticket)?,
+            Event::Refused { id, holders, queued } => {
+                let holders = holders.into_iter().map(holder).collect();
+                let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+                if let Some(key) = self.key(id) {
+                    self.fail(key, RequestError::Unavailable(Unavailable { holders, queued }));
+                }
+            }
+            Event::Released { id, held } => self.released(id, held),
+            Event::Lost { id, reason } => {
+                if let Some(key) = self.key(id) {
+                    self.answered(key);
+                    self.lost(key, loss_of(reason));
+                }
+            }
+            // A lease is the whole session's.
+            Event::Ended { reason: EndedReason::Expired, .. } => self.end_session(Loss::Expired, None),
+            Event::Ended { agent, reason: EndedReason::Broken } => {
+                self.end_agent(agent, Loss::Broken);
+                self.close_if_unused();
+            }
+            Event::Error { id: Some(id), code, problem, .. } => {
+                let error = refused(code, &problem);
+                if !self.fail_look(id, &error)
+                    && let Some(key) = self.key(id)
+                {
+                    self.failed(key, error);
+                }
+            }
+            // It answers a frame whose sender does not wait: an agent that could not join hears of it with its first request.
+            Event::Error { id: None, .. } => {}
+        }
+        Ok(())
+    }
+
+    fn granted(&mut self, id: u64, token: FencingToken, ticket: Option<Ticket<'_>>) -> Result<(), Breach> {
+        if id > self.last_id {
+            return Err(Breach(format!("it granted request {id}, which was never made")));
+        }
+        let key = self.key(id);
+        match key.and_then(|key| self.entries.get_mut(&key)) {
+            Some(entry) if entry.due.is_some() => {
+                let release = entry.reclaimed(token, ticket)?;
+                release.into_iter().for_each(|release| self.send(release));
+            }
+            Some(entry) if entry.stage == Stage::Pending => {
+                entry.stage = Stage::Granted(token);
+                entry.proof = ticket.map(|ticket| Box::new(Proof::new(token, ticket)));
+                self.wakers.extend(entry.waker.take());
+            }
+            Some(Entry { stage: Stage::Failed(_), .. }) | None => {
+                // Nobody waits for it any more.
+                self.send(Call::Release { id, reply: false });
+            }
+            Some(_) => return Err(Breach(format!("it granted request {id} twice"))),
+        }
+        Ok(())
+    }
+
+    fn released(&mut self, id: u64, held: bool) {
+        if let Some(key) = self.key(id)
+            && let Some(entry) = self.entries.get_mut(&key)
+            && entry.stage == Stage::Releasing
+        {
+            // A loss would have been told before.
+            entry.stage = if held { Stage::Released } else { Stage::Lost(Loss::Terminated) };
+            self.wakers.extend(entry.waker.take());
+        }
+    }
+
+    pub(crate) fn lost(&mut self, key: u64, loss: Loss) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.lose(loss);
+        self.wakers.extend(entry.waker.take());
+        self.heard.extend(entry.heard.take());
+    }
+
+    /// The server's error about what has this key.
+    fn failed(&mut self, key: u64, error: RequestError) {
+        if self.answered(key) {
+            self.lost(key, Loss::Superseded);
+        } else {
+            self.fail(key, error);
+        }
+    }
+
+    fn fail(&mut self, key: u64, error: RequestError) {
+        if let Some(entry) = self.entries.get_mut(&key)
+            && entry.stage == Stage::Pending
+        {
+            entry.stage = Stage::Failed(error);
+            self.wakers.extend(entry.waker.take());
+        }
+    }
+
+    /// The agent has ended, by whomever: its requests fail, its locks are lost.
+    pub(crate) fn end_agent(&mut self, agent: u64, loss: Loss) {
+        let Some(gone) = self.agents.remove(&agent) else { return };
+        for key in gone.requests {
+            self.fail(key, RequestError::AgentEnded);
+            if let Some(entry) = self.entries.get_mut(&key)
+                && let Stage::Granted(_) = entry.stage
+            {
+                entry.stage = Stage::Failed(RequestError::AgentEnded);
+            }
+            self.lost(key, loss);
+        }
+    }
+
+    /// The session has ended: what is held is lost, unless there is a deadline until which it is held and it can be reclaimed; what
+    /// is pending is asked again in the next one, unless it has failed with this one.
+    pub(crate) fn lose_requests(
+        &mut self,
+        unsent_steals: &HashSet<u64>,
+        deadline: Option<Deadline>,
+        loss: Loss,
+        failure: Option<&RequestError>,
+    ) {
+        for entry in self.entries.values_mut() {
+            if let Some(deadline) = deadline.filter(|_| entry.is_reclaimable()) {
+                entry.hold_until(deadline);
+                continue;
+            }
+            entry.due = None;
+            let stays = entry.ask.acquire != Acquire::Steal || unsent_steals.contains(&entry.ask.id);
+            match (&entry.stage, failure) {
+                // A grant of which nobody has taken note is asked for again, rather than handed over with its loss.
+                (Stage::Pending | Stage::Granted(_), None) if stays => entry.stage = Stage::Pending,
+                (Stage::Pending, None) => entry.stage = Stage::Failed(RequestError::OutcomeUnknown),
+                (Stage::Pending, Some(failure)) => entry.stage = Stage::Failed(failure.clone()),
+                _ => entry.lose(loss),
+            }
+            if entry.stage != Stage::Pending {
+                self.wakers.extend(entry.waker.take());
+                self.heard.extend(entry.heard.take());
+            }
+        }
+    }
+
+    /// A fresh session has begun: all agents join it.
+    pub(crate) fn join_anew(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        for (agent, entry) in &self.agents {
+            let client_id = entry.client_id.clone().into();
+            session.outbox.push(Call::Join { agent: *agent, client_id });
+        }
+    }
+
+    /// Numbers grow in the order of sending, and reclaims go before requests that may be older.
+    pub(crate) fn renumber(&mut self) {
+        self.renumbered.clear();
+        let (reclaims, requests): (Vec<_>, Vec<_>) =
+            self.entries.iter_mut().partition(|(_, entry)| entry.due.is_some());
+        for (key, entry) in reclaims.into_iter().chain(requests) {
+            self.last_id += 1;
+            entry.ask.id = self.last_id;
+            self.renumbered.insert(self.last_id, *key);
+        }
+    }
+
+    /// All pending requests are made in the fresh session, in their order.
+    pub(crate) fn ask_requests_anew(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        for entry in self.entries.values().filter(|entry| entry.stage == Stage::Pending) {
+            session.outbox.push(Call::Request(entry.ask.clone()));
+        }
+    }
+}
+
+impl Entry {
+    fn lose(&mut self, loss: Loss) {
+        match self.stage {
+            Stage::Granted(token) => self.stage = Stage::LostUnseen(token, loss),
+            Stage::Held | Stage::Releasing => self.stage = Stage::Lost(loss),
+            Stage::Pending | Stage::LostUnseen(..) | Stage::Released | Stage::Lost(_) | Stage::Failed(_) => {}
+        }
+    }
+}
+
+fn loss_of(reason: LostReason) -> Loss {
+    match reason {
+        LostReason::Stolen => Loss::Stolen,
+        LostReason::Expired => Loss::Expired,
+        LostReason::Broken => Loss::Broken,
+        LostReason::Superseded => Loss::Superseded,
+    }
+}
+
+fn holder(view: HolderView<'_>) -> Holder {
+    Holder {
+        kind: view.kind,
+        client_id: view.client_id.into_owned(),
+        mode: view.mode,
+        since: view.since,
+        expires_at: view.expires_at,
+        metadata: view.metadata.map(Cow::into_owned),
+    }
+}
+
+/// What the server's error means for whoever asked.
+pub(crate) fn refused(code: ErrorCode, problem: &Problem<'_>) -> RequestError {
+    match code {
+        ErrorCode::UnknownAgent => RequestError::AgentEnded,
+        ErrorCode::Closing => RequestError::Closed,
+        ErrorCode::QuotaExceeded => RequestError::Quota(Quota {
+            field: problem.field.as_deref().unwrap_or("server").to_owned(),
+            value: problem.value.as_deref().unwrap_or("one more").to_owned(),
+            rule: problem.rule.as_deref().unwrap_or(&problem.message).to_owned(),
+        }),
+        _ => RequestError::Refused(problem.message.clone().into_owned()),
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a server is: the rules of its URL.
+
+use std::fmt;
+
+use tokio_tungstenite::tungstenite::http::Uri;
+
+#[cfg(feature = "tls")]
+use super::stream::Trust;
+use crate::remote::connect::ConnectError;
+use lockhouse_wire as wire;
+
+/// The most characters of a URL that an error repeats.
+const SHOWN_CHARS: usize = 200;
+
+/// The endpoint of a server, with the scope in its query.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    uri: Uri,
+    #[cfg(feature = "tls")]
+    trust: Option<Trust>,
+}
+
+impl Address {
+    /// Reads `http`, `https`, `ws` or `wss`; the path `/` stands for [`wire::PATH`]; the query is kept, save what `scope` sets.
+    pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
+        let wrong = |rule| ConnectError::Url { url: url.chars().take(SHOWN_CHARS).collect(), rule };
+        let url_without_fragment = url.split('#').next().unwrap_or(url);
+        let uri: Uri = url_without_fragment.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?;
+        let scheme = match uri.scheme_str() {
+            Some("http" | "ws") => "ws",
+            Some("https" | "wss") if cfg!(feature = "tls") => "wss",
+            Some("https" | "wss") => {
+                return Err(wrong("http:// or ws://, as this program was built without the feature tls"));
+            }
+            _ => {
+                return Err(wrong(
+                    "a URL that begins with http:// or https://, such as http://127.0.0.1:7420",
+                ));
+            }
+        };
+        let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
+            return Err(wrong("a URL with a host"));
+        };
+        if authority.as_str().contains('@') {
+            return Err(wrong("a URL without a user name"));
+        }
+        let path = if uri.path() == "/" { wire::PATH } else { uri.path() };
+        let query = query(uri.query().unwrap_or_default(), scope)?;
+        let mark = if query.is_empty() { "" } else { "?" };
+        let uri = format!("{scheme}://{authority}{path}{mark}{query}");
+        Ok(Self {
+            uri: uri.parse().map_err(|_| wrong("a URL like http://127.0.0.1:7420"))?,
+            #[cfg(feature = "tls")]
+            trust: None,
+        })
+    }
+
+    /// Whether it is to be spoken to by TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.uri.scheme_str() == Some("wss")
+    }
+
+    /// Says whose certificates are believed there; needed if it is to be spoken to by TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn trusting(self, trust: Trust) -> Self {
+        Self { trust: Some(trust), ..self }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
+    }
+
+    fn http_scheme(&self) -> &'static str {
+        if self.is_tls() { "https" } else { "http" }
+    }
+
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Where the HTTP API is: below what stands before [`wire::PATH`].
+    pub(crate) fn http_base(&self) -> Result<String, ConnectError> {
+        let authority = self.uri.authority().map_or("", |authority| authority.as_str());
+        match self.uri.path().strip_suffix(wire::PATH) {
+            Some(prefix) => Ok(format!("{}://{authority}{prefix}", self.http_scheme())),
+            None => Err(ConnectError::Url {
+                url: self.uri.to_string().chars().take(SHOWN_CHARS).collect(),
+                rule: "a URL whose path is / or ends in /v1/ws, for offline locks and claims",
+            }),
+        }
+    }
+
+    /// Without the brackets of an IPv6 address.
+    pub(crate) fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.uri.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })
+    }
+
+    /// The bucket that the query names.
+    pub(crate) fn bucket(&self) -> String {
+        let pairs = form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes());
+        let named = pairs.into_iter().find(|(key, _)| key == "bucket");
+        named.map_or_else(|| "default".to_owned(), |(_, value)| value.into_owned())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.uri.host().unwrap_or_default();
+        write!(f, "{}://{host}:{}", self.http_scheme(), self.port())
+    }
+}
+
+fn query(given: &str, scope: &[(&'static str, &str)]) -> Result<String, ConnectError> {
+    for (field, value) in scope {
+        if value.len() > wire::SCOPE_BYTES {
+            return Err(ConnectError::Scope { field, bytes: value.len() });
+        }
+    }
+    if scope.is_empty() {
+        return Ok(given.to_owned());
+    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let kept = form_urlencoded::parse(given.as_bytes());
+    query.extend_pairs(kept.filter(|(key, _)| scope.iter().all(|(set, _)| set != key)));
+    query.extend_pairs(scope);
+    Ok(query.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(url: &str, scope: &[(&'static str, &str)]) -> String {
+        Address::parse(url, scope).unwrap().uri().to_string()
+    }
+
+    #[test]
+    fn the_path_and_the_query_are_kept_and_the_root_stands_for_the_endpoint() {
+        assert_eq!(uri("http://localhost:7420", &[]), "ws://localhost:7420/v1/ws");
+        assert_eq!(uri("ws://localhost:7420/", &[]), "ws://localhost:7420/v1/ws");
+        assert_eq!(uri("http://h/behind/proxy?bucket=a%20b#x", &[]), "ws://h/behind/proxy?bucket=a%20b");
+        assert_eq!(uri("http://h?x=1&bucket=a", &[("bucket", "b&c")]), "ws://h/v1/ws?x=1&bucket=b%26c");
+        let address = Address::parse("http://[::1]:7420?bucket=a%20b", &[]).unwrap();
+        assert_eq!((address.host(), address.port(), address.bucket().as_str()), ("::1", 7420, "a b"));
+        assert_eq!(address.to_string(), "http://[::1]:7420");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_url_may_ask_for_tls() {
+        assert_eq!(uri("https://h", &[]), "wss://h/v1/ws");
+        let address = Address::parse("wss://h/", &[]).unwrap();
+        assert!(address.is_tls());
+        assert_eq!((address.port(), address.to_string().as_str()), (443, "https://h:443"));
+        assert_eq!(address.http_base().unwrap(), "https://h");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_may_not_ask_for_tls() {
+        let error = Address::parse("https://h", &[]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("it must be http:// or ws://, as this program was built without the feature tls")
+        );
+    }
+
+    #[test]
+    fn the_http_api_is_beside_the_endpoint() {
+        let base = |url: &str| Address::parse(url, &[]).unwrap().http_base();
+        assert_eq!(base("ws://[::1]:7420?bucket=a").unwrap(), "http://[::1]:7420");
+        assert_eq!(base("http://h/behind/proxy/v1/ws").unwrap(), "http://h/behind/proxy");
+        assert_eq!(
+            base("http://h/elsewhere").unwrap_err().to_string(),
+            "url: \"ws://h/elsewhere\", but it must be a URL whose path is / or ends in /v1/ws, for offline locks and claims"
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_rule() {
+        let refused = |url: &str| Address::parse(url, &[]).unwrap_err().to_string();
+        assert_eq!(
+            refused("ftp://example.com"),
+            "url: \"ftp://example.com\", but it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
+        );
+        assert!(refused("localhost:7420").ends_with(
+            "it must be a URL that begins with http:// or https://, such as http://127.0.0.1:7420"
+        ));
+        assert!(refused("http://u:p@h/").ends_with("it must be a URL without a user name"));
+        assert!(refused("http://").ends_with("it must be a URL like http://127.0.0.1:7420"));
+        let long = "b".repeat(257);
+        let error = Address::parse("http://h", &[("bucket", &long)]).unwrap_err();
+        assert_eq!(error.to_string(), "bucket: 257 bytes, but at most 256 bytes are allowed");
+    }
+}

@@ -1,0 +1,6 @@
+//! How bytes come to a server: its address, the streams and sockets to it, and what they show of the client.
+
+pub(crate) mod address;
+pub(crate) mod credentials;
+pub(crate) mod socket;
+pub(crate) mod stream;

@@ -1,0 +1,211 @@
+//! A request of an agent of this process.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
+
+use tokio::sync::oneshot;
+
+use crate::engine::bucket::Made;
+use crate::engine::waiters::Wait;
+use crate::error::{Quota, RequestError, Unavailable};
+use crate::snapshot::Holder;
+use crate::web_locks::agent::LocalAgent;
+use crate::web_locks::guard::LockGuard;
+use crate::web_locks::request::{Limits, Options};
+
+/// The state of its future.
+#[derive(Debug)]
+pub(crate) struct LocalRequest<'a> {
+    /// `None` once it is over.
+    agent: Option<Arc<LocalAgent>>,
+    name: Name<'a>,
+    acquire: Acquire,
+    options: Option<Box<Options>>,
+    /// The request, once it was made and had to wait.
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// `None` if it was refused, which may not be told yet.
+    request: Option<RequestId>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few have that wait.
+#[derive(Debug)]
+struct Rare {
+    limits: Option<Limits>,
+    refusal: Option<oneshot::Receiver<Outcome>>,
+}
+
+impl<'a> LocalRequest<'a> {
+    #[inline]
+    pub(crate) fn new(
+        agent: Arc<LocalAgent>,
+        name: Name<'a>,
+        acquire: Acquire,
+        options: Option<Box<Options>>,
+    ) -> Self {
+        Self { agent: Some(agent), name, acquire, options, waiting: None }
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
+        if self.waiting.is_none() {
+            match self.make(context) {
+                Ok(Some(grant)) => return Poll::Ready(Ok(self.finish(grant))),
+                Ok(None) if self.waiting.as_ref().is_some_and(Waiting::is_for_the_grant_only) => {
+                    return Poll::Pending;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.agent = None;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        self.poll_waiting(context)
+    }
+
+    /// Makes the request; its grant, unless it has to wait.
+    #[inline]
+    fn make(&mut self, context: &mut Context<'_>) -> Result<Option<Grant>, RequestError> {
+        let agent = self.agent.as_ref().expect("polled after completion");
+        // It was looked at before, but the future may have lain about since.
+        if self.options.as_ref().is_some_and(|options| options.is_aborted()) {
+            return Err(RequestError::Aborted);
+        }
+        let request = NewRequest {
+            agent: agent.id,
+            name: self.name,
+            acquire: self.acquire,
+            metadata: self.options.as_ref().and_then(|options| options.metadata.as_deref()),
+            max_hold_ms: self.options.as_ref().and_then(|options| options.max_hold).map(whole_millis),
+        };
+        if request.max_hold_ms.is_some() {
+            agent.bucket.remember_runtime();
+        }
+        match agent.bucket.request(&request, context.waker()) {
+            Made::Granted(grant) => Ok(Some(grant)),
+            Made::Waits(request) => Ok(self.wait(Some(request), None)),
+            Made::Refused(refusal) => Err(agent.refused(*refusal)),
+            Made::RefusedLater(refusal) => Ok(self.wait(None, Some(refusal))),
+        }
+    }
+
+    #[inline]
+    fn wait(
+        &mut self,
+        request: Option<RequestId>,
+        refusal: Option<oneshot::Receiver<Outcome>>,
+    ) -> Option<Grant> {
+        // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
+        let waiting = self.waiting.insert(Waiting { request, rare: None });
+        let limits = self.options.as_mut().and_then(|options| Limits::new(options));
+        if limits.is_some() || refusal.is_some() {
+            waiting.rare = Some(Box::new(Rare { limits, refusal }));
+        }
+        None
+    }
+
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
+        let (Some(agent), Some(waiting)) = (&self.agent, &mut self.waiting) else {
+            panic!("polled after completion");
+        };
+        let over = waiting.rare.as_mut().and_then(|rare| rare.limits.as_mut()?.poll(context));
+        if over == Some(RequestError::Aborted) {
+            // The abort wins until the lock has been handed over: dropping `waiting` releases one that was just granted.
+            self.give_up();
+            return Poll::Ready(Err(RequestError::Aborted));
+        }
+        let wait = match waiting.request {
+            Some(request) => agent.bucket.poll(request, over.is_none().then_some(context.waker())),
+            None => waiting.poll_refusal(context),
+        };
+        let error = match (wait, over) {
+            (Wait::Granted(token), _) => {
+                let request = waiting.request.expect("a refusal is no grant");
+                return Poll::Ready(Ok(self.finish(Grant { request, token })));
+            }
+            (Wait::Pending, None) => return Poll::Pending,
+            (Wait::Pending, Some(error)) => error,
+            (Wait::Refused(refusal), _) => agent.refused(refusal),
+            (Wait::Over(why), _) => RequestError::NoStore(why),
+            (Wait::Gone, _) => {
+                agent.bucket.why_over().map_or(RequestError::AgentEnded, RequestError::NoStore)
+            }
+        };
+        self.give_up();
+        Poll::Ready(Err(error))
+    }
+
+    #[inline]
+    fn finish(&mut self, grant: Grant) -> LockGuard {
+        self.waiting = None;
+        let agent = self.agent.take().expect("polled after completion");
+        LockGuard::local(agent, grant, self.name.to_buf(), self.acquire.mode())
+    }
+
+    fn give_up(&mut self) {
+        if let (Some(agent), Some(Waiting { request: Some(request), .. })) =
+            (self.agent.take(), self.waiting.take())
+        {
+            agent.bucket.withdraw(request);
+        }
+    }
+}
+
+impl Drop for LocalRequest<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.waiting.is_some() {
+            self.give_up();
+        }
+    }
+}
+
+impl Waiting {
+    /// Whether nothing else can end it, and whoever grants it knows whom to wake.
+    #[inline]
+    fn is_for_the_grant_only(&self) -> bool {
+        self.rare.is_none()
+    }
+
+    fn poll_refusal(&mut self, context: &mut Context<'_>) -> Wait {
+        let Some(refusal) = self.rare.as_mut().and_then(|rare| rare.refusal.as_mut()) else {
+            return Wait::Gone;
+        };
+        match Pin::new(refusal).poll(context) {
+            Poll::Pending => Wait::Pending,
+            Poll::Ready(Ok(Outcome::Refused(refusal))) => Wait::Refused(refusal),
+            Poll::Ready(_) => Wait::Gone,
+        }
+    }
+}
+
+impl LocalAgent {
+    #[cold]
+    fn refused(&self, refusal: Refusal) -> RequestError {
+        match refusal {
+            Refusal::Unavailable { holders, queued } => {
+                let holders =
+                    holders.into_iter().map(|holder| Holder::new(holder, &|at| self.wall(at))).collect();
+                RequestError::Unavailable(Unavailable { holders, queued })
+            }
+            Refusal::UnknownAgent => RequestError::AgentEnded,
+            Refusal::Closed => self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore),
+            quota => RequestError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
+        }
+    }
+}
+
+/// Rounded up, so that a hold is never shorter than asked for.
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
