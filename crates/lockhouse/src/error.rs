@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse_core::{InvalidName, Mode, Refusal};
 
-use crate::engine::waiters::Loss;
+use crate::loss::Loss;
 use crate::snapshot::Holder;
 
 /// Why a lock was not granted.
@@ -104,6 +104,35 @@ pub enum NotSupported {
     /// A cancellation token together with `steal` or `if_available`, which never wait.
     #[error("signal: cannot be used with steal or if_available")]
     Signal,
+}
+
+/// Why something cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store keeps nothing at the moment; nothing has happened.
+    #[error("unavailable: {why}")]
+    Unavailable {
+        /// One line that says what is wrong and what to do.
+        why: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Somebody else writes to the store now. What was under way may have happened or not.
+    #[error("another process has taken the store over")]
+    Fenced,
+    /// The store can no longer be trusted. What was under way may have happened or not.
+    #[error("the store has failed: {0}")]
+    Failed(String),
+    /// The house is closed; far away, the connection is, or the server stops.
+    #[error("the house is closed")]
+    Closed,
+    /// A server far away takes no such key, or the key has not the permission; nothing has happened.
+    #[error("access is denied: {0}")]
+    Denied(String),
+    /// A server far away was asked and gave no answer that can be relied on. What was under way may have happened or not; asking again is right.
+    #[error("nobody knows whether it happened: {0}")]
+    Unknown(String),
 }
 
 /// A bound that was exceeded.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::bucket::Shared;
+use crate::engine::bucket::shared::Shared;
 #[cfg(feature = "remote")]
-use crate::remote::Api;
+use crate::remote::http::api::Api;
 
 /// A bucket of this process, or of a server.
 #[derive(Clone, Debug)]

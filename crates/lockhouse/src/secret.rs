@@ -11,6 +11,7 @@ use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
 use lockhouse_store::Scope;
 use subtle::ConstantTimeEq;
 
+use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
 
 /// How many bytes of the hash are shown: 160 bits.
@@ -62,6 +63,16 @@ pub(crate) fn seal_of(
     let Secret(bytes) = derive(key, "idempotency", scope, &parts);
     let (number, _) = bytes.split_first_chunk().expect("20 bytes have 8 in front");
     Seal(u64::from_be_bytes(*number))
+}
+
+/// A seal that nobody can guess.
+pub(crate) fn random_seal() -> Result<Seal, StoreError> {
+    getrandom::u64().map(Seal).map_err(|error| no_randomness(&error))
+}
+
+/// The system gives no random numbers, so that nothing new can be kept.
+pub(crate) fn no_randomness(error: &getrandom::Error) -> StoreError {
+    StoreError::Failed(format!("the system gives no random numbers: {error}"))
 }
 
 /// A keyed hash of all that.

@@ -8,15 +8,15 @@ use lockhouse_core::{
     Seal,
 };
 
-use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
-use crate::engine::bucket::Shared;
-use crate::engine::bucket::durable::StoreError;
-use crate::error::Quota;
+use super::{Claim, Claims, Terms};
+use crate::claims::error::ClaimError;
+use crate::claims::info::{Assignment, ClaimInfo};
+use crate::engine::bucket::shared::Shared;
+use crate::error::{Quota, StoreError};
 use crate::location::Place;
-use crate::owners::random_seal;
-use crate::secret::{Secret, seal_of};
+use crate::secret::{Secret, random_seal, seal_of};
 use crate::snapshot::Holder;
-use crate::web_locks::local::whole_millis;
+use crate::whole_millis::whole_millis;
 
 pub(super) async fn claim(
     bucket: &Arc<Shared>,

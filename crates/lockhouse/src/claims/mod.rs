@@ -1,5 +1,7 @@
 //! Claims: reservations by token, which end by themselves unless they are made final.
 
+pub(crate) mod error;
+pub(crate) mod info;
 mod local;
 #[cfg(feature = "remote")]
 mod remote;
@@ -10,13 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{FencingToken, Name, NameBuf};
 
-pub(crate) use self::local::assignments_from;
-use crate::engine::bucket::durable::StoreError;
-use crate::error::{NotSupported, Quota};
+use crate::claims::error::ClaimError;
+use crate::claims::info::{Assignment, ClaimInfo};
+use crate::engine::bucket::Bucket;
+use crate::error::{NotSupported, StoreError};
 use crate::location::{Place, at};
+use crate::name_arg::NameArg;
 use crate::secret::Secret;
-use crate::snapshot::Holder;
-use crate::web_locks::locks::NameArg;
 
 /// The claims and assignments of one bucket.
 ///
@@ -81,81 +83,30 @@ pub struct Claim {
     expires_at: SystemTime,
 }
 
-/// A current claim, as everybody may see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimInfo {
-    /// The resource name.
-    pub resource: NameBuf,
-    /// Who claims it.
-    pub claimant: String,
-    /// The fencing token.
-    pub fencing_token: FencingToken,
-    /// When it began.
-    pub since: SystemTime,
-    /// When it ends unless it is renewed.
-    pub expires_at: SystemTime,
-    /// What the claimant said of it.
-    pub metadata: Option<String>,
-}
+impl Bucket {
+    /// Claims: reservations that end by themselves unless they are made final.
+    pub fn claims(&self) -> Claims {
+        Claims::new(Place::Here(self.0.clone()))
+    }
 
-/// A claim made final.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
-    /// The resource name.
-    pub resource: NameBuf,
-    /// To whom it belongs.
-    pub claimant: String,
-    /// The fencing token of the claim.
-    pub fencing_token: FencingToken,
-    /// When it became final.
-    pub since: SystemTime,
-}
-
-/// Why a claim was not made, renewed, released or made final.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClaimError {
-    /// Somebody else claims it.
-    #[error("claimed by {:?}", holder.client_id)]
-    Claimed {
-        /// Who, and until when; never the token.
-        holder: Box<Holder>,
-    },
-    /// It is held, or waited for, in another way.
-    #[error("busy: {} holders, {queued} waiting", holders.len())]
-    Busy {
-        /// The first holders, at most 8.
-        holders: Vec<Holder>,
-        /// How many requests wait for the name.
-        queued: u32,
-    },
-    /// It belongs to somebody.
-    #[error("already assigned to {:?}", .0.claimant)]
-    AlreadyAssigned(Box<Assignment>),
-    /// There is no current claim: it has ended, was released, or was made final and taken back.
-    #[error("the claim has expired")]
-    ClaimExpired,
-    /// There is a current claim, but a newer one.
-    #[error("the claim is lost: there is a newer one")]
-    ClaimLost,
-    /// The bucket recovers from a crash, and grants nothing until then.
-    #[error("recovering, for {} ms at most", retry_after.as_millis())]
-    Recovering {
-        /// When to try again.
-        retry_after: Duration,
-    },
-    /// Nothing is granted any more.
-    #[error("the bucket is closed")]
-    Closed,
-    /// The name is none.
-    #[error("not supported: {0}")]
-    NotSupported(NotSupported),
-    /// A bound was exceeded.
-    #[error(transparent)]
-    Quota(Quota),
-    /// It cannot be kept.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with `prefix` and is not before
+    /// `start`: a page costs what is on it, however many there are. Told once they are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn assignments_from(
+        &self,
+        prefix: &[u8],
+        start: &[u8],
+        most: usize,
+    ) -> Result<Vec<Assignment>, StoreError> {
+        local::assignments_from(&self.0, prefix, start, most).await
+    }
 }
 
 impl Claims {

@@ -5,17 +5,20 @@ use std::time::SystemTime;
 
 use lockhouse_core::{FencingToken, Limits, Name, NameBuf};
 
-use super::{Assignment, Claim, ClaimError, ClaimInfo, Claims, Terms};
-use crate::engine::bucket::durable::StoreError;
-use crate::error::Quota;
+use super::{Claim, Claims, Terms};
+use crate::claims::error::ClaimError;
+use crate::claims::info::{Assignment, ClaimInfo};
+use crate::error::{Quota, StoreError};
 use crate::location::Place;
-use crate::remote::Api;
-use crate::remote::http::{
-    AssignmentBody, Assignments, Call, ClaimBody, ClaimRequest, ClaimedBody, Problem, RenewedBody,
-    TokenRequest, UnassignedBody,
+use crate::remote::http::api::Api;
+use crate::remote::http::call::Call;
+use crate::remote::http::problem::Problem;
+use crate::remote::http::views::{
+    AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, RenewedBody, TokenRequest,
+    UnassignedBody,
 };
 use crate::secret::Secret;
-use crate::web_locks::local::whole_millis;
+use crate::whole_millis::whole_millis;
 
 /// The bounds of a server, so that what exceeds them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;

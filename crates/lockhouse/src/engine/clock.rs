@@ -11,8 +11,6 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::Instant;
 use parking_lot::Mutex;
 
-use crate::engine::house::Inner;
-
 /// How often the clock ticks while deadlines exist.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
@@ -71,7 +69,13 @@ struct Manual {
     ms: AtomicU64,
     /// How far the calendar is ahead.
     calendar_ms: AtomicI64,
-    houses: Mutex<Vec<Weak<Inner>>>,
+    houses: Mutex<Vec<Weak<dyn TickedByHand>>>,
+}
+
+/// A house whose time a manual clock moves on.
+pub(crate) trait TickedByHand: Send + Sync {
+    /// One tick, which ends all that is due.
+    fn tick_by_hand(&self);
 }
 
 impl ManualClock {
@@ -112,10 +116,10 @@ impl ManualClock {
     }
 
     /// That house lives by this clock.
-    pub(crate) fn drives(&self, house: &Arc<Inner>) {
+    pub(crate) fn drives(&self, house: Weak<dyn TickedByHand>) {
         let mut houses = self.0.houses.lock();
         houses.retain(|house| house.strong_count() > 0);
-        houses.push(Arc::downgrade(house));
+        houses.push(house);
     }
 }
 

@@ -3,7 +3,9 @@
 pub(crate) mod bucket;
 pub(crate) mod clock;
 pub(crate) mod commit;
+pub(crate) mod environment;
 pub(crate) mod house;
+pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod port;

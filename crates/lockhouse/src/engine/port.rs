@@ -1,17 +1,15 @@
 //! The way in for those who speak for agents of the outside, such as the sessions of a server.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::future::poll_fn;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{AgentId, Command, Effect, Holder, LockManager, NewRequest, Outcome};
-use parking_lot::Mutex;
+use lockhouse_core::{Command, Holder, LockManager, NewRequest, Outcome};
 
 use crate::engine::bucket::Bucket;
+use crate::engine::inbox::{Inbox, Notice, Overflowed};
 use crate::engine::memory::Room;
-use crate::engine::waiters::Loss;
 
 /// All that a server's session needs of a bucket.
 ///
@@ -27,22 +25,6 @@ pub struct Port {
     inbox: Arc<Inbox>,
 }
 
-/// What a port is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The outcome of the command that was submitted with that tag.
-    Answer {
-        /// The tag.
-        tag: u64,
-        /// The outcome.
-        outcome: Outcome,
-    },
-    /// Something happened to an agent of the port.
-    Effect(Effect),
-    /// The house has lost its store: every lock is lost, and nothing is granted any more.
-    Over(Loss),
-}
-
 /// From whom a steal takes its name, if it is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robbed {
@@ -54,28 +36,16 @@ pub struct Robbed {
     pub is_recovering: bool,
 }
 
-/// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the inbox overflowed")]
-pub struct Overflowed;
-
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    capacity: usize,
-    state: Mutex<InboxState>,
-}
-
-#[derive(Debug, Default)]
-struct InboxState {
-    notices: VecDeque<Notice>,
-    agents: BTreeSet<AgentId>,
-    overflowed: bool,
-    waker: Option<Waker>,
+impl Bucket {
+    /// A port for a session of the outside, whose inbox holds at most `capacity` notices.
+    pub fn port(&self, capacity: usize) -> Port {
+        Port::new(self.clone(), capacity)
+    }
 }
 
 impl Port {
     pub(crate) fn new(bucket: Bucket, capacity: usize) -> Self {
-        Self { bucket, inbox: Arc::new(Inbox { capacity, state: Mutex::default() }) }
+        Self { bucket, inbox: Arc::new(Inbox::new(capacity)) }
     }
 
     /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
@@ -124,9 +94,7 @@ impl Port {
     ///
     /// [`Overflowed`] once notices were lost.
     pub fn drain(&self, into: &mut VecDeque<Notice>) -> Result<(), Overflowed> {
-        let mut inbox = self.inbox.state.lock();
-        into.append(&mut inbox.notices);
-        if inbox.overflowed { Err(Overflowed) } else { Ok(()) }
+        self.inbox.drain(into)
     }
 
     /// Waits until there is something to drain.
@@ -135,18 +103,7 @@ impl Port {
     ///
     /// Cancel safe: nothing is taken. Only the latest caller is woken.
     pub async fn ready(&self) {
-        poll_fn(|context| {
-            let mut inbox = self.inbox.state.lock();
-            if !inbox.notices.is_empty() || inbox.overflowed {
-                return Poll::Ready(());
-            }
-            let displaced = inbox.waker.replace(context.waker().clone());
-            // A waker may own a task that owns a port, so that it must not go under the mutex.
-            drop(inbox);
-            drop(displaced);
-            Poll::Pending
-        })
-        .await;
+        self.inbox.ready().await;
     }
 
     /// The bucket that this is a port of.
@@ -157,32 +114,9 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let agents = std::mem::take(&mut self.inbox.state.lock().agents);
+        let agents = self.inbox.take_agents();
         for agent in agents {
             self.submit(0, Command::End { agent });
         }
-    }
-}
-
-impl Inbox {
-    /// Called under the bucket's mutex, which gives the order. The waker is to be woken after it.
-    pub(crate) fn push(&self, notice: Notice) -> Option<Waker> {
-        let mut inbox = self.state.lock();
-        match &notice {
-            Notice::Answer { outcome: Outcome::Joined(agent), .. } => _ = inbox.agents.insert(*agent),
-            Notice::Effect(Effect::AgentEnded { agent, .. }) => _ = inbox.agents.remove(agent),
-            _ => {}
-        }
-        if inbox.notices.len() < self.capacity {
-            inbox.notices.push_back(notice);
-        } else {
-            inbox.overflowed = true;
-        }
-        inbox.waker.take()
-    }
-
-    /// That agent was ended by a command.
-    pub(crate) fn forget(&self, agent: AgentId) {
-        self.state.lock().agents.remove(&agent);
     }
 }

@@ -4,61 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use lockhouse_core::{FencingToken, LossReason, Refusal, RequestId, Standing};
+use lockhouse_core::{FencingToken, Refusal, RequestId, Standing};
 use tokio::sync::Notify;
 
-/// Why a lock is held no more although its holder did not release it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Another request stole the name.
-    Stolen,
-    /// It was held for its longest hold, or its agent's lease ran out.
-    Expired,
-    /// Its agent has ended.
-    Terminated,
-    /// An operator broke it.
-    Broken,
-    /// The server knows nothing of its session any more: it was started anew, or ended the session.
-    SessionEnded,
-    /// The credential of its session was deleted, ran out, or may not do any more what it could.
-    Denied,
-    /// It had been brought back after a restart, and then a lock that excludes it, too, which is younger.
-    Superseded,
-    /// Another process has taken the store over.
-    Fenced,
-    /// The store can no longer be trusted.
-    StoreFailed,
-}
-
-impl From<LossReason> for Loss {
-    fn from(reason: LossReason) -> Self {
-        match reason {
-            // A younger lock stands in its place, whether it was asked for now or is brought back.
-            LossReason::Stolen => Self::Stolen,
-            LossReason::Expired => Self::Expired,
-            LossReason::Superseded => Self::Superseded,
-        }
-    }
-}
-
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Stolen => "stolen by another request",
-            Self::Expired => "expired",
-            Self::Terminated => "its agent has ended",
-            Self::Broken => "broken by an operator",
-            Self::SessionEnded => "the server knows nothing of its session any more",
-            Self::Denied => "the server takes its credential no more, or allows it less",
-            Self::Superseded => "superseded by a younger lock after a restart",
-            Self::Fenced => "another process has taken the store over",
-            Self::StoreFailed => "the store can no longer be trusted",
-        })
-    }
-}
-
-impl std::error::Error for Loss {}
+use crate::loss::Loss;
 
 /// The waiting of one bucket. A cell belongs to the request that is in its slot; when the request ends, the cell is idle again.
 #[derive(Debug, Default)]

@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 
 use super::objects::Objects;
 use super::refusal::{AccessError, LoadError, Refusal};
-use crate::engine::bucket::durable::StoreError;
+use crate::error::StoreError;
+use crate::owners::Owner;
+use crate::owners::error::LockError;
 use crate::owners::kinds::{Record, Wanted};
+use crate::owners::lock::OfflineLock;
 use crate::owners::transaction::{BusinessTransaction, Step};
-use crate::owners::{LockError, OfflineLock, Owner};
 
 tokio::task_local! {
     static CURRENT: ApplicationSession;

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::application::ApplicationSession;
 use super::refusal::{AccessError, Refusal};
 use super::sessions::{Sessions, WebSession};
-use crate::owners::LockError;
+use crate::owners::error::LockError;
 use crate::owners::kinds::Wanted;
 
 /// Runs the requests of a route as steps of business transactions; made by [`Sessions`].

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{Acquired, NameBuf};
 
-use crate::owners::OfflineLock;
+use crate::owners::lock::OfflineLock;
 
 /// What was loaded or created, by the type of the object and the name of the record.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use http::{HeaderValue, Response, StatusCode, header};
 use lockhouse_core::NameBuf;
 
-use crate::engine::bucket::durable::{OwnerError, StoreError};
-use crate::owners::LockError;
+use crate::error::StoreError;
+use crate::owners::error::{LockError, OwnerError};
 
 /// Why the layer answered a request in the handler's place.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse_core::OwnerId;
 use tokio::time::Instant;
 
-use crate::engine::bucket::durable::StoreError;
+use crate::error::StoreError;
 use crate::owners::Owner;
 
 /// Who is told what nobody waits for.

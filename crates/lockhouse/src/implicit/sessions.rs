@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::application::Transaction;
 use super::layer::ImplicitLock;
 use super::remover::{Errors, LockRemover, SeriousError};
-use crate::engine::bucket::durable::{OwnerError, StoreError};
+use crate::error::StoreError;
+use crate::owners::error::OwnerError;
 use crate::owners::{Owner, Owners};
 use crate::secret::Secret;
 

@@ -8,14 +8,15 @@ use lockhouse_core::{
     Refusal, Seal, Unlock,
 };
 
-use super::{Acquisition, Conflict, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
-use crate::engine::bucket::Shared;
-use crate::engine::bucket::durable::{OwnerError, StoreError};
-use crate::error::Quota;
+use super::{NewOwner, Owner};
+use crate::engine::bucket::shared::Shared;
+use crate::error::{Quota, StoreError};
 use crate::location::Place;
-use crate::secret::Secret;
+use crate::owners::error::{Conflict, LockError, OwnerError};
+use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
+use crate::secret::{Secret, random_seal};
 use crate::snapshot::Holder;
-use crate::web_locks::local::whole_millis;
+use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
     let seal = random_seal()?;
@@ -212,12 +213,4 @@ impl From<LockRecord> for OfflineLock {
 
 fn secret_of(bucket: &Shared, owner: OwnerId, seal: Seal) -> Result<Secret, OwnerError> {
     Ok(Secret::of_owner(bucket.secret_key()?, bucket.scope(), owner, seal))
-}
-
-pub(crate) fn random_seal() -> Result<Seal, StoreError> {
-    getrandom::u64().map(Seal).map_err(|error| no_randomness(&error))
-}
-
-pub(crate) fn no_randomness(error: &getrandom::Error) -> StoreError {
-    StoreError::Failed(format!("the system gives no random numbers: {error}"))
 }

@@ -1,7 +1,9 @@
 //! Owners and their offline locks: the Pessimistic Offline Lock.
 
+pub(crate) mod error;
 pub(crate) mod kinds;
 mod local;
+pub(crate) mod lock;
 #[cfg(feature = "remote")]
 mod remote;
 pub(crate) mod transaction;
@@ -10,15 +12,15 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
-use lockhouse_core::{Acquired, FencingToken, Mode, Name, NameBuf, OwnerId, Unlock};
+use lockhouse_core::{Acquired, FencingToken, Mode, Name, OwnerId, Unlock};
 
-pub(crate) use self::local::{no_randomness, random_seal};
-use crate::engine::bucket::durable::{OwnerError, StoreError};
-use crate::error::Quota;
+use crate::engine::bucket::Bucket;
+use crate::error::StoreError;
 use crate::location::{Place, at};
+use crate::owners::error::{LockError, OwnerError};
 use crate::owners::kinds::Wanted;
+use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::secret::Secret;
-use crate::snapshot::Holder;
 
 /// The owners of one bucket. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 ///
@@ -66,87 +68,11 @@ pub struct NewOwner {
     metadata: Option<String>,
 }
 
-/// An owner, as it sees itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnerInfo {
-    /// What it is called.
-    pub label: String,
-    /// What it said of itself.
-    pub metadata: Option<String>,
-    /// How long it lives without any activity.
-    pub ttl: Duration,
-    /// When it began.
-    pub since: SystemTime,
-    /// When it ends unless more is heard of it.
-    pub expires_at: SystemTime,
-    /// When it ends at the latest.
-    pub ends_at: Option<SystemTime>,
-}
-
-/// An offline lock, as its owner sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfflineLock {
-    /// The resource name.
-    pub name: NameBuf,
-    /// How it is held, which may be stronger than what was asked for.
-    pub mode: Mode,
-    /// The fencing token, to be shown to the guarded resource.
-    pub token: FencingToken,
-    /// How the owner came by it.
-    pub how: Acquired,
-}
-
-/// What a step acquired, as it is taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acquisition {
-    /// The lock; of a name that the step took and then upgraded, the last one, as fresh.
-    pub lock: OfflineLock,
-    /// How often the step was told since that the owner has it already.
-    pub again: u32,
-}
-
-impl From<OfflineLock> for Acquisition {
-    fn from(lock: OfflineLock) -> Self {
-        Self { lock, again: 0 }
+impl Bucket {
+    /// Owners of offline locks: sessions and business transactions.
+    pub fn owners(&self) -> Owners {
+        Owners::new(Place::Here(self.0.clone()))
     }
-}
-
-/// A name that could not be locked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The resource name.
-    pub name: NameBuf,
-    /// The first holders, at most 8.
-    pub holders: Vec<Holder>,
-    /// How many requests wait for the name.
-    pub queued: u32,
-}
-
-/// Why nothing was locked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LockError {
-    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell who has it.
-    #[error("{}", conflicts(.0))]
-    Conflict(Vec<Conflict>),
-    /// The owner has ended.
-    #[error("the owner has ended")]
-    OwnerEnded,
-    /// The bucket recovers from a crash, and grants nothing until then.
-    #[error("recovering, for {} ms at most", retry_after.as_millis())]
-    Recovering {
-        /// When to try again.
-        retry_after: Duration,
-    },
-    /// Nothing is granted any more.
-    #[error("the bucket is closed")]
-    Closed,
-    /// A bound was exceeded.
-    #[error(transparent)]
-    Quota(Quota),
-    /// It cannot be kept.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl Owners {
@@ -485,17 +411,4 @@ impl Drop for Undo {
             Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
         }
     }
-}
-
-fn conflicts(conflicts: &[Conflict]) -> String {
-    let Some(first) = conflicts.first() else { return "not available".to_owned() };
-    let mut text = format!("{} is not available", first.name.as_name().display());
-    match first.holders.first() {
-        Some(holder) => text.push_str(&format!(": held by {:?}", holder.client_id)),
-        None => text.push_str(&format!(": {} waiting", first.queued)),
-    }
-    if conflicts.len() > 1 {
-        text.push_str(&format!(", and {} more", conflicts.len() - 1));
-    }
-    text
 }

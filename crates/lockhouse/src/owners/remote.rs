@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
-use super::{Acquisition, LockError, NewOwner, OfflineLock, Owner, OwnerInfo};
-use crate::engine::bucket::durable::{OwnerError, StoreError};
-use crate::error::Quota;
+use super::{NewOwner, Owner};
+use crate::error::{Quota, StoreError};
 use crate::location::Place;
-use crate::remote::Api;
-use crate::remote::http::{
-    Call, GivenBack, Id, LockItem, LockRequest, LockedBody, OpenRequest, OpenedBody, OwnerBody, Problem,
-    ReleaseItem, ReleaseRequest, UndoItem, UndoRequest, Undone,
+use crate::owners::error::{LockError, OwnerError};
+use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
+use crate::remote::http::api::Api;
+use crate::remote::http::call::Call;
+use crate::remote::http::problem::Problem;
+use crate::remote::http::views::{
+    GivenBack, Id, LockItem, LockRequest, LockedBody, OpenRequest, OpenedBody, OwnerBody, ReleaseItem,
+    ReleaseRequest, UndoItem, UndoRequest, Undone,
 };
 use crate::secret::Secret;
-use crate::web_locks::local::whole_millis;
+use crate::whole_millis::whole_millis;
 
 /// The bounds of a server, so that what exceeds them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;

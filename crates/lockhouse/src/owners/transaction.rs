@@ -2,9 +2,11 @@
 
 use lockhouse_core::{FencingToken, Name, NameBuf, Unlock};
 
-use crate::engine::bucket::durable::StoreError;
+use crate::error::StoreError;
+use crate::owners::error::LockError;
 use crate::owners::kinds::Wanted;
-use crate::owners::{Acquisition, LockError, OfflineLock, Owner, Undo};
+use crate::owners::lock::{Acquisition, OfflineLock};
+use crate::owners::{Owner, Undo};
 
 /// A business transaction of an owner: several steps, such as the requests of one user who edits something.
 ///

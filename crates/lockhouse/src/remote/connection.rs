@@ -7,8 +7,7 @@ use lockhouse_core::NameBuf;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::agent::{Looking, RemoteAgent};
-use super::http::Api;
+use super::agent::RemoteAgent;
 use super::session::state::{Shared, State};
 use super::transport::socket::CLOSE_TIMEOUT;
 use super::watch::Watch;
@@ -16,9 +15,12 @@ use crate::claims::Claims;
 use crate::error::{Quota, RequestError};
 use crate::location::Place;
 use crate::owners::Owners;
+use crate::remote::http::api::Api;
+use crate::remote::question::Looking;
+use crate::remote::session::status::ConnectionState;
 use crate::snapshot::Snapshot;
 use crate::web_locks::agent::Agent;
-use crate::web_locks::locks::Backend;
+use crate::web_locks::backend::Backend;
 
 /// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of agents.
 ///
@@ -27,17 +29,6 @@ pub struct Connection {
     shared: Arc<Shared>,
     bucket: String,
     api: Arc<Api>,
-}
-
-/// How a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionState {
-    /// Frames go to and fro.
-    Open,
-    /// The connection broke, and is being made anew. Locks are still held until the lease ends.
-    Lost,
-    /// Closed for good: by [`Connection::close`], by the end of its runtime, or as the server takes its key no more.
-    Closed,
 }
 
 impl Connection {

@@ -39,18 +39,20 @@
 //! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. They live at the server and not in the session, and
 //! go over HTTP: [`http`] tells what becomes of them when something breaks.
 
-mod agent;
+pub(crate) mod agent;
 mod connect;
 mod connection;
+mod error;
+pub(crate) mod hold;
 pub mod http;
-mod request;
+mod question;
+pub(crate) mod request;
 mod session;
 mod transport;
 mod watch;
 
-pub(crate) use agent::RemoteAgent;
-pub use connect::{Connect, ConnectError, connect};
-pub use connection::{Connection, ConnectionState};
-pub(crate) use http::Api;
-pub(crate) use request::{RemoteHold, RemoteRequest};
+pub use connect::{Connect, connect};
+pub use connection::Connection;
+pub use error::ConnectError;
+pub use session::status::ConnectionState;
 pub use watch::Watch;

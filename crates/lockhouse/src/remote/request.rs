@@ -1,21 +1,16 @@
 //! A request of an agent of a connection, and the lock that it becomes.
 
-use std::fmt;
-use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf};
-use tokio::sync::Notify;
 
 use super::agent::RemoteAgent;
 use super::session::requests::NewAsk;
-use super::session::state::Shared;
-use crate::engine::waiters::Loss;
 use crate::error::RequestError;
+use crate::remote::hold::RemoteHold;
 use crate::web_locks::guard::LockGuard;
-use crate::web_locks::local::whole_millis;
-use crate::web_locks::request::{Limits, Options};
+use crate::web_locks::options::{Limits, Options};
+use crate::whole_millis::whole_millis;
 
 /// The state of its future.
 #[derive(Debug)]
@@ -93,47 +88,5 @@ impl RemoteRequest {
         };
         self.stage = Stage::Over;
         Poll::Ready(Err(error))
-    }
-}
-
-/// A request or lock at the server: dropping it withdraws the one and releases the other. That only changes the state; the
-/// session's task tells the server.
-pub(crate) struct RemoteHold {
-    shared: Arc<Shared>,
-    id: u64,
-}
-
-impl RemoteHold {
-    pub(crate) fn loss(&self) -> Option<Loss> {
-        self.shared.with(|state| state.loss(self.id))
-    }
-
-    pub(crate) async fn lost(&self) -> Loss {
-        loop {
-            // Registered under the mutex, so that no loss can pass unheard between the look and the wait.
-            let heard = self.shared.with(|state| state.listen(self.id).map(Notify::notified_owned));
-            match heard {
-                Ok(heard) => heard.await,
-                Err(loss) => return loss,
-            }
-        }
-    }
-
-    /// Releases the lock and waits for the answer.
-    pub(crate) async fn release(self) -> Result<(), Loss> {
-        self.shared.with(|state| state.begin_release(self.id));
-        poll_fn(|context| self.shared.with(|state| state.poll_released(self.id, context.waker()))).await
-    }
-}
-
-impl Drop for RemoteHold {
-    fn drop(&mut self) {
-        self.shared.with(|state| state.forget(self.id));
-    }
-}
-
-impl fmt::Debug for RemoteHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteHold").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::agent::Looking;
 use crate::error::RequestError;
+use crate::remote::question::Looking;
 use crate::snapshot::Snapshot;
 
 /// Snapshots of a bucket as it changes. Dropping it ends the watch.

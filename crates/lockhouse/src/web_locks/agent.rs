@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{AgentId, CLIENT_ID_BYTES, Command, NewAgent, Outcome};
+use lockhouse_core::{CLIENT_ID_BYTES, Command, NewAgent, Outcome};
 
-use crate::engine::bucket::Shared;
+use crate::engine::bucket::Bucket;
+use crate::engine::bucket::shared::Shared;
 use crate::error::Quota;
-use crate::web_locks::locks::{Backend, LockManager};
+use crate::web_locks::backend::Backend;
+use crate::web_locks::local_agent::LocalAgent;
+use crate::web_locks::locks::LockManager;
 
 /// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its requests end, its
 /// locks are released. <https://w3c.github.io/web-locks/#agent-integration>
@@ -15,11 +18,15 @@ pub struct Agent {
     locks: LockManager,
 }
 
-/// An agent of this process, as its requests and guards see it.
-#[derive(Debug)]
-pub(crate) struct LocalAgent {
-    pub(crate) bucket: Arc<Shared>,
-    pub(crate) id: AgentId,
+impl Bucket {
+    /// A new agent of this process. It has no lease: it lives until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Quota`] if the bucket has as many agents as its limits allow, or the label has more than 256 bytes.
+    pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
+        Agent::join(self.0.clone(), client_id)
+    }
 }
 
 impl Agent {

@@ -9,9 +9,10 @@ use lockhouse_core::{Mode, NameBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::RequestError;
+use crate::name_arg::NameArg;
+use crate::web_locks::backend::Backend;
 use crate::web_locks::guard::LockGuard;
-use crate::web_locks::locks::{LockManager, NameArg};
-use crate::web_locks::request::Acquiring;
+use crate::web_locks::request::{Acquiring, Request};
 
 /// A request for several names; awaiting it makes it. Names are sorted by their 16-bit units, duplicates dropped; of two modes
 /// for one name the exclusive one wins. No names at all are granted at once.
@@ -23,7 +24,7 @@ use crate::web_locks::request::Acquiring;
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]
 pub struct RequestAll {
-    locks: LockManager,
+    backend: Backend,
     names: Result<Vec<(NameBuf, Mode)>, RequestError>,
     timeout: Option<Duration>,
     signal: Option<CancellationToken>,
@@ -31,10 +32,10 @@ pub struct RequestAll {
 
 impl RequestAll {
     pub(crate) fn new<'a, N: Into<NameArg<'a>>>(
-        locks: LockManager,
+        backend: Backend,
         names: impl IntoIterator<Item = N>,
     ) -> Self {
-        let none = Self { locks, names: Ok(Vec::new()), timeout: None, signal: None };
+        let none = Self { backend, names: Ok(Vec::new()), timeout: None, signal: None };
         names.into_iter().fold(none, |all, name| all.add(name.into(), Mode::Exclusive))
     }
 
@@ -75,7 +76,7 @@ impl RequestAll {
         let deadline = self.timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
         let mut guards = Vec::with_capacity(names.len());
         for (name, mode) in &names {
-            let mut request = self.locks.request(name).mode(*mode);
+            let mut request = Request::new(self.backend.clone(), name.into()).mode(*mode);
             if let Some(deadline) = deadline {
                 request = request.timeout(deadline.saturating_duration_since(tokio::time::Instant::now()));
             }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockhouse_core::{FencingToken, Grant, Mode, Name, NameBuf, RequestId, Standing};
 
-use crate::engine::waiters::Loss;
-use crate::web_locks::agent::LocalAgent;
+use crate::loss::Loss;
+use crate::web_locks::local_agent::LocalAgent;
 
 /// A lock that is held until the guard is dropped, or the lock is [lost](Self::lost).
 ///
@@ -24,7 +24,7 @@ pub struct LockGuard {
 enum Hold {
     Local(LocalHold),
     #[cfg(feature = "remote")]
-    Remote(crate::remote::RemoteHold),
+    Remote(crate::remote::hold::RemoteHold),
 }
 
 impl LockGuard {
@@ -40,7 +40,7 @@ impl LockGuard {
 
     #[cfg(feature = "remote")]
     pub(crate) fn remote(
-        hold: crate::remote::RemoteHold,
+        hold: crate::remote::hold::RemoteHold,
         token: FencingToken,
         name: NameBuf,
         mode: Mode,

@@ -1,15 +1,10 @@
 //! The handle of an agent: requests and queries. In process and over the network it is the same type.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
-use lockhouse_core::{Command, InvalidName, Name, NameBuf, Outcome};
-
-use crate::engine::bucket::Asked;
 use crate::error::RequestError;
+use crate::name_arg::NameArg;
 use crate::snapshot::Snapshot;
-use crate::web_locks::agent::LocalAgent;
 use crate::web_locks::all::RequestAll;
+use crate::web_locks::backend::Backend;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::request::Request;
 
@@ -22,13 +17,6 @@ use crate::web_locks::request::Request;
 #[derive(Clone, Debug)]
 pub struct LockManager {
     pub(crate) backend: Backend,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Backend {
-    Local(Arc<LocalAgent>),
-    #[cfg(feature = "remote")]
-    Remote(crate::remote::RemoteAgent),
 }
 
 impl LockManager {
@@ -46,7 +34,7 @@ impl LockManager {
     /// ```
     #[inline]
     pub fn request<'a>(&self, name: impl Into<NameArg<'a>>) -> Request<'a> {
-        Request::new(self.clone(), name.into())
+        Request::new(self.backend.clone(), name.into())
     }
 
     /// Runs the task while holding the name exclusively: the callback form of the specification.
@@ -88,7 +76,7 @@ impl LockManager {
     /// # Ok(()) }
     /// ```
     pub fn request_all<'a, N: Into<NameArg<'a>>>(&self, names: impl IntoIterator<Item = N>) -> RequestAll {
-        RequestAll::new(self.clone(), names)
+        RequestAll::new(self.backend.clone(), names)
     }
 
     /// A snapshot of everything that is held and pending in the bucket, of all agents.
@@ -104,74 +92,5 @@ impl LockManager {
             #[cfg(feature = "remote")]
             Backend::Remote(agent) => agent.query().await,
         }
-    }
-}
-
-impl Backend {
-    /// Terminates the agent.
-    pub(crate) fn end(&self) {
-        match self {
-            Self::Local(agent) => agent.bucket.end(agent.id),
-            #[cfg(feature = "remote")]
-            Self::Remote(agent) => agent.end(),
-        }
-    }
-}
-
-impl LocalAgent {
-    async fn query(&self) -> Result<Snapshot, RequestError> {
-        if !self.bucket.with(|state| state.is_alive(self.id)) {
-            return Err(RequestError::AgentEnded);
-        }
-        let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
-            Asked::Answered(outcome) => outcome,
-            Asked::Waits(answer) => answer
-                .await
-                .map_err(|_| self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore))?,
-        };
-        let Outcome::Snapshot(snapshot) = outcome else {
-            unreachable!("a snapshot is answered with one");
-        };
-        Ok(Snapshot::from_core(snapshot, &|at| self.wall(at)))
-    }
-
-    pub(crate) fn wall(&self, at: lockhouse_core::Instant) -> SystemTime {
-        self.bucket.wall(at)
-    }
-}
-
-/// Anything that can be a resource name. Whether it is one is found out by the request.
-#[derive(Clone, Copy, Debug)]
-pub struct NameArg<'a>(Result<Name<'a>, InvalidName>);
-
-impl<'a> NameArg<'a> {
-    #[inline]
-    pub(crate) fn get(self) -> Result<Name<'a>, InvalidName> {
-        self.0
-    }
-}
-
-impl<'a> From<&'a str> for NameArg<'a> {
-    #[inline]
-    fn from(text: &'a str) -> Self {
-        Self(Name::new(text))
-    }
-}
-
-impl<'a> From<&'a String> for NameArg<'a> {
-    fn from(text: &'a String) -> Self {
-        Self(Name::new(text))
-    }
-}
-
-impl<'a> From<Name<'a>> for NameArg<'a> {
-    fn from(name: Name<'a>) -> Self {
-        Self(Ok(name))
-    }
-}
-
-impl<'a> From<&'a NameBuf> for NameArg<'a> {
-    fn from(name: &'a NameBuf) -> Self {
-        Self(Ok(name.as_name()))
     }
 }

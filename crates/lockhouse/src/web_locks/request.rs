@@ -6,21 +6,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockhouse_core::{Acquire, FencingToken, Mode, Name};
-use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{NotSupported, Quota, RequestError};
+use crate::name_arg::NameArg;
 #[cfg(feature = "remote")]
-use crate::remote::RemoteRequest;
+use crate::remote::request::RemoteRequest;
+use crate::web_locks::backend::Backend;
 use crate::web_locks::guard::LockGuard;
-use crate::web_locks::local::{LocalRequest, whole_millis};
-use crate::web_locks::locks::{Backend, LockManager, NameArg};
+use crate::web_locks::local_request::LocalRequest;
+use crate::web_locks::options::Options;
+use crate::whole_millis::whole_millis;
 
 /// A request that has not been made yet; awaiting it makes it. <https://w3c.github.io/web-locks/#api-lock-manager-request>
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]
 pub struct Request<'a> {
-    locks: LockManager,
+    backend: Backend,
     name: NameArg<'a>,
     mode: Mode,
     if_available: bool,
@@ -28,26 +30,10 @@ pub struct Request<'a> {
     options: Option<Box<Options>>,
 }
 
-/// What few requests have, and so is kept apart: a plain request stays small.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) metadata: Option<String>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) signal: Option<CancellationToken>,
-}
-
-impl Options {
-    /// Whether the cancellation token, if there is one, is cancelled.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.signal.as_ref().is_some_and(CancellationToken::is_cancelled)
-    }
-}
-
 impl<'a> Request<'a> {
     #[inline]
-    pub(crate) fn new(locks: LockManager, name: NameArg<'a>) -> Self {
-        Self { locks, name, mode: Mode::Exclusive, if_available: false, steal: false, options: None }
+    pub(crate) fn new(backend: Backend, name: NameArg<'a>) -> Self {
+        Self { backend, name, mode: Mode::Exclusive, if_available: false, steal: false, options: None }
     }
 
     /// Share the name with other shared holders.
@@ -107,7 +93,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// As [`LockManager::with`].
+    /// As [`LockManager::with`](crate::LockManager::with).
     pub async fn run<T>(self, task: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, RequestError> {
         let guard = self.await?;
         let result = task(&guard).await;
@@ -159,7 +145,7 @@ impl<'a> IntoFuture for Request<'a> {
     fn into_future(self) -> Acquiring<'a> {
         let stage = match self.checked() {
             Err(error) => Stage::Failed(Some(error)),
-            Ok((name, acquire)) => match self.locks.backend {
+            Ok((name, acquire)) => match self.backend {
                 Backend::Local(agent) => Stage::Local(LocalRequest::new(agent, name, acquire, self.options)),
                 #[cfg(feature = "remote")]
                 Backend::Remote(agent) => {
@@ -205,29 +191,5 @@ impl Future for Acquiring<'_> {
             #[cfg(feature = "remote")]
             Stage::Remote(request) => request.poll(context),
         }
-    }
-}
-
-/// What may end a wait before its grant: the cancellation token, the timeout.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    signal: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    timeout: Option<Pin<Box<Sleep>>>,
-}
-
-impl Limits {
-    pub(crate) fn new(options: &mut Options) -> Option<Self> {
-        let signal = options.signal.take().map(|signal| Box::pin(signal.cancelled_owned()));
-        let timeout = options.timeout.take().map(|timeout| Box::pin(tokio::time::sleep(timeout)));
-        (signal.is_some() || timeout.is_some()).then_some(Self { signal, timeout })
-    }
-
-    /// Why the wait is over, if it is.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Option<RequestError> {
-        if self.signal.as_mut().is_some_and(|signal| signal.as_mut().poll(context).is_ready()) {
-            return Some(RequestError::Aborted);
-        }
-        let late = self.timeout.as_mut().is_some_and(|timeout| timeout.as_mut().poll(context).is_ready());
-        late.then_some(RequestError::TimedOut)
     }
 }

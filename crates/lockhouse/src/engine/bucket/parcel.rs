@@ -10,8 +10,8 @@ use lockhouse_store::{Scope, Write};
 use tokio::sync::oneshot;
 
 use crate::engine::clock::Clock;
+use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::Room;
-use crate::engine::port::{Inbox, Notice};
 
 /// Something that is told once it may be.
 #[derive(Debug)]

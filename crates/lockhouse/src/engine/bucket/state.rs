@@ -5,17 +5,19 @@ use std::task::Waker;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewReclaim, NewRequest, Outcome,
-    Party, Refusal, RequestId, Standing,
+    AgentId, Change, Command, Effect, Grant, Instant, LockManager, Name, NewAgent, NewReclaim, NewRequest,
+    Outcome, Party, Refusal, RequestId, Standing,
 };
 use tokio::sync::{Notify, oneshot, watch};
 
+use super::news::News;
 use super::parcel::{About, Item, Parcel};
-use super::{Made, News, most_bytes};
+use super::results::Made;
 use crate::engine::commit::outbox::Outbox;
+use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::{NoRoom, Room};
-use crate::engine::port::{Inbox, Notice};
-use crate::engine::waiters::{Loss, Waiters};
+use crate::engine::waiters::Waiters;
+use crate::loss::Loss;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -589,5 +591,15 @@ impl State {
             self.inboxes.resize(slot + 1, None);
         }
         self.inboxes[slot] = inbox;
+    }
+}
+
+/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back. So does
+/// whoever brings back what there was room for before the restart.
+fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
+    match command {
+        Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,
+        Command::Join(_) if manager.is_recovering() => 0,
+        command => manager.most_bytes_of(command),
     }
 }

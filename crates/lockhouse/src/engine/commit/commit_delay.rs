@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::engine::commit::pipeline::WRITES_PER_COMMIT;
+/// How many writes one commit has, about. A command makes one or more.
+pub(crate) const WRITES_PER_COMMIT: usize = 4096;
 
 /// A commit that takes less is not worth waiting for company.
 const SLOW: Duration = Duration::from_millis(2);

@@ -3,3 +3,4 @@
 pub(crate) mod commit_delay;
 pub(crate) mod outbox;
 pub(crate) mod pipeline;
+pub(crate) mod store_state;

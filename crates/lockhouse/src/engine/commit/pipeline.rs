@@ -16,15 +16,12 @@ use std::time::Duration;
 
 use lockhouse_store::{Fatal, Fate, Scope, Section, Slot, Store, Unavailable, Write, WriterId};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use crate::engine::bucket::Shared;
-use crate::engine::commit::commit_delay::Pace;
-use crate::engine::house::open::OpenError;
-
-/// How many writes one commit has, about. A command makes one or more.
-pub(crate) const WRITES_PER_COMMIT: usize = 4096;
+use crate::engine::bucket::shared::Shared;
+use crate::engine::commit::commit_delay::{Pace, WRITES_PER_COMMIT};
+use crate::engine::commit::store_state::{StoreState, StoreStatus};
 
 /// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
@@ -37,38 +34,6 @@ const ANSWERS_LOST: u32 = 4;
 
 /// The task does not wait for any number of commands.
 const NOT_WANTED: isize = isize::MAX;
-
-/// How a house stands with its store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreState {
-    /// What has to be kept is kept.
-    Serving,
-    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held meanwhile stays held.
-    Unavailable {
-        /// One line that says what is wrong and what to do.
-        why: String,
-        /// When to try again.
-        retry_after: Duration,
-    },
-    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any more.
-    Fenced,
-    /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the next one starts from what was
-    /// kept.
-    Failed(Fatal),
-    /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
-    Closed {
-        /// Nobody far away held a web lock, so that the next start need not recover.
-        clean: bool,
-    },
-}
-
-impl StoreState {
-    /// Whether the house will never keep anything again.
-    pub fn is_over(&self) -> bool {
-        !matches!(self, Self::Serving | Self::Unavailable { .. })
-    }
-}
 
 /// The way to the store of one house.
 #[derive(Debug)]
@@ -83,11 +48,8 @@ pub(crate) struct Pipeline {
     unsent: AtomicIsize,
     /// The task is to be woken once there are so many.
     wanted: AtomicIsize,
-    state: watch::Sender<StoreState>,
-    /// Wakes those who wait for it to be anything but serving, in the order in which they came.
-    away: Notify,
-    /// A lease of this length may be given, as the store knows of it.
-    longest_lease_ms: AtomicU64,
+    /// How the house stands with the store, as the buckets see it, too.
+    status: Arc<StoreStatus>,
     /// The number of the task's first write.
     next_seq: AtomicU64,
 }
@@ -207,7 +169,13 @@ impl Batch {
 }
 
 impl Pipeline {
-    pub(crate) fn new(store: Arc<dyn Store>, slot: Slot, epoch: u64, writer: WriterId) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        slot: Slot,
+        epoch: u64,
+        writer: WriterId,
+        status: Arc<StoreStatus>,
+    ) -> Self {
         Self {
             store,
             slot,
@@ -217,9 +185,7 @@ impl Pipeline {
             wake: Notify::new(),
             unsent: AtomicIsize::new(0),
             wanted: AtomicIsize::new(NOT_WANTED),
-            state: watch::Sender::new(StoreState::Serving),
-            away: Notify::new(),
-            longest_lease_ms: AtomicU64::new(0),
+            status,
             next_seq: AtomicU64::new(1),
         }
     }
@@ -228,7 +194,7 @@ impl Pipeline {
     pub(crate) fn enqueue(&self, bucket: Arc<Shared>) {
         let mut queue = self.queue.lock();
         // Looked at under the mutex: at the end, what is in the queue by then is dropped.
-        if !self.state.borrow().is_over() {
+        if !self.status.is_over() {
             queue.buckets.push_back(bucket);
             self.wake.notify_one();
         }
@@ -255,7 +221,7 @@ impl Pipeline {
     }
 
     fn send_loose(&self, write: Write) {
-        if self.state.borrow().is_over() {
+        if self.status.is_over() {
             return;
         }
         self.queue.lock().loose.push(write);
@@ -268,41 +234,24 @@ impl Pipeline {
         self.wake.notify_one();
     }
 
-    /// How the house stands with its store; changes are marked.
-    pub(crate) fn state(&self) -> watch::Receiver<StoreState> {
-        self.state.subscribe()
-    }
-
-    /// Waits until nothing can be kept, for the moment or for good.
-    pub(crate) async fn not_serving(&self) -> StoreState {
-        loop {
-            let away = self.away.notified();
-            let state = self.state.borrow().clone();
-            if state != StoreState::Serving {
-                return state;
-            }
-            away.await;
-        }
+    /// How the house stands with the store.
+    pub(crate) fn status(&self) -> &StoreStatus {
+        &self.status
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Whether the store knows that leases of that length are given.
-    pub(crate) fn knows_lease(&self, ms: u64) -> bool {
-        ms <= self.longest_lease_ms.load(Ordering::Acquire)
-    }
-
     /// Has the store know of leases of that length before the task runs.
-    pub(crate) async fn give_leases(&self, ms: u64) -> Result<(), OpenError> {
+    pub(crate) async fn give_leases(&self, ms: u64) -> Result<(), StoreState> {
         if ms == 0 {
             return Ok(());
         }
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
         let known = self.commit(&mut next_seq, vec![Write::LongestLease { ms }]).await;
         self.next_seq.store(next_seq, Ordering::Release);
-        known.map_err(OpenError::Lost)
+        known
     }
 
     /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has every bucket told.
@@ -414,14 +363,14 @@ impl Pipeline {
         }
         *next_seq = section.last_seq() + 1;
         self.note_leases(&section);
-        self.set_state(StoreState::Serving);
+        self.status.set(StoreState::Serving);
         Ok(())
     }
 
     fn note_leases(&self, section: &Section) {
         for write in &section.writes {
             if let Write::LongestLease { ms } = write {
-                self.longest_lease_ms.fetch_max(*ms, Ordering::AcqRel);
+                self.status.note_lease(*ms);
             }
         }
     }
@@ -429,7 +378,7 @@ impl Pipeline {
     fn is_unavailable(&self, why: Option<&Unavailable>, retry_after: Duration) {
         let why = why
             .map_or_else(|| "the store does not answer; it is asked again".to_owned(), ToString::to_string);
-        self.set_state(StoreState::Unavailable { why, retry_after });
+        self.status.set(StoreState::Unavailable { why, retry_after });
     }
 
     async fn finish(&self, next_seq: &mut u64, stop: Stop) -> StoreState {
@@ -442,20 +391,6 @@ impl Pipeline {
             Err(fatal) => StoreState::Failed(fatal),
         }
     }
-
-    fn set_state(&self, state: StoreState) {
-        let is_away = state != StoreState::Serving;
-        self.state.send_if_modified(|known| {
-            let is_new = *known != state && !known.is_over();
-            if is_new {
-                *known = state;
-            }
-            is_new
-        });
-        if is_away {
-            self.away.notify_waiters();
-        }
-    }
 }
 
 /// Tells everybody of the end, also if a runtime ends and takes the task with it.
@@ -466,7 +401,7 @@ struct Ending<F: FnOnce()> {
 
 impl<F: FnOnce()> Ending<F> {
     fn with(self, state: StoreState) {
-        self.pipeline.set_state(state);
+        self.pipeline.status.set(state);
     }
 }
 
@@ -474,7 +409,7 @@ impl<F: FnOnce()> Drop for Ending<F> {
     fn drop(&mut self) {
         let place = "the way to the store".into();
         let why = "the runtime in which the house was opened has ended".into();
-        self.pipeline.set_state(StoreState::Failed(Fatal::Io { place, why }));
+        self.pipeline.status.set(StoreState::Failed(Fatal::Io { place, why }));
         // What waits holds the house, which holds the pipeline.
         let left = std::mem::take(&mut *self.pipeline.queue.lock());
         if let Some(is_over) = self.is_over.take() {

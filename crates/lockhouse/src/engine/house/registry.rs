@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use crate::engine::bucket::Shared;
+use crate::engine::bucket::shared::Shared;
 use crate::engine::key::BucketKey;
 
 #[derive(Debug, Default)]

@@ -46,7 +46,7 @@ impl World {
     }
 
     fn tick_after(&self, ms: u64) {
-        self.house.inner.clock.advance(ms);
+        self.house.inner.environment.clock.advance(ms);
         self.house.inner.tick(usize::MAX);
     }
 
@@ -117,7 +117,7 @@ async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
 async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
     let world = World::new();
     world.join(1000);
-    world.house.inner.clock.advance(80);
+    world.house.inner.environment.clock.advance(80);
     let seat = NameBuf::new("seat").unwrap();
     let claim = |tag| {
         let new = NewClaim {
@@ -145,7 +145,7 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
 async fn a_claim_made_right_after_a_stall_ends_no_lease() {
     let world = World::new();
     let agent = world.join(500);
-    world.house.inner.clock.advance(60_000);
+    world.house.inner.environment.clock.advance(60_000);
     let seat = NameBuf::new("seat").unwrap();
     let new = NewClaim {
         name: seat.as_name(),
@@ -170,7 +170,7 @@ async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
     world.tick_after(500);
     world.tick_after(200);
     // With 300 ms left the process stands still, and the pending renewal comes to run before the ticker does.
-    world.house.inner.clock.advance(5000);
+    world.house.inner.environment.clock.advance(5000);
     let seat = NameBuf::new("seat").unwrap();
     world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
     match world.told().pop() {
@@ -186,7 +186,7 @@ async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
     let world = World::new();
     world.join(60_000);
     let token = world.claim("seat", 300);
-    world.house.inner.clock.advance(5000);
+    world.house.inner.environment.clock.advance(5000);
     world.claim("another seat", 300);
     let seat = NameBuf::new("seat").unwrap();
     world.port.submit(1, Command::Finalize { name: seat.as_name(), token: Some(token) });
@@ -218,7 +218,7 @@ async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
     // A tick of 100 ms, and only two parts between them.
     while ended < crowd.len() - 1 {
         ticks += 1;
-        world.house.inner.clock.advance(100);
+        world.house.inner.environment.clock.advance(100);
         assert_eq!(world.house.inner.tick(2), Ticked::Wholly);
         world.house.inner.sweep(2);
         world.house.inner.sweep(2);
@@ -250,7 +250,7 @@ async fn a_tenant_with_many_crowds_has_no_more_turns_than_one_with_one() {
     let loud: Vec<_> = (0..40).map(|bucket| lonely(&world, key("loud", bucket), 500).0).collect();
     let (quiet, has_ended) = lonely(&world, key("quiet", 0), 500);
     for most in [usize::MAX, 0] {
-        world.house.inner.clock.advance(500);
+        world.house.inner.environment.clock.advance(500);
         while world.house.inner.tick(most) == Ticked::InPart {}
     }
     let parts = (1..100).find(|_| {
@@ -270,13 +270,13 @@ async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
     for port in &crowd {
         port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(500) }));
     }
-    world.house.inner.clock.advance(500);
+    world.house.inner.environment.clock.advance(500);
     let mut parts = 1;
     while world.house.inner.tick(usize::MAX) == Ticked::InPart {
         parts += 1;
     }
     assert_eq!(parts, 3);
-    world.house.inner.clock.advance(500);
+    world.house.inner.environment.clock.advance(500);
     let mut ended = 0;
     for part in 1..=3 {
         world.house.inner.tick(usize::MAX);
@@ -336,14 +336,14 @@ async fn tokens_tell_nothing_of_other_tenants_after_a_restart() {
 #[tokio::test]
 async fn time_runs_on_without_deadlines_and_never_backwards() {
     let world = World::new();
-    world.house.inner.clock.advance(5000);
+    world.house.inner.environment.clock.advance(5000);
     assert_eq!(world.house.now().as_millis(), 5000);
     world.join(1000);
     world.tick_after(60_000);
     let ticks = world.ticks_until_an_end();
     assert!(ticks <= 10, "{ticks}");
     let before = world.house.now();
-    world.house.inner.clock.advance(50);
+    world.house.inner.environment.clock.advance(50);
     assert_eq!(world.house.now(), before.plus_millis(50), "it runs freely again, from where it was");
 }
 

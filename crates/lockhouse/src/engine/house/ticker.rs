@@ -15,9 +15,9 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
-use super::Inner;
-use crate::engine::bucket::Shared;
-use crate::engine::clock::TICK;
+use crate::engine::bucket::shared::Shared;
+use crate::engine::clock::{TICK, TickedByHand};
+use crate::engine::house::inner::Inner;
 
 /// The buckets that have deadlines, and whether the task that watches them runs.
 #[derive(Debug, Default)]
@@ -102,10 +102,10 @@ impl Inner {
     }
 
     /// A bucket has got its first deadline.
-    pub(crate) fn watch_deadlines(self: &Arc<Self>, bucket: &Arc<Shared>) {
+    pub(super) fn watch(self: &Arc<Self>, bucket: &Arc<Shared>) {
         let mut ticking = self.ticking.lock();
         let runtime = Handle::try_current().ok().or_else(|| ticking.runtime.clone());
-        if runtime.is_none() && !self.clock.is_manual() {
+        if runtime.is_none() && !self.environment.clock.is_manual() {
             drop(ticking);
             // Only a runtime's own drop of its tasks comes here; whoever uses the bucket next tries again.
             bucket.ticker_is_gone();
@@ -114,25 +114,18 @@ impl Inner {
         ticking.buckets.push(Arc::downgrade(bucket));
         let is_first = !std::mem::replace(&mut ticking.running, true);
         if is_first {
-            self.clock.start_ticking();
+            self.environment.clock.start_ticking();
         }
         drop(ticking);
-        if let Some(runtime) = runtime.filter(|_| is_first && !self.clock.is_manual()) {
+        if let Some(runtime) = runtime.filter(|_| is_first && !self.environment.clock.is_manual()) {
             // A runtime that is shutting down drops the task within this call, and with it takes the mutexes.
             runtime.spawn(TickerTask { house: Arc::downgrade(self), finished: false }.run());
         }
     }
 
-    /// A tick of a clock that is moved on by hand.
-    pub(crate) fn tick_by_hand(&self) {
-        if self.ticking.lock().running {
-            while self.tick(usize::MAX) == Ticked::InPart {}
-        }
-    }
-
     /// One tick, or a part of it: visits a few buckets, and ends at most so many in each.
     pub(super) fn tick(&self, most: usize) -> Ticked {
-        let due = self.clock.now();
+        let due = self.environment.clock.now();
         let (buckets, later) = {
             let mut ticking = self.ticking.lock();
             let mut buckets = std::mem::take(&mut ticking.buckets);
@@ -165,7 +158,7 @@ impl Inner {
             self.stop(&mut ticking);
             return Ticked::NothingLeft;
         }
-        self.clock.tick();
+        self.environment.clock.tick();
         Ticked::Wholly
     }
 
@@ -190,8 +183,16 @@ impl Inner {
     }
 
     fn stop(&self, ticking: &mut Ticking) {
-        self.clock.stop_ticking();
+        self.environment.clock.stop_ticking();
         ticking.running = false;
+    }
+}
+
+impl TickedByHand for Inner {
+    fn tick_by_hand(&self) {
+        if self.ticking.lock().running {
+            while self.tick(usize::MAX) == Ticked::InPart {}
+        }
     }
 }
 

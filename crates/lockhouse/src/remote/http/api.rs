@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::Call;
 use super::client::{Answer, Http, Unanswered};
 use super::problem::Problem;
-use crate::engine::bucket::durable::StoreError;
+use crate::error::StoreError;
 use crate::remote::session::backoff::Backoff;
 
 /// When to look for a server again that could not be reached.

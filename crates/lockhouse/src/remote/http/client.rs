@@ -8,10 +8,11 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
 
 use super::call::{Call, encode};
-use crate::remote::connect::ConnectError;
+use crate::remote::error::ConnectError;
 use crate::remote::transport::address::Address;
 use crate::remote::transport::credentials::Badge;
-use crate::remote::transport::stream::{HttpClient, is_of_tls, is_refusal};
+use crate::remote::transport::stream::HttpClient;
+use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
 
 /// The header that says who calls.
 const KEY: &str = "lockhouse-key";

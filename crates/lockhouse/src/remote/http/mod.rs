@@ -29,18 +29,11 @@
 //! | a future is dropped | – | its call goes on in the background, and what it brings is taken back; whatever else the connection asks waits for that |
 //! | the same to an upgrade in a [step](crate::Step) that then fails | – | the record may stay read-locked, under a token that the step does not know, until the owner's next transaction, or its end |
 
-mod api;
-mod call;
-mod client;
-mod problem;
-mod views;
+pub(crate) mod api;
+pub(crate) mod call;
+pub(crate) mod client;
+pub(crate) mod problem;
+pub(crate) mod views;
 
-pub(crate) use self::api::Api;
 pub use self::call::Call;
 pub use self::client::{Answer, Http, Unanswered};
-pub(crate) use self::problem::Problem;
-pub(crate) use self::views::{
-    AssignmentBody, Assignments, ClaimBody, ClaimRequest, ClaimedBody, GivenBack, Id, LockItem, LockRequest,
-    LockedBody, OpenRequest, OpenedBody, OwnerBody, ReleaseItem, ReleaseRequest, RenewedBody, TokenRequest,
-    UnassignedBody, UndoItem, UndoRequest, Undone,
-};

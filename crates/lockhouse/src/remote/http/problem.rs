@@ -7,10 +7,9 @@ use serde::Deserialize;
 
 use super::client::Answer;
 use super::views::{AssignmentBody, Conflict, Holder};
-use crate::claims::ClaimError;
-use crate::engine::bucket::durable::{OwnerError, StoreError};
-use crate::error::Quota;
-use crate::owners::LockError;
+use crate::claims::error::ClaimError;
+use crate::error::{Quota, StoreError};
+use crate::owners::error::{LockError, OwnerError};
 
 /// A problem (RFC 9457), or what stands for one if the answer was none.
 #[derive(Debug, Default, Deserialize)]

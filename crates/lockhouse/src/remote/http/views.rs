@@ -3,14 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{Acquired, FencingToken, HolderKind, Mode, Name, NameBuf, OwnerId};
+use lockhouse_wire as wire;
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::claims::{Assignment, ClaimInfo};
-use crate::owners::{self, OfflineLock, OwnerInfo};
+use crate::claims::info::{Assignment, ClaimInfo};
+use crate::owners::error;
+use crate::owners::lock::{OfflineLock, OwnerInfo};
 use crate::snapshot;
-use lockhouse_wire as wire;
 
 /// A resource name; lone surrogates as escapes.
 #[derive(Clone, Debug)]
@@ -130,7 +131,7 @@ pub(super) struct Conflict {
     queued: u32,
 }
 
-impl From<Conflict> for owners::Conflict {
+impl From<Conflict> for error::Conflict {
     fn from(conflict: Conflict) -> Self {
         let holders = conflict.holders.into_iter().map(Into::into).collect();
         Self { name: conflict.name.0, holders, queued: conflict.queued }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::engine::waiters::Loss;
+use crate::loss::Loss;
 
 /// The answers that are remembered until the server confirms them.
 const ANSWERS: usize = 256;

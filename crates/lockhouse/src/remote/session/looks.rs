@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
 use lockhouse_core::{NameBuf, State as LockState};
+use lockhouse_wire::{Entry, Look, Page, Place};
 
-use super::state::{Breach, State};
+use super::breach::Breach;
+use super::state::State;
 use crate::error::RequestError;
 use crate::snapshot::{LockInfo, Snapshot};
-use lockhouse_wire::{Entry, Look, Page, Place};
 
 /// The open questions, by keys that outlive sessions; their numbers on the wire are new with every connection.
 #[derive(Debug, Default)]

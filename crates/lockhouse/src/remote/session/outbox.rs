@@ -3,9 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use lockhouse_core::Acquire;
-
-use super::state::Breach;
 use lockhouse_wire::{Call, ClientFrame, Look};
+
+use super::breach::Breach;
 
 /// The most numbered frames that are under way without an acknowledgement.
 const WINDOW_FRAMES: usize = 4096;

@@ -22,11 +22,12 @@
 use std::time::Duration;
 
 use lockhouse_core::FencingToken;
+use lockhouse_wire::{Call, Reclaim, Ticket};
 
+use super::breach::Breach;
 use super::lease::{Deadline, Moment};
 use super::requests::{Entry, Stage};
-use super::state::{Breach, State};
-use lockhouse_wire::{Call, Reclaim, Ticket};
+use super::state::State;
 
 /// What a later life of the server is shown.
 #[derive(Debug)]

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
-use tokio::sync::Notify;
-
-use super::lease::Deadline;
-use super::outbox::BACKLOG_FRAMES;
-use super::reclaim::Proof;
-use super::state::{Breach, State};
-use crate::engine::waiters::Loss;
-use crate::error::{Quota, RequestError, Unavailable};
-use crate::snapshot::Holder;
 use lockhouse_wire::{
     self as wire, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket,
 };
+use tokio::sync::Notify;
+
+use super::breach::Breach;
+use super::lease::Deadline;
+use super::outbox::BACKLOG_FRAMES;
+use super::reclaim::Proof;
+use super::state::State;
+use crate::error::{Quota, RequestError, Unavailable};
+use crate::loss::Loss;
+use crate::snapshot::Holder;
 
 /// An agent that has not ended.
 #[derive(Debug)]

@@ -6,22 +6,23 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use lockhouse_core::Limits;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
-
-use super::lease::{Deadline, Lease, Moment};
-use super::looks::Looks;
-use super::outbox::Outbox;
-use super::requests::{AgentEntry, Entry};
-use crate::engine::waiters::Loss;
-use crate::error::RequestError;
-use crate::remote::connection::ConnectionState;
-use crate::remote::transport::socket::CLOSE_TIMEOUT;
 use lockhouse_wire::{
     ACK_EVERY, ClientFrame, Credential, Envelope, FatalCode, Hello, Resume, ServerFrame, Welcome, WireLimits,
     close,
 };
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::breach::Breach;
+use super::lease::{Deadline, Lease, Moment};
+use super::looks::Looks;
+use super::outbox::Outbox;
+use super::requests::{AgentEntry, Entry};
+use super::status::ConnectionState;
+use crate::error::RequestError;
+use crate::loss::Loss;
+use crate::remote::transport::socket::CLOSE_TIMEOUT;
 
 /// A connection that has been silent for so many heartbeats is given up, and the session resumed over another one.
 const SILENT_HEARTBEATS: u32 = 3;
@@ -112,10 +113,6 @@ pub(crate) enum HangUp {
     /// The session goes on, or the server has ended it already.
     Silent,
 }
-
-/// What a server must not do.
-#[derive(Debug)]
-pub(crate) struct Breach(pub(in crate::remote) String);
 
 /// Why a welcome cannot be used.
 #[derive(Debug)]

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use lockhouse_wire::{Envelope, FatalCode, ServerFrame, close};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::backoff::Backoff;
 use super::lease::Moment;
 use super::state::{HangUp, Shared, State, Unwelcome};
-use crate::remote::connect::ConnectError;
 use crate::remote::connection::Connection;
-use crate::remote::http::Api;
+use crate::remote::error::ConnectError;
+use crate::remote::http::api::Api;
 use crate::remote::transport::address::Address;
 use crate::remote::transport::credentials::Badge;
-use crate::remote::transport::socket::{self, Over, Socket};
-use lockhouse_wire::{Envelope, FatalCode, ServerFrame, close};
+use crate::remote::transport::socket;
+use crate::remote::transport::socket::{Over, Socket};
 
 /// How long a connection may take, from the dial to the welcome.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);

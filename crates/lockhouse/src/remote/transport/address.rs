@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use lockhouse_wire as wire;
 use tokio_tungstenite::tungstenite::http::Uri;
 
+use crate::remote::error::ConnectError;
 #[cfg(feature = "tls")]
-use super::stream::Trust;
-use crate::remote::connect::ConnectError;
-use lockhouse_wire as wire;
+use crate::remote::transport::tls::Trust;
 
 /// The most characters of a URL that an error repeats.
 const SHOWN_CHARS: usize = 200;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::remote::connect::ConnectError;
 use lockhouse_wire::Credential;
+
+use crate::remote::error::ConnectError;
 
 /// Gives the credential of the moment, if there is any.
 #[derive(Clone, Default)]

@@ -4,3 +4,6 @@ pub(crate) mod address;
 pub(crate) mod credentials;
 pub(crate) mod socket;
 pub(crate) mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+pub(crate) mod tls_error;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use lockhouse_wire as wire;
 use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::ClientRequestBuilder;
@@ -11,9 +12,9 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::address::Address;
-use super::stream::{Link, dial, is_refusal};
-use crate::remote::connect::ConnectError;
-use lockhouse_wire as wire;
+use super::stream::{Link, dial};
+use crate::remote::error::ConnectError;
+use crate::remote::transport::tls_error::is_refusal;
 
 pub(crate) type Socket = WebSocketStream<Link>;
 

@@ -4,19 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, Refusal, RequestId};
+use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, RequestId};
 
 use tokio::sync::oneshot;
 
-use crate::engine::bucket::Made;
+use crate::engine::bucket::results::Made;
 use crate::engine::waiters::Wait;
-use crate::error::{Quota, RequestError, Unavailable};
-use crate::snapshot::Holder;
-use crate::web_locks::agent::LocalAgent;
+use crate::error::RequestError;
 use crate::web_locks::guard::LockGuard;
-use crate::web_locks::request::{Limits, Options};
+use crate::web_locks::local_agent::LocalAgent;
+use crate::web_locks::options::{Limits, Options};
+use crate::whole_millis::whole_millis;
 
 /// The state of its future.
 #[derive(Debug)]
@@ -187,25 +186,4 @@ impl Waiting {
             Poll::Ready(_) => Wait::Gone,
         }
     }
-}
-
-impl LocalAgent {
-    #[cold]
-    fn refused(&self, refusal: Refusal) -> RequestError {
-        match refusal {
-            Refusal::Unavailable { holders, queued } => {
-                let holders =
-                    holders.into_iter().map(|holder| Holder::new(holder, &|at| self.wall(at))).collect();
-                RequestError::Unavailable(Unavailable { holders, queued })
-            }
-            Refusal::UnknownAgent => RequestError::AgentEnded,
-            Refusal::Closed => self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore),
-            quota => RequestError::Quota(Quota::of(&quota).expect("every other refusal is about a bound")),
-        }
-    }
-}
-
-/// Rounded up, so that a hold is never shorter than asked for.
-pub(crate) fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,54 @@
+//! Why a claim was not made, renewed, released or made final.
+
+use std::time::Duration;
+
+use crate::claims::info::Assignment;
+use crate::error::{NotSupported, Quota, StoreError};
+use crate::snapshot::Holder;
+
+/// Why a claim was not made, renewed, released or made final.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// Somebody else claims it.
+    #[error("claimed by {:?}", holder.client_id)]
+    Claimed {
+        /// Who, and until when; never the token.
+        holder: Box<Holder>,
+    },
+    /// It is held, or waited for, in another way.
+    #[error("busy: {} holders, {queued} waiting", holders.len())]
+    Busy {
+        /// The first holders, at most 8.
+        holders: Vec<Holder>,
+        /// How many requests wait for the name.
+        queued: u32,
+    },
+    /// It belongs to somebody.
+    #[error("already assigned to {:?}", .0.claimant)]
+    AlreadyAssigned(Box<Assignment>),
+    /// There is no current claim: it has ended, was released, or was made final and taken back.
+    #[error("the claim has expired")]
+    ClaimExpired,
+    /// There is a current claim, but a newer one.
+    #[error("the claim is lost: there is a newer one")]
+    ClaimLost,
+    /// The bucket recovers from a crash, and grants nothing until then.
+    #[error("recovering, for {} ms at most", retry_after.as_millis())]
+    Recovering {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Nothing is granted any more.
+    #[error("the bucket is closed")]
+    Closed,
+    /// The name is none.
+    #[error("not supported: {0}")]
+    NotSupported(NotSupported),
+    /// A bound was exceeded.
+    #[error(transparent)]
+    Quota(Quota),
+    /// It cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,411 @@
+//! One lock manager behind one mutex, as all handles of a bucket share it.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::SystemTime;
+
+use foldhash::fast::RandomState;
+use lockhouse_core::{
+    AgentId, Command, Instant, LockManager, NewAgent, NewClaim, NewRequest, Outcome, RequestId, Standing,
+};
+use lockhouse_store::{Scope, Write};
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use crate::engine::bucket::news::News;
+use crate::engine::bucket::parcel::{Item, Parcel};
+use crate::engine::bucket::results::{Asked, Made};
+use crate::engine::bucket::state::State;
+use crate::engine::environment::Environment;
+use crate::engine::inbox::{Inbox, Notice};
+use crate::engine::key::BucketKey;
+use crate::engine::memory::Room;
+use crate::engine::ticket::Tickets;
+use crate::engine::waiters::Wait;
+use crate::loss::Loss;
+
+/// What all handles of a bucket share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    key: BucketKey,
+    /// The same as the store knows it.
+    scope: Arc<Scope>,
+    pub(crate) environment: Arc<Environment>,
+    house: Arc<dyn Host>,
+    state: Mutex<State>,
+}
+
+/// What a bucket asks of its house. Called without the bucket's mutex.
+pub(crate) trait Host: std::fmt::Debug + Send + Sync {
+    /// The bucket has got its first deadline.
+    fn watch_deadlines(self: Arc<Self>, bucket: &Arc<Shared>);
+
+    /// Keeps the present runtime for the ticker. Panics outside a tokio runtime.
+    fn remember_runtime(&self);
+
+    /// The bucket has so many commands more to send to the store; the first since it was last asked, if `is_first`.
+    fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize);
+
+    /// Does what the bucket needs of the house now.
+    fn keep_up(&self, bucket: &Arc<Shared>, news: News);
+
+    /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to keep of it.
+    fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>);
+}
+
+impl Shared {
+    pub(crate) fn new(
+        key: BucketKey,
+        environment: Arc<Environment>,
+        house: Arc<dyn Host>,
+        manager: LockManager<RandomState>,
+    ) -> Self {
+        Self::restored(key, environment, house, manager, 0, false)
+    }
+
+    /// A bucket that the store knows of if `is_known`, with so many owners, claims and assignments.
+    pub(crate) fn restored(
+        key: BucketKey,
+        environment: Arc<Environment>,
+        house: Arc<dyn Host>,
+        manager: LockManager<RandomState>,
+        facts: usize,
+        is_known: bool,
+    ) -> Self {
+        let room = environment.room_of(key.tenant());
+        let state = State::new(manager, room, environment.store.is_some(), facts, is_known);
+        let scope = Arc::new(key.scope());
+        Self { key, scope, environment, house, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn key(&self) -> &BucketKey {
+        &self.key
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Carries out a command of an agent of this process that nobody needs the answer of.
+    #[inline]
+    pub(crate) fn handle(self: &Arc<Self>, command: Command<'_>) -> Outcome {
+        self.with(|state| state.handle(self.environment.clock.now(), command))
+    }
+
+    /// Carries out a command. The answer waits, if it rests on something that is not kept yet, and takes that room meanwhile; `look` sees it before.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        command: Command<'_>,
+        room: Option<Arc<Room>>,
+        look: impl FnOnce(&Outcome),
+    ) -> Asked {
+        self.with_news(|state| {
+            let (now, command) = self.timed(command);
+            let outcome = state.handle(now, command);
+            look(&outcome);
+            if state.outbox.is_idle() {
+                return Asked::Answered(outcome);
+            }
+            let (to, answer) = oneshot::channel();
+            match state.hold_answer(&command, outcome, |outcome| Parcel::Reply { to, outcome, room }) {
+                Some(Parcel::Reply { outcome, .. }) => Asked::Answered(outcome),
+                _ => Asked::Waits(answer),
+            }
+        })
+    }
+
+    /// Carries out a command of an owner or a claimant whose answer nobody waits for.
+    pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
+        self.with_news(|state| state.handle(self.environment.clock.now(), command));
+    }
+
+    /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
+    #[inline]
+    pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> Made {
+        self.with(|state| {
+            let outcome = state.request(self.environment.clock.now(), request);
+            match outcome {
+                Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => Made::Granted(grant),
+                Ok(Outcome::Queued(id)) if state.over().is_none() => {
+                    let displaced = state.waiters().wait(id, waker);
+                    debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
+                    Made::Waits(id)
+                }
+                outcome => state.made_rarer(self.environment.clock.now(), request, outcome, waker),
+            }
+        })
+    }
+
+    /// Releases the lock of a guard; why it was lost, if it was.
+    #[inline]
+    pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
+        let (loss, displaced) = self.with(|state| {
+            let held = state.release(self.environment.clock.now(), request);
+            let loss = state.over().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
+            (loss, state.waiters().guard_dropped(request))
+        });
+        drop(displaced);
+        loss
+    }
+
+    /// Ends a request wherever it stands: pending, or granted without its future having taken note.
+    pub(crate) fn withdraw(self: &Arc<Self>, request: RequestId) {
+        let wakers = self.with(|state| {
+            let now = self.environment.clock.now();
+            let displaced = state.waiters().guard_dropped(request);
+            let command = match state.standing(request) {
+                // Its cell may be another's by now.
+                Standing::Ended => return (displaced, None),
+                Standing::Pending => Command::Abort { request },
+                Standing::Held(_) => Command::Release { request },
+            };
+            let waker = state.waiters().forget(request);
+            state.handle(now, command);
+            (displaced, waker)
+        });
+        drop(wakers);
+    }
+
+    /// What has become of a request that had to wait; if it still waits, that waker is woken at its end.
+    pub(crate) fn poll(self: &Arc<Self>, request: RequestId, waker: Option<&Waker>) -> Wait {
+        let (wait, displaced) = self.with(|state| match state.over() {
+            Some(why) => (Wait::Over(why), None),
+            None => {
+                let standing = state.standing(request);
+                state.waiters().look(request, standing, waker)
+            }
+        });
+        drop(displaced);
+        wait
+    }
+
+    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told of the same name.
+    /// False if the manager does not fit, under the same mutex: nothing has happened then.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        inbox: &Arc<Inbox>,
+        tag: u64,
+        command: Command<'_>,
+        fits: impl FnOnce(&LockManager<RandomState>) -> bool,
+    ) -> bool {
+        if may_bring_a_deadline(&command) {
+            self.remember_runtime();
+        }
+        let lease_ms = self.unknown_lease(&command);
+        self.with(|state| {
+            if !fits(state.manager()) {
+                return false;
+            }
+            if let Some(ms) = lease_ms {
+                state.keep(Item::LongestLease { ms });
+            }
+            let (now, command) = self.timed(command);
+            let outcome = state.handle(now, command);
+            match outcome {
+                Outcome::Joined(agent) => state.route(agent, Some(inbox.clone())),
+                Outcome::Ended { alive: true } => {
+                    if let Command::End { agent } = command {
+                        state.route(agent, None);
+                        inbox.forget(agent);
+                    }
+                }
+                _ => {}
+            }
+            let has_joined = matches!(outcome, Outcome::Joined(_));
+            state.answer(inbox, tag, &command, outcome);
+            if let Some(why) = state.over().filter(|_| has_joined) {
+                state.wakers.extend(inbox.push(Notice::Over(why)));
+            }
+            true
+        })
+    }
+
+    /// Looks at all there is, for a port. The answer takes that room as long as it waits for the store.
+    pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, room: Arc<Room>) {
+        self.with(|state| {
+            let outcome = state.handle(self.environment.clock.now(), Command::Snapshot);
+            let parcel = |outcome| {
+                let notice = Notice::Answer { tag, outcome };
+                Parcel::Port { inbox: inbox.clone(), notice, room: Some(room) }
+            };
+            if let Some(parcel) = state.hold_answer(&Command::Snapshot, outcome, parcel) {
+                state.hand_over(parcel);
+            }
+        });
+    }
+
+    /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its end, so that its TTL must
+    /// not begin at the tick before.
+    fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
+        match command {
+            Command::Claim(claim) => {
+                let (now, late_ms) = self.environment.clock.now_and_late();
+                (now, Command::Claim(NewClaim { late_ms, ..claim }))
+            }
+            Command::RenewClaim { name, token, .. } => {
+                let (now, late_ms) = self.environment.clock.now_and_late();
+                (now, Command::RenewClaim { name, token, late_ms })
+            }
+            _ => (self.environment.clock.now(), command),
+        }
+    }
+
+    /// The length of a lease that the command gives and that the store has to know of before.
+    fn unknown_lease(&self, command: &Command<'_>) -> Option<u64> {
+        let Command::Join(NewAgent { lease_ms: Some(ms), .. }) = command else { return None };
+        self.environment.store.as_ref().filter(|store| !store.knows_lease(*ms)).map(|_| *ms)
+    }
+
+    /// Ends an agent of this process, whose futures and guards then hear of it.
+    pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
+        self.with(|state| {
+            state.forget_requests_of(agent);
+            state.handle(self.environment.clock.now(), Command::End { agent });
+        });
+    }
+
+    /// Runs under the mutex. Whom that wakes is woken after it, as a waker may come back for the mutex.
+    #[inline]
+    pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = run(&mut state);
+        state.settle_room();
+        let has_first_deadline = !state.ticked && state.manager().next_timeout().is_some();
+        state.ticked |= has_first_deadline;
+        let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };
+        let wakers = std::mem::take(&mut state.wakers);
+        let heard = std::mem::take(&mut state.heard);
+        let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.seal() };
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        heard.iter().for_each(|heard| heard.notify_waiters());
+        if let Some(changed) = changed {
+            changed.send_replace(());
+        }
+        if has_first_deadline {
+            self.house.clone().watch_deadlines(self);
+        }
+        if more > 0 {
+            self.house.enqueue(self, is_to_send, more);
+        }
+        result
+    }
+
+    /// Lets the ticker run in this runtime, should a deadline come of what is asked for here.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub(crate) fn remember_runtime(&self) {
+        self.house.remember_runtime();
+    }
+
+    /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all ended that had to.
+    pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
+        self.with_news(|state| {
+            let is_done = state.time_has_passed(judged_by, most);
+            state.ticked = state.manager().next_timeout().is_some();
+            (state.ticked, is_done)
+        })
+    }
+
+    /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to it.
+    fn with_news<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let (result, news) = self.with(|state| (run(state), state.take_news()));
+        if let Some(news) = news {
+            self.house.keep_up(self, news);
+        }
+        result
+    }
+
+    /// Whether there is something that it must not be forgotten for: the house takes note.
+    pub(crate) fn note_need(&self) -> bool {
+        self.state.lock().note_need()
+    }
+
+    /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
+    pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
+        let mut items = Vec::new();
+        let mut state = self.state.lock();
+        let taken = state.take(share, &mut items);
+        let has_more = state.queued;
+        drop(state);
+        writes.extend(items.into_iter().map(|item| item.into_write(&self.scope, &self.environment.clock)));
+        (taken, has_more)
+    }
+
+    /// What was taken is durable.
+    pub(crate) fn committed(self: &Arc<Self>) {
+        let replies = self.with_news(State::committed);
+        for reply in replies {
+            // Whoever has gone meanwhile needs no answer.
+            if let Parcel::Reply { to, outcome, .. } = reply {
+                _ = to.send(outcome);
+            }
+        }
+    }
+
+    /// The house has lost its store, and with it every lock; or it was closed, and nobody hears any more.
+    pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
+        let dropped = self.with(|state| match why {
+            Some(why) => state.lose_everything(self.environment.clock.now(), why),
+            None => state.keep_no_more(),
+        });
+        drop(dropped);
+    }
+
+    /// Why every lock is lost, if the house has lost its store.
+    pub(crate) fn why_over(&self) -> Option<Loss> {
+        self.state.lock().over()
+    }
+
+    /// Whether somebody far away holds a web lock, or may come back for one.
+    pub(crate) fn is_held_far_away(self: &Arc<Self>) -> bool {
+        self.with(|state| state.is_held_far_away(self.environment.clock.now()))
+    }
+
+    /// How many requests and locks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().manager().len()
+    }
+
+    /// How many bytes of memory a snapshot takes at most, about.
+    pub(crate) fn bytes_of_snapshot(&self) -> usize {
+        self.state.lock().manager().bytes_of_snapshot()
+    }
+
+    /// Marked as changed after every command that may have changed something.
+    pub(crate) fn changed(&self) -> watch::Receiver<()> {
+        self.state.lock().changed.get_or_insert_with(|| watch::Sender::new(())).subscribe()
+    }
+
+    pub(crate) fn ticker_is_gone(&self) {
+        self.state.lock().ticked = false;
+    }
+
+    pub(crate) fn tickets(&self) -> Option<&Tickets> {
+        self.environment.tickets.as_ref()
+    }
+
+    pub(crate) fn wall(&self, at: Instant) -> SystemTime {
+        self.environment.clock.wall(at)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let mark = state.mark();
+        let forgotten = (state.is_known && !state.is_needed()).then(|| self.scope.clone());
+        self.house.forget(&self.key, mark, forgotten);
+    }
+}
+
+fn may_bring_a_deadline(command: &Command<'_>) -> bool {
+    match command {
+        Command::Join(agent) => agent.lease_ms.is_some(),
+        Command::Request(request) => request.max_hold_ms.is_some(),
+        Command::Reclaim(reclaim) => reclaim.max_hold_ms.is_some(),
+        _ => false,
+    }
+}

@@ -1,0 +1,144 @@
+//! How a house stands with its store, as everybody in the house may see it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockhouse_store::Fatal;
+use tokio::sync::{Notify, watch};
+
+use crate::error::StoreError;
+use crate::loss::Loss;
+
+/// How a house stands with its store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreState {
+    /// What has to be kept is kept.
+    Serving,
+    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held meanwhile stays held.
+    Unavailable {
+        /// One line that says what is wrong and what to do.
+        why: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any more.
+    Fenced,
+    /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the next one starts from what was
+    /// kept.
+    Failed(Fatal),
+    /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
+    Closed {
+        /// Nobody far away held a web lock, so that the next start need not recover.
+        clean: bool,
+    },
+}
+
+impl StoreState {
+    /// Whether the house will never keep anything again.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Serving | Self::Unavailable { .. })
+    }
+}
+
+/// The state of the store and what the store is known to have kept. The pipeline writes it, the buckets read it.
+#[derive(Debug)]
+pub(crate) struct StoreStatus {
+    state: watch::Sender<StoreState>,
+    /// Wakes those who wait for it to be anything but serving, in the order in which they came.
+    away: Notify,
+    /// A lease of this length may be given, as the store knows of it.
+    longest_lease_ms: AtomicU64,
+}
+
+impl StoreStatus {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: watch::Sender::new(StoreState::Serving),
+            away: Notify::new(),
+            longest_lease_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// How the house stands with its store; changes are marked.
+    pub(crate) fn watch(&self) -> watch::Receiver<StoreState> {
+        self.state.subscribe()
+    }
+
+    /// How the house stands with its store now.
+    pub(crate) fn get(&self) -> StoreState {
+        self.state.borrow().clone()
+    }
+
+    /// Whether the house will never keep anything again.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.borrow().is_over()
+    }
+
+    /// Whether something new can be kept.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match &*self.state.borrow() {
+            StoreState::Serving => Ok(()),
+            state => Err(StoreError::from(state)),
+        }
+    }
+
+    /// Why every lock is lost, if the store is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        match &*self.state.borrow() {
+            StoreState::Fenced => Some(Loss::Fenced),
+            StoreState::Failed(_) => Some(Loss::StoreFailed),
+            _ => None,
+        }
+    }
+
+    /// Waits until nothing can be kept, for the moment or for good.
+    pub(crate) async fn not_serving(&self) -> StoreState {
+        loop {
+            let away = self.away.notified();
+            let state = self.get();
+            if state != StoreState::Serving {
+                return state;
+            }
+            away.await;
+        }
+    }
+
+    /// Enters a state, unless the house will never keep anything again already.
+    pub(crate) fn set(&self, state: StoreState) {
+        let is_away = state != StoreState::Serving;
+        self.state.send_if_modified(|known| {
+            let is_new = *known != state && !known.is_over();
+            if is_new {
+                *known = state;
+            }
+            is_new
+        });
+        if is_away {
+            self.away.notify_waiters();
+        }
+    }
+
+    /// Whether the store knows that leases of that length are given.
+    pub(crate) fn knows_lease(&self, ms: u64) -> bool {
+        ms <= self.longest_lease_ms.load(Ordering::Acquire)
+    }
+
+    /// The store knows now that leases of that length are given.
+    pub(crate) fn note_lease(&self, ms: u64) {
+        self.longest_lease_ms.fetch_max(ms, Ordering::AcqRel);
+    }
+}
+
+impl From<&StoreState> for StoreError {
+    fn from(state: &StoreState) -> Self {
+        match state {
+            StoreState::Unavailable { why, retry_after } => {
+                Self::Unavailable { why: why.clone(), retry_after: *retry_after }
+            }
+            StoreState::Fenced => Self::Fenced,
+            StoreState::Failed(fatal) => Self::Failed(fatal.to_string()),
+            StoreState::Serving | StoreState::Closed { .. } => Self::Closed,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What all buckets of a house share and none of them changes: the clock, the keys, the bounds, the state of the store.
+
+use std::sync::{Arc, OnceLock};
+
+use lockhouse_core::Limits;
+use lockhouse_store::SecretKey;
+
+use crate::engine::clock::Clock;
+use crate::engine::commit::store_state::StoreStatus;
+use crate::engine::memory::{Room, Rooms};
+use crate::engine::ticket::Tickets;
+use crate::error::StoreError;
+use crate::keyed_hash::KeyedHash;
+use crate::secret::no_randomness;
+
+/// The surroundings of the buckets of one house.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) bounds: Bounds,
+    pub(crate) clock: Clock,
+    /// How the house stands with its store; none if nothing is kept.
+    pub(crate) store: Option<Arc<StoreStatus>>,
+    /// None if web locks cannot be brought back after a restart.
+    pub(crate) tickets: Option<Tickets>,
+    /// The key that secrets are derived from. Without a store it is made with the first secret.
+    secret_key: OnceLock<KeyedHash>,
+}
+
+/// How much there may be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    /// In each bucket.
+    pub(crate) limits: Limits,
+    /// In memory, in all buckets of each tenant; none: as much as comes.
+    pub(crate) rooms: Option<Rooms>,
+}
+
+impl Environment {
+    /// Without a store.
+    pub(crate) fn in_memory(bounds: Bounds, clock: Clock) -> Self {
+        Self { bounds, clock, store: None, tickets: None, secret_key: OnceLock::new() }
+    }
+
+    /// Over a store, which keeps the key.
+    pub(crate) fn over_store(
+        bounds: Bounds,
+        clock: Clock,
+        store: Arc<StoreStatus>,
+        tickets: Option<Tickets>,
+        secret_key: &SecretKey,
+    ) -> Self {
+        let secret_key = KeyedHash::new(secret_key.as_bytes()).into();
+        Self { bounds, clock, store: Some(store), tickets, secret_key }
+    }
+
+    /// The key that secrets are derived from.
+    pub(crate) fn secret_key(&self) -> Result<&KeyedHash, StoreError> {
+        if let Some(key) = self.secret_key.get() {
+            return Ok(key);
+        }
+        let key = SecretKey::random().map_err(|error| no_randomness(&error))?;
+        Ok(self.secret_key.get_or_init(|| KeyedHash::new(key.as_bytes())))
+    }
+
+    /// What that tenant has in one more bucket, where that has a bound.
+    pub(crate) fn room_of(&self, tenant: &str) -> Option<Room> {
+        self.bounds.rooms.as_ref().map(|rooms| rooms.of(tenant))
+    }
+
+    /// Whether something new can be kept.
+    pub(crate) fn check_store(&self) -> Result<(), StoreError> {
+        self.store.as_ref().map_or(Ok(()), |store| store.check())
+    }
+
+    /// Whether the store will never keep anything again.
+    pub(crate) fn store_is_over(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.is_over())
+    }
+
+    /// Why an answer never came.
+    pub(crate) fn why_unanswered(&self) -> StoreError {
+        self.check_store().err().unwrap_or(StoreError::Closed)
+    }
+}

@@ -1,0 +1,248 @@
+//! What all handles of a house share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use foldhash::fast::RandomState;
+use lockhouse_core::{Command, Instant, LockManager};
+use lockhouse_store::Scope;
+use parking_lot::Mutex;
+
+use crate::engine::bucket::news::News;
+use crate::engine::bucket::shared::{Host, Shared};
+use crate::engine::commit::pipeline::{Pipeline, Stop};
+use crate::engine::environment::Environment;
+use crate::engine::house::options::Options;
+use crate::engine::house::registry::{Marks, Registry};
+use crate::engine::house::restore::Restored;
+use crate::engine::house::ticker::Ticking;
+use crate::engine::key::BucketKey;
+use crate::loss::Loss;
+
+/// Apart from [`Inner`], which the buckets keep alive.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>, RandomState>>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) environment: Arc<Environment>,
+    registry: Mutex<Registry>,
+    pub(super) ticking: Mutex<Ticking>,
+    /// The way to the store, if there is one.
+    pipeline: Option<Arc<Pipeline>>,
+    keeper: Weak<Keeper>,
+    recovery: Recovery,
+    is_closing: AtomicBool,
+}
+
+/// What is left of the recovery from a crash.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// How many buckets recover.
+    count: AtomicUsize,
+    /// Until when buckets recover that nothing is kept of.
+    of_new_until: Option<Instant>,
+}
+
+impl Recovery {
+    /// Of so many buckets, and of new ones until then.
+    pub(crate) fn of(count: usize, of_new_until: Option<Instant>) -> Self {
+        Self { count: count.into(), of_new_until }
+    }
+}
+
+impl Inner {
+    pub(crate) fn new(
+        environment: Environment,
+        pipeline: Option<Arc<Pipeline>>,
+        recovery: Recovery,
+        marks: Marks,
+        keeper: Weak<Keeper>,
+    ) -> Self {
+        Self {
+            environment: Arc::new(environment),
+            registry: Mutex::new(Registry::with(marks)),
+            ticking: Mutex::default(),
+            pipeline,
+            keeper,
+            recovery,
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
+        self.pipeline.as_ref()
+    }
+
+    /// Has the house move on with the clock of these options, if they have one.
+    pub(crate) fn live_by(self: &Arc<Self>, options: &Options) {
+        if let Some(clock) = options.manual_clock() {
+            let house: Weak<Self> = Arc::downgrade(self);
+            clock.drives(house);
+        }
+    }
+
+    /// The bucket with that key; none if nobody uses it, and `most` others of its tenant are in use already.
+    pub(crate) fn bucket(self: &Arc<Self>, key: BucketKey, most: usize) -> Option<Arc<Shared>> {
+        loop {
+            let mut registry = self.registry.lock();
+            let Some(known) = registry.buckets.get(&key) else {
+                if registry.count(key.tenant()) >= most {
+                    return None;
+                }
+                let bucket = self.new_bucket(key.clone(), registry.marks.above(&key));
+                registry.insert(key, &bucket);
+                drop(registry);
+                self.begin(&bucket);
+                return Some(bucket);
+            };
+            if let Some(bucket) = known.upgrade() {
+                return Some(bucket);
+            }
+            // Its last user is just leaving, on another thread, and will hand in the token mark.
+            drop(registry);
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn buckets(&self) -> Vec<Arc<Shared>> {
+        self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket there, or is found closing.
+    pub(super) fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
+        let mut manager = LockManager::with_limits(RandomState::default(), self.environment.bounds.limits);
+        manager.continue_tokens_above(token_mark);
+        if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.environment.clock.now())
+        {
+            manager.begin_recovery(until);
+            self.recovery.count.fetch_add(1, Ordering::AcqRel);
+        }
+        if self.is_closing.load(Ordering::Acquire) {
+            // Before anybody can find it: it is not among those that are closed, and what is granted in it would be held after a clean stop.
+            manager.handle(self.environment.clock.now(), Command::Close);
+        }
+        Arc::new(Shared::new(key, self.environment.clone(), self.clone(), manager))
+    }
+
+    /// What a new bucket has to hear, without any mutex.
+    fn begin(&self, bucket: &Arc<Shared>) {
+        // Whoever waits in a bucket that came too late to be told of the loss would wait for ever.
+        if self.is_closing.load(Ordering::Acquire)
+            && let Some(why) = self.loss()
+        {
+            bucket.is_over(Some(why));
+        }
+        if self.recovery.of_new_until.is_some() {
+            // Tells the ticker of the end of its recovery, during which it must not be forgotten.
+            bucket.with(|_| ());
+            self.keep(bucket);
+        }
+    }
+
+    /// Every bucket that was kept is back.
+    pub(crate) fn has_restored(&self) {
+        if self.recovery.count.load(Ordering::Acquire) == 0 && self.recovery.of_new_until.is_none() {
+            self.recovery_completed();
+        }
+    }
+
+    /// The recovery of that bucket is over.
+    fn has_recovered(&self, bucket: &Arc<Shared>) {
+        self.keep(bucket);
+        if self.recovery.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.recovery_completed();
+        }
+    }
+
+    fn recovery_completed(&self) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.recovery_completed();
+        }
+    }
+
+    /// Keeps the bucket as long as it must not be forgotten.
+    fn keep(&self, bucket: &Arc<Shared>) {
+        let Some(keeper) = self.keeper.upgrade() else { return };
+        let mut kept = keeper.0.lock();
+        let displaced = match bucket.note_need() {
+            true if kept.contains_key(bucket.key()) => None,
+            true => kept.insert(bucket.key().clone(), bucket.clone()),
+            false => kept.remove(bucket.key()),
+        };
+        drop(kept);
+        drop(displaced);
+    }
+
+    /// From now on new buckets grant nothing.
+    pub(crate) fn begin_to_close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+    }
+
+    /// A bucket that was restored.
+    pub(super) fn add(self: &Arc<Self>, bucket: Restored) {
+        let (key, environment) = (BucketKey::from(&*bucket.scope), self.environment.clone());
+        let Restored { manager, facts, .. } = bucket;
+        let shared = Arc::new(Shared::restored(key, environment, self.clone(), manager, facts, true));
+        self.registry.lock().insert(shared.key().clone(), &shared);
+        self.keep(&shared);
+        // Tells the ticker of its deadlines, if it has any.
+        shared.with(|_| ());
+    }
+
+    /// Tells everybody that the pipeline has ended.
+    pub(crate) fn is_over(&self) {
+        let why = self.loss();
+        self.begin_to_close();
+        self.buckets().iter().for_each(|bucket| bucket.is_over(why));
+    }
+
+    /// Why every lock is lost, if the store is.
+    fn loss(&self) -> Option<Loss> {
+        self.environment.store.as_ref().and_then(|store| store.loss())
+    }
+}
+
+impl Host for Inner {
+    fn watch_deadlines(self: Arc<Self>, bucket: &Arc<Shared>) {
+        self.watch(bucket);
+    }
+
+    fn remember_runtime(&self) {
+        Self::remember_runtime(self);
+    }
+
+    #[cold]
+    fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize) {
+        let Some(pipeline) = &self.pipeline else { return };
+        if is_first {
+            pipeline.enqueue(bucket.clone());
+        }
+        pipeline.has_more(more);
+    }
+
+    fn keep_up(&self, bucket: &Arc<Shared>, news: News) {
+        match news {
+            News::Recovered => self.has_recovered(bucket),
+            News::NeedChanged => self.keep(bucket),
+        }
+    }
+
+    fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>) {
+        let mut registry = self.registry.lock();
+        registry.marks.raise(key, token_mark);
+        if let (Some(pipeline), Some(scope)) = (&self.pipeline, forgotten) {
+            pipeline.bucket_dropped(scope);
+        }
+        registry.remove(key);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.stop(Stop::Abandoned);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! How a house is to be opened.
+
+use std::time::Duration;
+
+use lockhouse_core::Limits;
+
+use crate::engine::clock::{Clock, ManualClock};
+use crate::engine::environment::Bounds;
+use crate::engine::memory::Rooms;
+
+/// How a house is to be opened.
+///
+/// ```
+/// # use std::time::Duration;
+/// let options = lockhouse::Options::new().lease(Duration::from_secs(10));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(super) bounds: Bounds,
+    clock: Option<ManualClock>,
+    pub(super) lease_ms: u64,
+    pub(super) always_recovers: bool,
+    pub(super) reclaims_nothing: bool,
+}
+
+impl Options {
+    /// The default bounds and the system's clock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bounds of one's own, which hold for each bucket.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.bounds.limits = limits;
+        self
+    }
+
+    /// How many bytes the buckets of each [tenant](BucketKey::tenant) may take in memory, together: whatever would take more is refused as a [`Quota`](crate::Quota).
+    /// Without it they may take as much as the limits of each let them. What a store brings back counts, and is there whether or not there is
+    /// room.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockhouse::{House, Options, RequestError, Rooms};
+    ///
+    /// let house = House::with_options(&Options::new().rooms(&Rooms::new(16 << 10)));
+    /// let agent = house.bucket("default").agent("worker-1")?;
+    /// let lock = agent.locks().request("a name").await?;
+    /// let long = "n".repeat(4096);
+    /// let (mut locks, mut refused) = (Vec::new(), None);
+    /// while refused.is_none() {
+    ///     match agent.locks().request(&*format!("{long}{}", locks.len())).await {
+    ///         Ok(lock) => locks.push(lock),
+    ///         Err(error) => refused = Some(error),
+    ///     }
+    /// }
+    /// assert!(matches!(refused, Some(RequestError::Quota(_))));
+    /// # Ok(()) }
+    /// ```
+    pub fn rooms(mut self, rooms: &Rooms) -> Self {
+        self.bounds.rooms = Some(rooms.clone());
+        self
+    }
+
+    /// A clock that is moved on by hand.
+    pub fn clock(mut self, clock: &ManualClock) -> Self {
+        self.clock = Some(clock.clone());
+        self
+    }
+
+    /// The longest lease that ports will ask for, so that the store knows of it from the start and nobody has to wait for that; and how long a recovery
+    /// lasts at least.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease_ms = lease.as_millis() as u64;
+        self
+    }
+
+    /// Whether every bucket recovers first, as with a store that keeps nothing over a restart; without it only those do of which the
+    /// store knows that they have to.
+    pub fn always_recover(mut self, always: bool) -> Self {
+        self.always_recovers = always;
+        self
+    }
+
+    /// Whether holders of web locks far away are given tickets, with which they can bring their locks back after a restart: yes, unless
+    /// the store keeps nothing over it.
+    pub fn tickets(mut self, tickets: bool) -> Self {
+        self.reclaims_nothing = !tickets;
+        self
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds.clone()
+    }
+
+    pub(crate) fn new_clock(&self) -> Clock {
+        self.clock.clone().map_or_else(Clock::new, Clock::manual)
+    }
+
+    /// The clock that is moved on by hand, if there is one.
+    pub(crate) fn manual_clock(&self) -> Option<&ManualClock> {
+        self.clock.as_ref()
+    }
+}

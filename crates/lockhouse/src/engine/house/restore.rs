@@ -1,0 +1,69 @@
+//! Buckets on their way back from the store.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use lockhouse_core::{Change, Instant, Limits, LockManager, RestoreError};
+use lockhouse_store::{Kept, Scope};
+
+use crate::engine::bucket::parcel::by_the_lease_clock;
+use crate::engine::clock::Clock;
+use crate::engine::key::BucketKey;
+
+/// A bucket on its way back.
+pub(super) struct Restored {
+    pub(super) scope: Arc<Scope>,
+    pub(super) told_volatile: bool,
+    pub(super) manager: LockManager<RandomState>,
+    /// How many owners, claims and assignments it has.
+    pub(super) facts: usize,
+}
+
+/// What is kept of a bucket contradicts itself.
+pub(super) struct Damage {
+    pub(super) bucket: String,
+    pub(super) why: RestoreError,
+}
+
+/// All buckets on their way back.
+pub(super) struct Restoring<'a> {
+    clock: &'a Clock,
+    pub(super) now: Instant,
+    limits: Limits,
+    pub(super) buckets: Vec<Restored>,
+    /// The marks of the partitions of which buckets were dropped.
+    pub(super) dropped: Vec<(BucketKey, u64)>,
+    pub(super) damage: Option<Damage>,
+}
+
+impl<'a> Restoring<'a> {
+    pub(super) fn new(clock: &'a Clock, limits: Limits) -> Self {
+        let (buckets, dropped) = (Vec::new(), Vec::new());
+        Self { clock, now: clock.now(), limits, buckets, dropped, damage: None }
+    }
+
+    pub(super) fn take(&mut self, kept: Kept) {
+        match kept {
+            Kept::Tenant { tenant, mark } => {
+                let key = BucketKey { bucket: String::new(), partition: tenant.into() };
+                self.dropped.push((key, mark));
+            }
+            Kept::Bucket { scope, told_volatile } => {
+                let manager = LockManager::with_limits(RandomState::default(), self.limits);
+                self.buckets.push(Restored { scope, told_volatile, manager, facts: 0 });
+            }
+            Kept::Change { change, .. } => self.change(change),
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let Some(bucket) = self.buckets.last_mut() else { return };
+        let is_fact = matches!(change, Change::OwnerOpened(_) | Change::Claimed(_) | Change::Assigned(_));
+        bucket.facts += usize::from(is_fact);
+        let change = by_the_lease_clock(change, self.clock);
+        if let Err(why) = bucket.manager.restore(self.now, &change) {
+            let bucket = bucket.scope.bucket.to_string();
+            self.damage.get_or_insert(Damage { bucket, why });
+        }
+    }
+}

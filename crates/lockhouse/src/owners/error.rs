@@ -1,0 +1,89 @@
+//! Why an owner did not begin, and why nothing was locked.
+
+use std::time::Duration;
+
+use lockhouse_core::{NameBuf, Refusal};
+
+use crate::error::{Quota, StoreError};
+use crate::snapshot::Holder;
+
+/// Why an owner could not begin, or be found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnerError {
+    /// There is no such owner, or it has ended.
+    #[error("there is no such owner, or it has ended")]
+    Unknown,
+    /// The secret is not that of the owner.
+    #[error("the secret is not that of the owner")]
+    WrongSecret,
+    /// Nothing is granted any more.
+    #[error("the bucket is closed")]
+    Closed,
+    /// A bound was exceeded.
+    #[error(transparent)]
+    Quota(Quota),
+    /// It cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Refusal> for OwnerError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Closed => Self::Closed,
+            refusal => Quota::of(&refusal).map_or(Self::Unknown, Self::Quota),
+        }
+    }
+}
+
+/// A name that could not be locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The resource name.
+    pub name: NameBuf,
+    /// The first holders, at most 8.
+    pub holders: Vec<Holder>,
+    /// How many requests wait for the name.
+    pub queued: u32,
+}
+
+/// Why nothing was locked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell who has it.
+    #[error("{}", conflicts(.0))]
+    Conflict(Vec<Conflict>),
+    /// The owner has ended.
+    #[error("the owner has ended")]
+    OwnerEnded,
+    /// The bucket recovers from a crash, and grants nothing until then.
+    #[error("recovering, for {} ms at most", retry_after.as_millis())]
+    Recovering {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Nothing is granted any more.
+    #[error("the bucket is closed")]
+    Closed,
+    /// A bound was exceeded.
+    #[error(transparent)]
+    Quota(Quota),
+    /// It cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn conflicts(conflicts: &[Conflict]) -> String {
+    let Some(first) = conflicts.first() else { return "not available".to_owned() };
+    let mut text = format!("{} is not available", first.name.as_name().display());
+    match first.holders.first() {
+        Some(holder) => text.push_str(&format!(": held by {:?}", holder.client_id)),
+        None => text.push_str(&format!(": {} waiting", first.queued)),
+    }
+    if conflicts.len() > 1 {
+        text.push_str(&format!(", and {} more", conflicts.len() - 1));
+    }
+    text
+}

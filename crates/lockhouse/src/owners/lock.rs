@@ -1,0 +1,50 @@
+//! Offline locks and owners, as data.
+
+use std::time::{Duration, SystemTime};
+
+use lockhouse_core::{Acquired, FencingToken, Mode, NameBuf};
+
+/// An owner, as it sees itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerInfo {
+    /// What it is called.
+    pub label: String,
+    /// What it said of itself.
+    pub metadata: Option<String>,
+    /// How long it lives without any activity.
+    pub ttl: Duration,
+    /// When it began.
+    pub since: SystemTime,
+    /// When it ends unless more is heard of it.
+    pub expires_at: SystemTime,
+    /// When it ends at the latest.
+    pub ends_at: Option<SystemTime>,
+}
+
+/// An offline lock, as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfflineLock {
+    /// The resource name.
+    pub name: NameBuf,
+    /// How it is held, which may be stronger than what was asked for.
+    pub mode: Mode,
+    /// The fencing token, to be shown to the guarded resource.
+    pub token: FencingToken,
+    /// How the owner came by it.
+    pub how: Acquired,
+}
+
+/// What a step acquired, as it is taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// The lock; of a name that the step took and then upgraded, the last one, as fresh.
+    pub lock: OfflineLock,
+    /// How often the step was told since that the owner has it already.
+    pub again: u32,
+}
+
+impl From<OfflineLock> for Acquisition {
+    fn from(lock: OfflineLock) -> Self {
+        Self { lock, again: 0 }
+    }
+}

@@ -1,0 +1,108 @@
+//! Why there is no connection.
+
+use std::io;
+use std::path::PathBuf;
+
+use lockhouse_wire as wire;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL cannot be used.
+    #[error("url: {url:?}, but it must be {rule}")]
+    Url {
+        /// The URL, shortened.
+        url: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// The bucket or the partition is too long.
+    #[error("{field}: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::SCOPE_BYTES)]
+    Scope {
+        /// Which of them.
+        field: &'static str,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The label is too long.
+    #[error("label: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::LABEL_BYTES)]
+    Label {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Nobody can be believed.
+    #[error("ca: {}cannot be used: {why}", .file.as_deref().map_or_else(|| "what the system trusts ".to_owned(), |file| format!("{} ", file.display())))]
+    Ca {
+        /// The file with the CAs, or nothing for those of the system.
+        file: Option<PathBuf>,
+        /// What is wrong.
+        why: String,
+    },
+    /// Our certificate or its key cannot be used.
+    #[error("certificate: {} cannot be used: {why}", .file.display())]
+    Certificate {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The certificate of the server is not believed, or ours is refused, or it speaks no TLS.
+    #[error("cannot speak TLS with {address}: {message}")]
+    Untrusted {
+        /// The server.
+        address: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The key is no API key and no token.
+    #[error("key: must be 1 to {limit} visible ASCII characters", limit = wire::CREDENTIAL_BYTES)]
+    Key,
+    /// The server takes no such key, or the key may do nothing in the bucket. Trying again with the same key is in vain.
+    #[error("{address} denies access: {message}")]
+    Denied {
+        /// The server.
+        address: String,
+        /// What it says.
+        message: String,
+    },
+    /// No connection to the address.
+    #[error("cannot reach {address}: {error}")]
+    Unreachable {
+        /// The server.
+        address: String,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// No welcome within 10 s.
+    #[error("cannot reach {address}: no answer within 10 s")]
+    TimedOut {
+        /// The server.
+        address: String,
+    },
+    /// The server refused the handshake.
+    #[error("{address} refused the connection with status {status}: {message}")]
+    Refused {
+        /// The server.
+        address: String,
+        /// The status of its answer.
+        status: u16,
+        /// The first of its answer.
+        message: String,
+    },
+    /// The server is stopping.
+    #[error("{address} is stopping; try again")]
+    Stopping {
+        /// The server.
+        address: String,
+    },
+    /// What answered does not speak this protocol, or broke it.
+    #[error("{address} does not answer as a lockhouse server: {message}")]
+    NotLockhouse {
+        /// The server.
+        address: String,
+        /// What is wrong.
+        message: String,
+    },
+}

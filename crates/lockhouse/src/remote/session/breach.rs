@@ -1,0 +1,5 @@
+//! Breaches of the protocol.
+
+/// What a server must not do.
+#[derive(Debug)]
+pub(crate) struct Breach(pub(in crate::remote) String);
