@@ -120,7 +120,7 @@ struct LocalHold {
 
 impl LocalHold {
     fn loss(&self) -> Option<Loss> {
-        self.agent.bucket.with(|state| match (state.over(), state.standing(self.request)) {
+        self.agent.bucket.with(|state| match (state.loss(), state.standing(self.request)) {
             (Some(why), _) => Some(why),
             (None, Standing::Ended) => Some(state.waiters().loss_of(self.request)),
             (None, Standing::Pending | Standing::Held(_)) => None,
@@ -128,7 +128,7 @@ impl LocalHold {
     }
 
     async fn lost(&self) -> Loss {
-        let heard = self.agent.bucket.with(|state| match (state.over(), state.standing(self.request)) {
+        let heard = self.agent.bucket.with(|state| match (state.loss(), state.standing(self.request)) {
             (None, Standing::Pending | Standing::Held(_)) => {
                 Some(state.waiters().listen(self.request).notified_owned())
             }
@@ -137,7 +137,7 @@ impl LocalHold {
         if let Some(heard) = heard {
             heard.await;
         }
-        self.agent.bucket.with(|state| state.over().unwrap_or_else(|| state.waiters().loss_of(self.request)))
+        self.agent.bucket.with(|state| state.loss().unwrap_or_else(|| state.waiters().loss_of(self.request)))
     }
 
     /// Dropping `self` afterwards finds nothing left to release.

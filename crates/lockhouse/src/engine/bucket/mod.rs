@@ -8,12 +8,16 @@
 //!               a future's waker ◀────┴────▶ a port's inbox          wakers run after the mutex is free
 //! ```
 
+mod changes;
+mod delivery;
+mod durability;
 pub(crate) mod durable;
-pub(crate) mod news;
 pub(crate) mod parcel;
 pub(crate) mod results;
+pub(crate) mod retention;
 pub(crate) mod shared;
 mod state;
+mod wakeups;
 
 use std::sync::Arc;
 use std::time::SystemTime;

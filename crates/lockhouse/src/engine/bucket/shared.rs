@@ -12,9 +12,10 @@ use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::engine::bucket::news::News;
+use crate::engine::bucket::durability::Durability;
 use crate::engine::bucket::parcel::{Item, Parcel};
 use crate::engine::bucket::results::{Asked, Made};
+use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
 use crate::engine::environment::Environment;
 use crate::engine::inbox::{Inbox, Notice};
@@ -47,7 +48,7 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize);
 
     /// Does what the bucket needs of the house now.
-    fn keep_up(&self, bucket: &Arc<Shared>, news: News);
+    fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping);
 
     /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to keep of it.
     fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>);
@@ -73,7 +74,11 @@ impl Shared {
         is_known: bool,
     ) -> Self {
         let room = environment.room_of(key.tenant());
-        let state = State::new(manager, room, environment.store.is_some(), facts, is_known);
+        let durability = match environment.store {
+            Some(_) => Durability::durable(is_known),
+            None => Durability::Volatile,
+        };
+        let state = State::new(manager, room, durability, facts);
         let scope = Arc::new(key.scope());
         Self { key, scope, environment, house, state: Mutex::new(state) }
     }
@@ -99,7 +104,7 @@ impl Shared {
         room: Option<Arc<Room>>,
         look: impl FnOnce(&Outcome),
     ) -> Asked {
-        self.with_news(|state| {
+        self.with_housekeeping(|state| {
             let (now, command) = self.timed(command);
             let outcome = state.handle(now, command);
             look(&outcome);
@@ -116,7 +121,7 @@ impl Shared {
 
     /// Carries out a command of an owner or a claimant whose answer nobody waits for.
     pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
-        self.with_news(|state| state.handle(self.environment.clock.now(), command));
+        self.with_housekeeping(|state| state.handle(self.environment.clock.now(), command));
     }
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
@@ -126,7 +131,7 @@ impl Shared {
             let outcome = state.request(self.environment.clock.now(), request);
             match outcome {
                 Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => Made::Granted(grant),
-                Ok(Outcome::Queued(id)) if state.over().is_none() => {
+                Ok(Outcome::Queued(id)) if state.loss().is_none() => {
                     let displaced = state.waiters().wait(id, waker);
                     debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
                     Made::Waits(id)
@@ -141,7 +146,7 @@ impl Shared {
     pub(crate) fn release(self: &Arc<Self>, request: RequestId) -> Option<Loss> {
         let (loss, displaced) = self.with(|state| {
             let held = state.release(self.environment.clock.now(), request);
-            let loss = state.over().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
+            let loss = state.loss().or_else(|| (!held).then(|| state.waiters().loss_of(request)));
             (loss, state.waiters().guard_dropped(request))
         });
         drop(displaced);
@@ -168,7 +173,7 @@ impl Shared {
 
     /// What has become of a request that had to wait; if it still waits, that waker is woken at its end.
     pub(crate) fn poll(self: &Arc<Self>, request: RequestId, waker: Option<&Waker>) -> Wait {
-        let (wait, displaced) = self.with(|state| match state.over() {
+        let (wait, displaced) = self.with(|state| match state.loss() {
             Some(why) => (Wait::Over(why), None),
             None => {
                 let standing = state.standing(request);
@@ -213,8 +218,8 @@ impl Shared {
             }
             let has_joined = matches!(outcome, Outcome::Joined(_));
             state.answer(inbox, tag, &command, outcome);
-            if let Some(why) = state.over().filter(|_| has_joined) {
-                state.wakers.extend(inbox.push(Notice::Over(why)));
+            if let Some(why) = state.loss().filter(|_| has_joined) {
+                state.wakeups.wakers.extend(inbox.push(Notice::Over(why)));
             }
             true
         })
@@ -270,15 +275,13 @@ impl Shared {
         let mut state = self.state.lock();
         let result = run(&mut state);
         state.settle_room();
-        let has_first_deadline = !state.ticked && state.manager().next_timeout().is_some();
-        state.ticked |= has_first_deadline;
-        let changed = if std::mem::take(&mut state.touched) { state.changed.clone() } else { None };
-        let wakers = std::mem::take(&mut state.wakers);
-        let heard = std::mem::take(&mut state.heard);
+        let has_first_deadline = !state.is_ticked && state.manager().next_timeout().is_some();
+        state.is_ticked |= has_first_deadline;
+        let changed = state.changes.take();
+        let wakeups = std::mem::take(&mut state.wakeups);
         let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.seal() };
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
-        heard.iter().for_each(|heard| heard.notify_waiters());
+        wakeups.run();
         if let Some(changed) = changed {
             changed.send_replace(());
         }
@@ -302,25 +305,25 @@ impl Shared {
 
     /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all ended that had to.
     pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
-        self.with_news(|state| {
+        self.with_housekeeping(|state| {
             let is_done = state.time_has_passed(judged_by, most);
-            state.ticked = state.manager().next_timeout().is_some();
-            (state.ticked, is_done)
+            state.is_ticked = state.manager().next_timeout().is_some();
+            (state.is_ticked, is_done)
         })
     }
 
     /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to it.
-    fn with_news<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
-        let (result, news) = self.with(|state| (run(state), state.take_news()));
-        if let Some(news) = news {
-            self.house.keep_up(self, news);
+    fn with_housekeeping<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
+        let (result, housekeeping) = self.with(|state| (run(state), state.take_housekeeping()));
+        if let Some(what) = housekeeping {
+            self.house.keep_house(self, what);
         }
         result
     }
 
-    /// Whether there is something that it must not be forgotten for: the house takes note.
-    pub(crate) fn note_need(&self) -> bool {
-        self.state.lock().note_need()
+    /// Whether the house has to retain the bucket, which is settled with that.
+    pub(crate) fn settle_retention(&self) -> bool {
+        self.state.lock().settle_retention()
     }
 
     /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
@@ -328,15 +331,14 @@ impl Shared {
         let mut items = Vec::new();
         let mut state = self.state.lock();
         let taken = state.take(share, &mut items);
-        let has_more = state.queued;
         drop(state);
         writes.extend(items.into_iter().map(|item| item.into_write(&self.scope, &self.environment.clock)));
-        (taken, has_more)
+        taken
     }
 
     /// What was taken is durable.
     pub(crate) fn committed(self: &Arc<Self>) {
-        let replies = self.with_news(State::committed);
+        let replies = self.with_housekeeping(State::committed);
         for reply in replies {
             // Whoever has gone meanwhile needs no answer.
             if let Parcel::Reply { to, outcome, .. } = reply {
@@ -356,7 +358,7 @@ impl Shared {
 
     /// Why every lock is lost, if the house has lost its store.
     pub(crate) fn why_over(&self) -> Option<Loss> {
-        self.state.lock().over()
+        self.state.lock().loss()
     }
 
     /// Whether somebody far away holds a web lock, or may come back for one.
@@ -376,11 +378,11 @@ impl Shared {
 
     /// Marked as changed after every command that may have changed something.
     pub(crate) fn changed(&self) -> watch::Receiver<()> {
-        self.state.lock().changed.get_or_insert_with(|| watch::Sender::new(())).subscribe()
+        self.state.lock().changes.subscribe()
     }
 
     pub(crate) fn ticker_is_gone(&self) {
-        self.state.lock().ticked = false;
+        self.state.lock().is_ticked = false;
     }
 
     pub(crate) fn tickets(&self) -> Option<&Tickets> {
@@ -396,7 +398,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let mark = state.mark();
-        let forgotten = (state.is_known && !state.is_needed()).then(|| self.scope.clone());
+        let forgotten = state.is_to_be_dropped().then(|| self.scope.clone());
         self.house.forget(&self.key, mark, forgotten);
     }
 }

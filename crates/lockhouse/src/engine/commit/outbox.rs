@@ -173,11 +173,6 @@ impl<C, N> Outbox<C, N> {
         self.groups.len()
     }
 
-    /// Whether there is something to [`take`](Self::take).
-    pub(crate) fn has_more(&self) -> bool {
-        self.sent < self.groups.len()
-    }
-
     /// How many groups there are to [`take`](Self::take).
     pub(crate) fn unsent(&self) -> usize {
         self.groups.len() - self.sent

@@ -9,7 +9,7 @@ use lockhouse_core::{Command, Instant, LockManager};
 use lockhouse_store::Scope;
 use parking_lot::Mutex;
 
-use crate::engine::bucket::news::News;
+use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::shared::{Host, Shared};
 use crate::engine::commit::pipeline::{Pipeline, Stop};
 use crate::engine::environment::Environment;
@@ -166,7 +166,7 @@ impl Inner {
     fn keep(&self, bucket: &Arc<Shared>) {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut kept = keeper.0.lock();
-        let displaced = match bucket.note_need() {
+        let displaced = match bucket.settle_retention() {
             true if kept.contains_key(bucket.key()) => None,
             true => kept.insert(bucket.key().clone(), bucket.clone()),
             false => kept.remove(bucket.key()),
@@ -222,10 +222,10 @@ impl Host for Inner {
         pipeline.has_more(more);
     }
 
-    fn keep_up(&self, bucket: &Arc<Shared>, news: News) {
-        match news {
-            News::Recovered => self.has_recovered(bucket),
-            News::NeedChanged => self.keep(bucket),
+    fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping) {
+        match what {
+            Housekeeping::EndRecovery => self.has_recovered(bucket),
+            Housekeeping::SettleRetention => self.keep(bucket),
         }
     }
 

@@ -32,7 +32,7 @@ fn commit(outbox: &mut Plain, budget: usize) -> Vec<&'static str> {
 }
 
 fn assert_forgot_everything<C, N>(outbox: &Outbox<C, N>) {
-    assert!(outbox.is_idle() && !outbox.has_more());
+    assert!(outbox.is_idle() && outbox.unsent() == 0);
     assert!(outbox.groups.is_empty() && outbox.names.is_empty() && outbox.marks.is_empty());
 }
 
@@ -148,7 +148,7 @@ fn the_changes_of_a_command_are_never_split() {
     let mut taken = Vec::new();
     outbox.take(2, &mut taken);
     assert_eq!(taken, [0, 1, 2], "three do not fit into two, but would never fit");
-    assert!(outbox.has_more());
+    assert!(outbox.unsent() > 0);
     assert_eq!(outbox.committed(), ["about a"]);
     outbox.take(1, &mut taken);
     assert_eq!(taken.len(), 5);
@@ -167,7 +167,7 @@ fn whole_commands_are_taken_while_they_fit() {
     assert_eq!(taken, [0, 1, 0], "what comes later does not pass what does not fit");
     outbox.take(4, &mut taken);
     assert_eq!(taken.len(), 6, "a second helping of the same commit");
-    assert!(!outbox.has_more());
+    assert_eq!(outbox.unsent(), 0);
     outbox.committed();
     assert_forgot_everything(&outbox);
 }

@@ -1,0 +1,137 @@
+//! The changes of a bucket on their way to the store, and what becomes of them.
+
+use std::sync::Arc;
+
+use lockhouse_core::{Change, Command, Instant, Outcome};
+use tokio::sync::oneshot;
+
+use crate::engine::bucket::durability::{Announcement, Durability};
+use crate::engine::bucket::parcel::{Item, Parcel};
+use crate::engine::bucket::state::State;
+use crate::engine::inbox::{Inbox, Notice};
+use crate::loss::Loss;
+
+impl State {
+    #[cold]
+    pub(super) fn changed(&mut self, change: Change) {
+        match &change {
+            Change::OwnerOpened(_) | Change::Claimed(_) => self.retention.add_fact(),
+            Change::OwnerEnded { .. } | Change::Unclaimed { .. } | Change::Unassigned { .. } => {
+                self.retention.remove_fact();
+            }
+            Change::TokensReserved { .. }
+            | Change::Locked(_)
+            | Change::Unlocked { .. }
+            | Change::Assigned(_) => {}
+        }
+        let Durability::Durable(durable) = &mut self.durability else { return };
+        durable.note_change();
+        match change {
+            Change::TokensReserved { up_to } => self.outbox.reservation(up_to, Item::Change(change)),
+            _ => {
+                let names = change.names().to_vec();
+                self.outbox.change(&names, Item::Change(change));
+            }
+        }
+    }
+
+    /// Whether ports may hear of grants: the store knows that the bucket needs recovery. If it does not, it soon will.
+    pub(super) fn may_announce_grants(&mut self) -> bool {
+        let Durability::Durable(durable) = &mut self.durability else { return true };
+        match durable.announcement() {
+            Announcement::Announced => true,
+            Announcement::Announcing { group } => {
+                let is_kept = self.outbox.is_kept(group);
+                if is_kept {
+                    durable.announce(Announcement::Announced);
+                }
+                is_kept
+            }
+            Announcement::NotAnnounced => {
+                self.outbox.change(&[], Item::ToldVolatile);
+                durable.announce(Announcement::Announcing { group: self.outbox.last() });
+                false
+            }
+        }
+    }
+
+    /// Something is to be kept that speaks of no name.
+    pub(super) fn keep(&mut self, item: Item) {
+        let Durability::Durable(durable) = &mut self.durability else { return };
+        durable.note_change();
+        self.outbox.change(&[], item);
+    }
+
+    /// The command is over; whether the pipeline is to be told that there is something to send, and how many commands have come.
+    pub(super) fn seal(&mut self) -> (bool, usize) {
+        self.outbox.seal();
+        let Durability::Durable(durable) = &mut self.durability else { return (false, 0) };
+        durable.report(self.outbox.unsent())
+    }
+
+    /// Sends a share of the changes; how many commands the pipeline has less to wait for, and whether there are more.
+    pub(super) fn take(&mut self, share: usize, items: &mut Vec<Item>) -> (usize, bool) {
+        self.outbox.take(share, items);
+        let Durability::Durable(durable) = &mut self.durability else { return (0, false) };
+        let unsent = self.outbox.unsent();
+        (durable.taken(unsent), unsent > 0)
+    }
+
+    /// What was sent is durable. Replies are given back, to be sent once the mutex is free.
+    pub(super) fn committed(&mut self) -> Vec<Parcel> {
+        let parcels = self.outbox.committed();
+        parcels.into_iter().filter_map(|parcel| self.hand_over(parcel)).collect()
+    }
+
+    /// Comes once everything so far is durable; at once, if it is.
+    pub(crate) fn settled(&mut self) -> Option<oneshot::Receiver<Outcome>> {
+        let (to, settled) = oneshot::channel();
+        let reply = Parcel::Reply { to, outcome: Outcome::Closed, room: None };
+        self.outbox.hold_behind_all(reply).is_none().then_some(settled)
+    }
+
+    /// How many commands wait for the store.
+    pub(crate) fn backlog(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// The house has lost its store, and with it every lock. What is given back is to be dropped once the mutex is free.
+    pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Parcel> {
+        if self.loss().is_some() {
+            return Vec::new();
+        }
+        self.handle(now, Command::Close);
+        self.durability = Durability::Lost(why);
+        self.wakeups.wakers.extend(self.waiters.wake_all());
+        self.wakeups.listeners.extend(self.waiters.lose_all());
+        let mut told: Vec<&Arc<Inbox>> = Vec::new();
+        for inbox in self.inboxes.iter().flatten() {
+            if !told.iter().any(|known| Arc::ptr_eq(known, inbox)) {
+                self.wakeups.wakers.extend(inbox.push(Notice::Over(why)));
+                told.push(inbox);
+            }
+        }
+        self.outbox.fenced()
+    }
+
+    /// There is no store any more. What is given back is to be dropped once the mutex is free.
+    pub(super) fn keep_no_more(&mut self) -> Vec<Parcel> {
+        if let Durability::Durable(_) = self.durability {
+            self.durability = Durability::Volatile;
+        }
+        self.outbox.fenced()
+    }
+
+    /// Above which numbers whoever comes after this bucket has to begin.
+    pub(super) fn mark(&self) -> u64 {
+        match self.durability {
+            Durability::Durable(_) => self.manager.reserved_up_to(),
+            Durability::Volatile | Durability::Lost(_) => self.manager.last_token(),
+        }
+    }
+
+    /// Whether the store has to hear that the bucket is forgotten: it may know of it, and keeps nothing more of it.
+    pub(super) fn is_to_be_dropped(&self) -> bool {
+        self.durability.is_known_to_store() && !self.is_needed()
+    }
+}

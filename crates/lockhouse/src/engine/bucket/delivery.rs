@@ -1,0 +1,226 @@
+//! Who is told what, and when: outcomes and effects on their way to futures, guards and ports.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use lockhouse_core::{
+    AgentId, Command, Effect, Grant, Instant, Name, NewReclaim, NewRequest, Outcome, Refusal, Standing,
+};
+use tokio::sync::oneshot;
+
+use crate::engine::bucket::parcel::{About, Parcel};
+use crate::engine::bucket::results::Made;
+use crate::engine::bucket::state::State;
+use crate::engine::inbox::{Inbox, Notice};
+use crate::loss::Loss;
+
+impl State {
+    /// Keeps an answer that rests on something uncommitted, or gives it back.
+    pub(super) fn hold_answer(
+        &mut self,
+        command: &Command<'_>,
+        outcome: Outcome,
+        parcel: impl FnOnce(Outcome) -> Parcel,
+    ) -> Option<Parcel> {
+        let about = About::answer(command, &outcome, self.outbox.is_open());
+        let parcel = parcel(outcome);
+        match about {
+            About::Nothing => Some(parcel),
+            About::Names(names, token) => self.outbox.hold(&names, token, parcel),
+            About::Everything => self.outbox.hold_behind_all(parcel),
+        }
+    }
+
+    /// What becomes of a request in the rarer cases: if what its future is told rests on something uncommitted, a grant becomes one of a request that had to
+    /// wait, and a refusal comes later.
+    #[cold]
+    pub(super) fn made_rarer(
+        &mut self,
+        now: Instant,
+        request: &NewRequest<'_>,
+        outcome: Result<Outcome, Refusal>,
+        waker: &Waker,
+    ) -> Made {
+        match outcome {
+            Ok(Outcome::Granted(grant)) => {
+                let Grant { request: id, token } = grant;
+                let parcel = Parcel::Grant { request: id, token };
+                if self.outbox.hold(&[request.name], token.get(), parcel).is_some() {
+                    return Made::Granted(grant);
+                }
+                let displaced = self.waiters.wait(id, waker);
+                debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
+                Made::Waits(id)
+            }
+            Ok(Outcome::Queued(id)) => {
+                // The house has lost its store: nobody would ever be granted anything.
+                self.handle(now, Command::Abort { request: id });
+                Made::Refused(Box::new(Refusal::Closed))
+            }
+            Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
+            Err(refusal) => {
+                let (to, later) = oneshot::channel();
+                let reply = |outcome| Parcel::Reply { to, outcome, room: None };
+                match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
+                    Some(Parcel::Reply { outcome: Outcome::Refused(refusal), .. }) => {
+                        Made::Refused(Box::new(refusal))
+                    }
+                    _ => Made::RefusedLater(later),
+                }
+            }
+        }
+    }
+
+    /// Answers a command of a port.
+    pub(super) fn answer(&mut self, inbox: &Arc<Inbox>, tag: u64, command: &Command<'_>, outcome: Outcome) {
+        if self.outbox.is_idle()
+            && (self.durability.is_announced() || !matches!(outcome, Outcome::Granted(_)))
+        {
+            self.wakeups.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
+            return;
+        }
+        if let Outcome::Granted(grant) = outcome {
+            return self.answer_grant(inbox, tag, command, grant);
+        }
+        let parcel = |outcome| Parcel::Port {
+            inbox: inbox.clone(),
+            notice: Notice::Answer { tag, outcome },
+            room: None,
+        };
+        if let Some(parcel) = self.hold_answer(command, outcome, parcel) {
+            self.hand_over(parcel);
+        }
+    }
+
+    /// A grant that has to wait is told as one of a request that had to.
+    fn answer_grant(&mut self, inbox: &Arc<Inbox>, tag: u64, command: &Command<'_>, grant: Grant) {
+        let (Command::Request(NewRequest { agent, name, .. })
+        | Command::Reclaim(NewReclaim { agent, name, .. })) = *command
+        else {
+            unreachable!("only requests and reclaims are granted")
+        };
+        let notice = Notice::Effect(Effect::Granted { agent, grant });
+        let parcel = Parcel::Port { inbox: inbox.clone(), notice, room: None };
+        let outcome = match self.hold_grant(&[name], grant, parcel) {
+            None => Outcome::Queued(grant.request),
+            Some(_) => Outcome::Granted(grant),
+        };
+        self.wakeups.wakers.extend(inbox.push(Notice::Answer { tag, outcome }));
+    }
+
+    /// Keeps a grant that goes to a port, or gives it back.
+    fn hold_grant(&mut self, names: &[Name<'_>], grant: Grant, parcel: Parcel) -> Option<Parcel> {
+        if self.may_announce_grants() {
+            self.outbox.hold(names, grant.token.get(), parcel)
+        } else {
+            // The reservation of its token came before what it waits for now.
+            self.outbox.hold_longest(names, parcel)
+        }
+    }
+
+    pub(super) fn deliver_rarer(&mut self, effect: Effect) {
+        let agent = match effect {
+            Effect::Change(change) => return self.changed(*change),
+            Effect::Recovered => {
+                self.retention.recovery_ended();
+                return;
+            }
+            Effect::Granted { agent, .. }
+            | Effect::Lost { agent, .. }
+            | Effect::AgentEnded { agent, .. }
+            | Effect::Unavailable { agent, .. } => agent,
+        };
+        let Some(Some(inbox)) = self.inboxes.get(agent.slot()) else { return self.deliver_here(effect) };
+        let is_end = matches!(effect, Effect::AgentEnded { .. });
+        if self.outbox.is_idle() && self.durability.is_announced() {
+            self.wakeups.wakers.extend(inbox.push(Notice::Effect(effect)));
+        } else {
+            let inbox = inbox.clone();
+            self.deliver_to_port(inbox, effect);
+        }
+        if is_end {
+            self.route(agent, None);
+        }
+    }
+
+    fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect) {
+        let parcel = |effect| Parcel::Port { inbox, notice: Notice::Effect(effect), room: None };
+        let passes = match effect {
+            Effect::Granted { grant, .. } => {
+                let name = self.manager.name_of(grant.request).map(Name::to_buf);
+                match &name {
+                    Some(name) => self.hold_grant(&[name.as_name()], grant, parcel(effect)),
+                    None => self.outbox.hold_behind_all(parcel(effect)),
+                }
+            }
+            Effect::Lost { ref name, .. } => {
+                let name = name.clone();
+                self.outbox.hold(&[name.as_name()], 0, parcel(effect))
+            }
+            _ => self.outbox.hold_behind_all(parcel(effect)),
+        };
+        if let Some(parcel) = passes {
+            self.hand_over(parcel);
+        }
+    }
+
+    /// Losses are told to agents of this process at once: whatever the store makes of it, they do not outlive it.
+    fn deliver_here(&mut self, effect: Effect) {
+        match effect {
+            Effect::Granted { grant: Grant { request, token }, .. } => {
+                let grant = Parcel::Grant { request, token };
+                let passes = if self.outbox.is_idle() {
+                    Some(grant)
+                } else {
+                    match self.manager.name_of(request) {
+                        Some(name) => self.outbox.hold(&[name], token.get(), grant),
+                        None => self.outbox.hold_behind_all(grant),
+                    }
+                };
+                if let Some(grant) = passes {
+                    self.hand_over(grant);
+                }
+            }
+            Effect::Lost { request, reason, .. } => {
+                self.wakeups.listeners.extend(self.waiters.lost(request, Loss::from(reason)));
+            }
+            Effect::Unavailable { request, refusal, .. } => {
+                self.waiters.will_be_refused(request);
+                if let Some(parcel) =
+                    self.outbox.hold_behind_all(Parcel::Refusal { request, refusal: *refusal })
+                {
+                    self.hand_over(parcel);
+                }
+            }
+            // Agents of this process have no lease; the others are none of an agent's.
+            Effect::AgentEnded { .. } | Effect::Change(_) | Effect::Recovered => {}
+        }
+    }
+
+    /// Tells what may be told; a reply is given back, to be sent once the mutex is free.
+    pub(super) fn hand_over(&mut self, parcel: Parcel) -> Option<Parcel> {
+        match parcel {
+            Parcel::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),
+            Parcel::Grant { request, token } => {
+                let is_held = self.manager.standing(request) != Standing::Ended;
+                self.wakeups.wakers.extend(self.waiters.granted(request, token, is_held));
+            }
+            Parcel::Refusal { request, refusal } => {
+                self.wakeups.wakers.extend(self.waiters.refused(request, refusal));
+            }
+            Parcel::Reply { .. } => return Some(parcel),
+        }
+        None
+    }
+
+    pub(super) fn route(&mut self, agent: AgentId, inbox: Option<Arc<Inbox>>) {
+        let slot = agent.slot();
+        if self.inboxes.len() <= slot {
+            if inbox.is_none() {
+                return;
+            }
+            self.inboxes.resize(slot + 1, None);
+        }
+        self.inboxes[slot] = inbox;
+    }
+}

@@ -1,0 +1,43 @@
+//! What is to be done once the mutex of a bucket is free.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use tokio::sync::{Notify, watch};
+
+/// Who is to be woken: a waker may come back for the mutex.
+#[derive(Debug, Default)]
+pub(super) struct Wakeups {
+    /// The wakers of futures and ports.
+    pub(super) wakers: Vec<Waker>,
+    /// The guards that listen for a loss.
+    pub(super) listeners: Vec<Arc<Notify>>,
+}
+
+impl Wakeups {
+    #[inline]
+    pub(super) fn run(self) {
+        self.wakers.into_iter().for_each(Waker::wake);
+        self.listeners.iter().for_each(|listener| listener.notify_waiters());
+    }
+}
+
+/// The watchers of a bucket, who are told after each command that may have changed something.
+#[derive(Debug, Default)]
+pub(super) struct ChangeSignal {
+    sender: Option<watch::Sender<()>>,
+    /// Whether something may have changed since the watchers were told.
+    pub(super) is_due: bool,
+}
+
+impl ChangeSignal {
+    pub(super) fn subscribe(&mut self) -> watch::Receiver<()> {
+        self.sender.get_or_insert_with(|| watch::Sender::new(())).subscribe()
+    }
+
+    /// Whom to tell, if something may have changed.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<watch::Sender<()>> {
+        if std::mem::take(&mut self.is_due) { self.sender.clone() } else { None }
+    }
+}
