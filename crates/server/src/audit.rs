@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::auth::Identity;
-use crate::config::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
+use crate::bounds::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
 use crate::limits::{Bounds, Network, Refused};
 
 /// What is noted of one deed.

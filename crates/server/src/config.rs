@@ -1,10 +1,9 @@
-//! What a server can be told, and every bound of the server, in one place.
+//! What a server behaves by.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lockhouse::{Limits, LockType, Options, Rooms};
-use lockhouse_wire::{ACK_EVERY, FRAME_BYTES, WireLimits};
+use lockhouse::LockType;
 
 use crate::access::Origin;
 use crate::auth::Authority;
@@ -86,139 +85,6 @@ impl Lease {
         Duration::from_millis(self.ms / 10)
     }
 }
-
-/// How long the last words and the closing handshake of a connection may take.
-pub(crate) const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Agents of a session at once, at most.
-pub(crate) const AGENTS_PER_SESSION: usize = 1024;
-
-/// Requests and locks of an agent at once.
-pub(crate) const REQUESTS_PER_AGENT: u32 = 100_000;
-
-/// Requests and locks of a session at once, at most: those of one agent, as every one of them may be granted, and lost, in one moment.
-pub(crate) const REQUESTS_PER_SESSION: usize = REQUESTS_PER_AGENT as usize;
-
-/// Watches of a connection at once.
-pub(crate) const WATCHES_PER_SESSION: usize = 16;
-
-/// Changes within this time are told of by one snapshot of a watch.
-pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
-
-/// What a session may be told at once without having asked: a grant and a loss of each request, and the end of each agent.
-pub(crate) const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
-
-/// No such frame is longer.
-pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
-
-/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one frame before we
-/// see what the client acknowledges behind them.
-pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
-
-/// No answer to a numbered frame is longer.
-pub(crate) const ANSWER_BYTES: usize = 4096;
-
-/// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
-/// dropped, and this much more.
-pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
-
-/// Bytes of numbered frames that wait for their acknowledgement, counted alike.
-pub(crate) const RESEND_BYTES: usize =
-    UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
-
-/// A session whose client has no more than this to take goes on, however much the others of its tenant have: a client that acknowledges as it should
-/// has no more.
-pub(crate) const SPARED_BYTES: usize = ACK_EVERY as usize * ANSWER_BYTES;
-
-/// What a session has to take up to this counts for nothing.
-pub(crate) const UNCOUNTED_BYTES: usize = 4 << 10;
-
-/// While more bytes than this wait to be written, nothing that the client sends is carried out.
-pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
-
-/// Bytes of frames that are read meanwhile, in search of pongs, and carried out later.
-pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
-
-/// Notices of a bucket that wait for a session to take them. A session takes the answer to each question at once.
-pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
-
-/// Messages that are read at most before what they brought about is written.
-pub(crate) const READ_BATCH: usize = 128;
-
-/// What may be done without a pause, in frames. Until the next one nobody may hear what comes for other sessions: a worker that was woken for one
-/// thing alone looks for others only after that.
-pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
-
-/// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
-pub(crate) const BUCKET_LIMITS: Limits = bucket_limits(&LimitSettings::DEFAULT);
-
-/// The bounds of each bucket.
-pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
-    Limits {
-        requests_per_agent: REQUESTS_PER_AGENT,
-        entries: settings.requests_per_bucket,
-        names: settings.names_per_bucket,
-        agents: settings.agents_per_bucket,
-        owners: settings.owners_per_bucket,
-        locks_per_owner: settings.locks_per_owner,
-        assignments: settings.assignments_per_bucket,
-        ..Limits::DEFAULT
-    }
-}
-
-/// How a house with those bounds begins.
-pub(crate) fn house_options(settings: &LimitSettings) -> Options {
-    Options::new().limits(bucket_limits(settings)).rooms(&Rooms::new(settings.table_bytes()))
-}
-
-/// The most bytes of the head of an HTTP request, about.
-pub(crate) const HEAD_BYTES: usize = 64 << 10;
-
-/// The most bytes of the body of an HTTP request.
-pub(crate) const HTTP_BODY_BYTES: usize = 256 << 10;
-
-/// The most bytes of a body that no request needs, of a GET or outside of the API.
-pub(crate) const STRAY_BODY_BYTES: usize = 4 << 10;
-
-/// A body of more, or of unknown length, that has not come with its head needs a place among [`LATE_BODIES`].
-pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
-
-/// Such bodies that are waited for or being answered at once.
-pub(crate) const LATE_BODIES: usize = 256;
-
-/// Lines of the audit log about who is denied the same again and again, in [`AUDIT_WHILE`].
-pub(crate) const AUDIT_LINES: u32 = 10;
-
-/// After so long as many are told again.
-pub(crate) const AUDIT_WHILE: Duration = Duration::from_secs(60);
-
-/// So many who are denied something are told apart.
-pub(crate) const AUDIT_SERIES: usize = 1024;
-
-/// For how long the answer to a request with an `Idempotency-Key` is remembered.
-pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
-
-/// Requests with an `Idempotency-Key` that are under way or remembered, in one bucket and in all.
-pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
-pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
-
-/// What the remembered answers of a tenant take, and those of all.
-pub(crate) const IDEMPOTENCY_BYTES_PER_TENANT: usize = 128 << 20;
-pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
-
-/// What `welcome` says.
-pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
-    WireLimits {
-        frame_bytes: FRAME_BYTES as u64,
-        name_units: BUCKET_LIMITS.name_units as u64,
-        metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
-        agents: settings.agents_per_session.into(),
-        requests_per_agent: settings.requests_per_session.into(),
-    }
-}
-
-/// A WebSocket that takes nothing is given up this much later than `write_timeout`, where the server does not watch the connection itself.
-pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

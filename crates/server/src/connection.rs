@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::HEAD_BYTES;
+use crate::bounds::HEAD_BYTES;
 use crate::http::overloaded;
 use crate::limits::{Bounds, Refused, Seat, Watched};
 use crate::router::Routes;

@@ -11,6 +11,7 @@
 mod access;
 mod audit;
 pub mod auth;
+mod bounds;
 mod config;
 mod connection;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]

@@ -18,9 +18,11 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
 use crate::auth::{self, Authority};
-use crate::config::{Config, FAREWELL_TIMEOUT, house_options};
+use crate::bounds::FAREWELL_TIMEOUT;
+use crate::config::Config;
 use crate::connection;
 use crate::http::Answers;
+use crate::limits::house_options;
 use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused};
 use crate::recent::Recent;
 use crate::router::Routes;
@@ -478,7 +480,7 @@ mod tests {
         let open = || {
             House::open(
                 Arc::new(store.reopen()),
-                Options::new().limits(crate::config::BUCKET_LIMITS).lease(lease),
+                Options::new().limits(crate::limits::BUCKET_LIMITS).lease(lease),
             )
         };
         let listener = bind("127.0.0.1:0", &Authority::default()).await.unwrap();

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use lockhouse::store::{MemoryStore, SqliteStore, Store};
 use lockhouse::{House, StoreState};
 
-use crate::config::{Config, house_options};
+use crate::config::Config;
+use crate::limits::house_options;
 use crate::session::random_hex;
 
 /// Which store.

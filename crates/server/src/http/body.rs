@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::is_api;
 use super::problem::{Code, Problem};
 use super::read::{FromMembers, Read, body};
-use crate::config::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
+use crate::bounds::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
 use crate::limits::{Network, Refused, Seat, Share};
 use crate::server::Server;
 

@@ -28,7 +28,7 @@ use super::read::Read;
 use super::routes::Route;
 use super::rules::IDEMPOTENCY_KEY;
 use super::shelf::{Load, Shelf, Slot};
-use crate::config::{
+use crate::bounds::{
     HTTP_BODY_BYTES, IDEMPOTENCY_AGE, IDEMPOTENCY_BYTES, IDEMPOTENCY_BYTES_PER_TENANT, IDEMPOTENCY_KEYS,
     IDEMPOTENCY_KEYS_PER_BUCKET,
 };

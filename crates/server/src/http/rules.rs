@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{Object, RefOr};
 
-use crate::config::BUCKET_LIMITS;
+use crate::limits::BUCKET_LIMITS;
 
 /// A string of well-formed Unicode.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,11 @@
 use lockhouse::Limits;
 use lockhouse_wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
 
-use super::{LimitSettings, Refused};
-use crate::config::*;
+use super::{BUCKET_LIMITS, LimitSettings, Refused};
+use crate::bounds::*;
 
 const DOCS: &str = include_str!("../../../../docs/limits.md");
-const CONFIG: &str = include_str!("../config.rs");
+const BOUNDS: &str = include_str!("../bounds.rs");
 
 fn settings() -> Vec<String> {
     let row = |setting: &super::LimitSetting| {
@@ -273,12 +273,12 @@ fn the_document_lists_every_bound_as_it_is() {
 #[test]
 fn every_constant_of_the_server_is_listed() {
     let constants = constants();
-    let names = CONFIG.lines().filter_map(|line| {
+    let names = BOUNDS.lines().filter_map(|line| {
         let (_, rest) = line.strip_prefix("pub(crate) ").unwrap_or(line).split_once("const ")?;
         rest.split_once(':').map(|(name, _)| name).filter(|_| !rest.starts_with("fn"))
     });
     // These are what settings are made of.
-    let parts = ["AGENTS_PER_SESSION", "REQUESTS_PER_AGENT", "REQUESTS_PER_SESSION", "BUCKET_LIMITS"];
+    let parts = ["AGENTS_PER_SESSION", "REQUESTS_PER_AGENT", "REQUESTS_PER_SESSION"];
     let mut count = 0;
     for name in names.filter(|name| !parts.contains(name)) {
         assert!(constants.iter().any(|(listed, ..)| *listed == name), "{name} is not listed");

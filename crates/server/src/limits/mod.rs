@@ -6,6 +6,7 @@
 //!        call ─▶ body in time ─▶ pace of the tenant ─▶ buckets ─▶ the bounds of the bucket (lockhouse::Limits)
 //! ```
 
+mod derived;
 mod descriptors;
 #[cfg(test)]
 mod inventory;
@@ -24,8 +25,9 @@ use lockhouse::{Bucket, Room, Rooms};
 use lockhouse_wire::NUMBER_LIMIT;
 use parking_lot::RwLock;
 
-use crate::config::LATE_BODIES;
+use crate::bounds::LATE_BODIES;
 
+pub(crate) use self::derived::{BUCKET_LIMITS, house_options, wire_limits};
 pub use self::descriptors::fit_open_files;
 pub(crate) use self::pace::{Pace, Paces, Turns};
 pub(crate) use self::refusals::Refusals;

@@ -1,6 +1,6 @@
 //! The bounds that operators may change: the section `[limits]` of the configuration.
 //!
-//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `config.rs`; `docs/limits.md` lists
+//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `bounds.rs`; `docs/limits.md` lists
 //! all of them.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockhouse::Limits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::config::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
+use crate::bounds::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
 
 /// With fewer a server is of no use.
 pub(super) const LEAST_CONNECTIONS: u32 = 16;

@@ -16,7 +16,7 @@ use super::notices::Asked;
 use super::{Session, Steal};
 use crate::audit::{Named, short};
 use crate::auth::Permission;
-use crate::config::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
+use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
 use crate::limits::{QUOTA, Refused, apart, price_of_look, told_ms};
 
 /// What an input means for the connection.

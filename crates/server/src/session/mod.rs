@@ -40,7 +40,8 @@ use self::registry::{Attach, Registration};
 pub(crate) use self::registry::{Registry, random_hex};
 use self::table::Table;
 use self::watches::Watches;
-use crate::config::{INBOX_NOTICES, wire_limits};
+use crate::bounds::INBOX_NOTICES;
+use crate::limits::wire_limits;
 use crate::limits::{LimitSettings, Refused};
 use crate::server::{Phase, Server};
 

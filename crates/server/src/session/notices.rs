@@ -14,7 +14,7 @@ use lockhouse_wire::{
 use super::calls::Verdict;
 use super::{Over, Session, Steal};
 use crate::audit::short;
-use crate::config::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
+use crate::bounds::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
 
 /// No refusal has more, its holders apart.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lockhouse_wire::{Envelope, Event, ServerFrame};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::config::{RESEND_BYTES, RESEND_FRAMES};
+use crate::bounds::{RESEND_BYTES, RESEND_FRAMES};
 
 /// The outbound side of a session.
 #[derive(Debug, Default)]
@@ -176,7 +176,7 @@ mod tests {
     use lockhouse_wire::{EndedReason, LostReason, Ticket};
 
     use super::*;
-    use crate::config::UNASKED_FRAME_BYTES;
+    use crate::bounds::UNASKED_FRAME_BYTES;
 
     fn released(id: u64) -> Event<'static> {
         Event::Released { id, held: true }

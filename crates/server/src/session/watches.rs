@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Session;
 use super::calls::Verdict;
 use super::notices::Asked;
-use crate::config::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING};
+use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING};
 use crate::limits::{QUOTA, price_of_text};
 
 /// The watches of one connection.

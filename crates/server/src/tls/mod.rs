@@ -31,7 +31,7 @@ pub use self::files::TlsError;
 pub(crate) use self::settings::keys;
 pub use self::settings::{ClientAuth, TlsSettings};
 use crate::access::is_for_loopback;
-use crate::config::FAREWELL_TIMEOUT;
+use crate::bounds::FAREWELL_TIMEOUT;
 
 /// What is answered to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\

@@ -1,0 +1,40 @@
+//! The bounds of the lock tables and of a session that follow from what operators set.
+
+use lockhouse::{Limits, Options, Rooms};
+use lockhouse_wire::{FRAME_BYTES, WireLimits};
+
+use super::settings::LimitSettings;
+use crate::bounds::REQUESTS_PER_AGENT;
+
+/// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
+pub(crate) const BUCKET_LIMITS: Limits = bucket_limits(&LimitSettings::DEFAULT);
+
+/// The bounds of each bucket.
+pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
+    Limits {
+        requests_per_agent: REQUESTS_PER_AGENT,
+        entries: settings.requests_per_bucket,
+        names: settings.names_per_bucket,
+        agents: settings.agents_per_bucket,
+        owners: settings.owners_per_bucket,
+        locks_per_owner: settings.locks_per_owner,
+        assignments: settings.assignments_per_bucket,
+        ..Limits::DEFAULT
+    }
+}
+
+/// How a house with those bounds begins.
+pub(crate) fn house_options(settings: &LimitSettings) -> Options {
+    Options::new().limits(bucket_limits(settings)).rooms(&Rooms::new(settings.table_bytes()))
+}
+
+/// What `welcome` says.
+pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
+    WireLimits {
+        frame_bytes: FRAME_BYTES as u64,
+        name_units: BUCKET_LIMITS.name_units as u64,
+        metadata_bytes: BUCKET_LIMITS.metadata_bytes as u64,
+        agents: settings.agents_per_session.into(),
+        requests_per_agent: settings.requests_per_session.into(),
+    }
+}
