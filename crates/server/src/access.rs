@@ -5,49 +5,13 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 use crate::audit::{Audit, Deed};
 use crate::limits::Seat;
-
-/// A web origin, such as `https://app.example` or `http://localhost:3000`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    scheme: String,
-    authority: String,
-}
-
-/// A text that is no origin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an origin is a scheme and a host without a path, like https://app.example or http://localhost:3000")]
-pub struct InvalidOrigin;
-
-impl FromStr for Origin {
-    type Err = InvalidOrigin;
-
-    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
-        let lower = text.to_ascii_lowercase();
-        let (scheme, authority) = lower.split_once("://").ok_or(InvalidOrigin)?;
-        let uri: Uri = lower.parse().map_err(|_| InvalidOrigin)?;
-        let whole = uri.authority().is_some_and(|parsed| parsed.as_str() == authority);
-        if !whole || scheme.is_empty() || authority.contains('@') {
-            return Err(InvalidOrigin);
-        }
-        // Browsers leave the default port out.
-        let default_port = if scheme == "https" { ":443" } else { ":80" };
-        let authority = authority.strip_suffix(default_port).unwrap_or(authority);
-        Ok(Self { scheme: scheme.to_owned(), authority: authority.to_owned() })
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme, self.authority)
-    }
-}
+use crate::settings::Origin;
 
 /// What sent a request, as far as its head tells. A program may claim to be any page; a page cannot claim to be a program or another page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,15 +276,5 @@ mod tests {
         ] {
             assert_eq!(initiator(host, lines, is_tls), expected, "{host} {lines:?}");
         }
-    }
-
-    #[test]
-    fn an_origin_has_no_path() {
-        for text in
-            ["https://app.example/", "https://app.example/x", "app.example", "*", "https://", "https://a b"]
-        {
-            assert_eq!(text.parse::<Origin>(), Err(InvalidOrigin), "{text}");
-        }
-        assert_eq!("HTTPS://App.Example:443".parse::<Origin>().unwrap().to_string(), "https://app.example");
     }
 }

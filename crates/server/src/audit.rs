@@ -199,7 +199,7 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::limits::LimitSettings;
+    use crate::settings::LimitSettings;
 
     fn audit() -> Audit {
         Audit::new(Arc::new(Bounds::new(LimitSettings::default())))

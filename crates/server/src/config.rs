@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use lockhouse::LockType;
 
-use crate::access::Origin;
-use crate::auth::Authority;
-use crate::limits::LimitSettings;
+use crate::auth::{Authority, BadSettings};
+use crate::settings::{Lease, LimitSettings, Loaded, Origin, Problem, Settings};
 use crate::tls::Tls;
 
 /// How a server behaves.
@@ -43,61 +42,48 @@ impl Default for Config {
     }
 }
 
-/// How long an agent lives without a sign of life: from half a second to ten minutes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    ms: u64,
-}
-
-/// A lease that is too short or too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a lease lasts from 500ms to 10m")]
-pub struct LeaseOutOfRange;
-
-impl Default for Lease {
-    fn default() -> Self {
-        Self { ms: 10_000 }
+impl Settings {
+    /// What the server behaves by, without the files that the settings name.
+    pub fn config(&self) -> Config {
+        Config {
+            lease: self.lease,
+            drain: self.drain,
+            allowed_origins: self.allowed_origins.clone(),
+            lock_types: self.lock_types(),
+            authority: Authority::default(),
+            tls: None,
+            limits: self.limits,
+        }
     }
 }
 
-impl Lease {
-    /// A lease of that length.
+impl Loaded {
+    /// Who may do what by these settings; reads the files that they name.
     ///
     /// # Errors
     ///
-    /// [`LeaseOutOfRange`].
-    pub fn new(length: Duration) -> Result<Self, LeaseOutOfRange> {
-        let range = Duration::from_millis(500)..=Duration::from_secs(600);
-        if range.contains(&length) {
-            Ok(Self { ms: length.as_millis() as u64 })
-        } else {
-            Err(LeaseOutOfRange)
-        }
+    /// What is wrong with the first that is.
+    pub fn authority(&self) -> Result<Authority, Problem> {
+        Authority::new(&self.settings.auth).map_err(|error| self.problem_of_auth(error))
     }
 
-    /// Its length in milliseconds.
-    pub fn as_millis(self) -> u64 {
-        self.ms
-    }
-
-    /// How often the server pings: ten times in a lease.
-    pub fn heartbeat(self) -> Duration {
-        Duration::from_millis(self.ms / 10)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_lies_between_half_a_second_and_ten_minutes() {
-        assert_eq!(Lease::new(Duration::from_millis(499)), Err(LeaseOutOfRange));
-        assert_eq!(Lease::new(Duration::from_secs(601)), Err(LeaseOutOfRange));
-        assert_eq!(
-            Lease::new(Duration::from_millis(500)).map(Lease::heartbeat),
-            Ok(Duration::from_millis(50))
+    /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the environment says.
+    pub fn check_files(&self) -> Vec<Problem> {
+        let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
+            let told = error.to_string();
+            let rule =
+                told.strip_prefix(error.key()).and_then(|rule| rule.strip_prefix(": ")).unwrap_or(&told);
+            Problem::of_value(error.key(), self.tree.nearest(error.key()), rule)
+        });
+        let mut problems: Vec<Problem> = tls.collect();
+        problems.extend(
+            Authority::check(&self.settings.auth).into_iter().map(|error| self.problem_of_auth(error)),
         );
-        assert_eq!(Lease::default().heartbeat(), Duration::from_secs(1));
+        problems
+    }
+
+    fn problem_of_auth(&self, error: BadSettings) -> Problem {
+        let node = self.tree.nearest(&error.field);
+        Problem::of_value(&error.field, node, error.why)
     }
 }

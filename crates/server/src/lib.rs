@@ -26,11 +26,14 @@ mod settings;
 mod store;
 mod tls;
 
-pub use access::{InvalidOrigin, Origin};
-pub use config::{Config, Lease, LeaseOutOfRange};
-pub use limits::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue, Refused, fit_open_files};
+pub use config::Config;
+pub use limits::{Refused, fit_open_files};
 pub use router::router;
 pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, serve};
-pub use settings::{Key, Loaded, Place, Problem, Said, Settings, Sources, keys, parse_duration};
-pub use store::{NoStore, StoreChoice, StoreError, operator_file};
-pub use tls::{ClientAuth, Files, Tls, TlsError, TlsSettings, fingerprint};
+pub use settings::{
+    ClientAuth, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting, LimitSettings,
+    LimitValue, Loaded, NoStore, Origin, Place, Problem, Said, Settings, Sources, StoreChoice, TlsSettings,
+    keys, parse_duration,
+};
+pub use store::{StoreError, operator_file};
+pub use tls::{Files, Tls, TlsError, fingerprint};

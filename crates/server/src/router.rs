@@ -23,9 +23,10 @@ use tower::{ServiceExt, service_fn};
 
 use crate::access::{Initiator, check_origin};
 use crate::http::{Answering, Gate};
-use crate::limits::{LimitSettings, Refused, Seat};
+use crate::limits::{Refused, Seat};
 use crate::server::{Phase, Server};
 use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
+use crate::settings::LimitSettings;
 use crate::tls::{self, Tls};
 use crate::{http, page};
 

@@ -23,11 +23,13 @@ use crate::config::Config;
 use crate::connection;
 use crate::http::Answers;
 use crate::limits::house_options;
-use crate::limits::{Bounds, LimitOutOfRange, LimitSettings, Refused};
+use crate::limits::{Bounds, Refused};
 use crate::recent::Recent;
 use crate::router::Routes;
 use crate::session::{Registry, random_hex};
-use crate::store::{Operator, StoreChoice, StoreError, tell_of_outages};
+use crate::settings::StoreChoice;
+use crate::settings::{LimitOutOfRange, LimitSettings};
+use crate::store::{Operator, StoreError, tell_of_outages};
 
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);

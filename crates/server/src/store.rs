@@ -7,7 +7,6 @@ use std::future::pending;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use lockhouse::store::{MemoryStore, SqliteStore, Store};
@@ -16,18 +15,7 @@ use lockhouse::{House, StoreState};
 use crate::config::Config;
 use crate::limits::house_options;
 use crate::session::random_hex;
-
-/// Which store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreChoice {
-    /// Nothing outlives the server.
-    Memory {
-        /// No server of before has clients that still hold something, so that there is nothing to wait for.
-        fresh: bool,
-    },
-    /// A database file, which is made if it is not there.
-    Sqlite(PathBuf),
-}
+use crate::settings::StoreChoice;
 
 /// What proves that somebody may read the database file: a secret in a file beside it, with the same mode.
 pub(crate) struct Operator {
@@ -71,11 +59,6 @@ pub fn operator_file(database: &Path) -> PathBuf {
     file.into()
 }
 
-/// A text that names no store.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be memory: or sqlite:PATH, such as sqlite:lockhouse.db")]
-pub struct NoStore;
-
 /// Why a store cannot be used. Each message is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -96,18 +79,6 @@ pub enum StoreError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     NoRandomness(String),
-}
-
-impl FromStr for StoreChoice {
-    type Err = NoStore;
-
-    fn from_str(text: &str) -> Result<Self, NoStore> {
-        match text.split_once(':') {
-            Some(("memory", "")) => Ok(Self::Memory { fresh: false }),
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            _ => Err(NoStore),
-        }
-    }
 }
 
 impl StoreChoice {
@@ -146,20 +117,6 @@ pub(crate) async fn tell_of_outages(house: &House) -> Infallible {
         match house.serving().await {
             StoreState::Serving => tracing::info!("what has to be kept is kept again"),
             _ => pending().await,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_is_named_by_its_kind_and_its_place() {
-        assert_eq!("memory:".parse(), Ok(StoreChoice::Memory { fresh: false }));
-        assert_eq!("sqlite:a:b.db".parse(), Ok(StoreChoice::Sqlite("a:b.db".into())));
-        for text in ["", "memory", "memory:x", "sqlite", "sqlite:", "lockhouse.db", "postgres://x"] {
-            assert_eq!(text.parse::<StoreChoice>(), Err(NoStore), "{text}");
         }
     }
 }

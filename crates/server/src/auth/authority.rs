@@ -8,9 +8,9 @@ use super::certificates::Certificate;
 use super::identity::Identity;
 use super::keys::{self, ID_RULE, KeyHash, is_id};
 use super::rights::Rights;
-use super::settings::{CertificateSettings, JwtSettings, KeySettings, Settings};
 use super::tokens::{self, Issuer};
 use crate::access::Initiator;
+use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySettings, Settings};
 use crate::tls::{NotGood, Shown};
 
 /// Judges credentials. Made anew from the settings when they change; the default one lets everybody do everything.

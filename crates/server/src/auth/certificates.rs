@@ -11,7 +11,7 @@ use x509_parser::prelude::X509Certificate;
 
 use super::authority::BadSettings;
 use super::rights::Rights;
-use super::settings::CertificateSettings;
+use crate::settings::sections::auth::CertificateSettings;
 
 /// The longest domain name.
 const DNS_BYTES: usize = 253;
@@ -173,7 +173,7 @@ mod tests {
     use x509_parser::prelude::FromDer;
 
     use super::*;
-    use crate::auth::Permission;
+    use crate::settings::Permission;
 
     fn entry() -> CertificateSettings {
         CertificateSettings {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use lockhouse::BucketKey;
 
 use super::permissions::{Grants, Permissions};
-use super::settings::DEFAULT_TENANT;
+use crate::settings::sections::auth::DEFAULT_TENANT;
 
 /// Who somebody is.
 #[derive(Clone, Debug, PartialEq, Eq)]

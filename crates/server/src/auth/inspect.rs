@@ -7,8 +7,8 @@ use lockhouse_wire::Credential;
 use serde_json::Value;
 
 use super::authority::{Authority, Unauthenticated};
-use super::settings::Permission;
 use crate::access::Initiator;
+use crate::settings::sections::auth::Permission;
 
 /// What a token says of itself. It proves nothing: anybody can write such a text.
 #[derive(Clone, Debug)]

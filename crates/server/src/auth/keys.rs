@@ -5,8 +5,7 @@
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every API key begins with, so that it is told from a token, and found in places where it should not be.
-pub(crate) const KEY_PREFIX: &str = "lhk_";
+use crate::settings::secret::KEY_PREFIX;
 
 /// What a hash in the settings begins with.
 const HASH: &str = "sha256:";

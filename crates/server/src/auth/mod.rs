@@ -15,17 +15,15 @@ mod inspect;
 mod keys;
 mod permissions;
 mod rights;
-mod settings;
 mod tokens;
 
+pub use crate::settings::sections::auth::{
+    Algorithm, Buckets, CertificateSettings, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings,
+};
 pub(crate) use authority::Unauthenticated;
 pub use authority::{Authority, BadSettings};
 pub(crate) use certificates::Subject;
 pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
-pub(crate) use keys::KEY_PREFIX;
 pub use keys::{NewKey, key_id};
 pub(crate) use permissions::Permissions;
-pub use settings::{
-    Algorithm, Buckets, CertificateSettings, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings,
-};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lockhouse_wire::SCOPE_BYTES;
 
-use super::settings::{Buckets, Permission};
+use crate::settings::sections::auth::{Buckets, Permission};
 
 /// A set of permissions.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

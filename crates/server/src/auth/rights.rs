@@ -3,7 +3,7 @@
 use super::authority::BadSettings;
 use super::identity::{Identity, TENANT_RULE, is_tenant};
 use super::permissions::Grants;
-use super::settings::Buckets;
+use crate::settings::sections::auth::Buckets;
 
 /// Whose somebody is, and what he may do.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use super::authority::{BadSettings, Hearing, Unauthenticated, isolated};
 use super::identity::{Identity, TENANT_RULE, is_tenant};
 use super::permissions::Grants;
-use super::settings::{Algorithm, Buckets, JwtSettings};
 use crate::access::Initiator;
+use crate::settings::sections::auth::{Algorithm, Buckets, JwtSettings};
 
 /// The most that clocks may differ.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
@@ -405,7 +405,7 @@ mod tests {
     fn a_token_says_who_where_and_what() {
         let identity = judged(&claims()).unwrap();
         assert_eq!((&*identity.name, &*identity.tenant), ("idp/ada", "acme"));
-        assert!(identity.permissions("orders-7").has(crate::auth::Permission::Query));
+        assert!(identity.permissions("orders-7").has(crate::settings::Permission::Query));
         assert!(identity.permissions("seats").is_empty());
         assert_eq!((identity.session, identity.origin), (None, None));
         let left = identity.expires_at.unwrap().duration_since(SystemTime::now()).unwrap();

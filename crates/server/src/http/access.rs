@@ -19,9 +19,10 @@ use super::routes::{Named, Needs, Route};
 use super::rules::BUCKET;
 use crate::access::Initiator;
 use crate::audit::Deed;
-use crate::auth::{Identity, Permission, Permissions, Unauthenticated};
+use crate::auth::{Identity, Permissions, Unauthenticated};
 use crate::limits::Seat;
 use crate::server::Server;
+use crate::settings::Permission;
 use crate::tls::{ClientCertificate, Shown};
 
 /// The header that says who calls.

@@ -159,7 +159,7 @@ mod tests {
             names.iter().map(|name| agent.locks().request(&**name).into_future()),
         )
         .await;
-        let limits = crate::limits::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
+        let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
         server.bounds.reload(limits);
         assert!(bucket.bytes_of_snapshot() > 1 << 20);
         let room = server.bounds.room_to_look(&bucket).unwrap();

@@ -14,8 +14,9 @@ use utoipa::ToSchema;
 
 use super::claims::Assignment;
 use super::views::{At, Conflict, Holder};
-use crate::auth::{Permission, Unauthenticated};
+use crate::auth::Unauthenticated;
 use crate::limits::{Refused, told_ms};
+use crate::settings::Permission;
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";

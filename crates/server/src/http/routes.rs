@@ -13,8 +13,8 @@ use percent_encoding::percent_decode_str;
 
 use super::problem::{Code, Problem};
 use super::{backup, claims, document, entries, locks, owners, problem};
-use crate::auth::Permission;
 use crate::server::Server;
+use crate::settings::Permission;
 
 /// An answer under way.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;

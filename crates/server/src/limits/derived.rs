@@ -3,8 +3,8 @@
 use lockhouse::{Limits, Options, Rooms};
 use lockhouse_wire::{FRAME_BYTES, WireLimits};
 
-use super::settings::LimitSettings;
 use crate::bounds::REQUESTS_PER_AGENT;
+use crate::settings::sections::limits::LimitSettings;
 
 /// The bounds of each bucket, unless operators set others; those of lengths they cannot set.
 pub(crate) const BUCKET_LIMITS: Limits = bucket_limits(&LimitSettings::DEFAULT);

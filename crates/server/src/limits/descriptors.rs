@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::LimitSettings;
-use super::settings::LEAST_CONNECTIONS;
+use crate::settings::LimitSettings;
+use crate::settings::sections::limits::LEAST_CONNECTIONS;
 
 /// Open files that are no connections: the store, the listener, those of the runtime, connections that are being refused.
 const RESERVED: u64 = 192;

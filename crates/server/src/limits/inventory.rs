@@ -9,14 +9,15 @@
 use lockhouse::Limits;
 use lockhouse_wire::{ACK_EVERY, CLIENT_ID_BYTES, FRAME_BYTES, LABEL_BYTES, SCOPE_BYTES, TICKET_BYTES};
 
-use super::{BUCKET_LIMITS, LimitSettings, Refused};
+use super::{BUCKET_LIMITS, Refused};
 use crate::bounds::*;
+use crate::settings::LimitSettings;
 
 const DOCS: &str = include_str!("../../../../docs/limits.md");
 const BOUNDS: &str = include_str!("../bounds.rs");
 
 fn settings() -> Vec<String> {
-    let row = |setting: &super::LimitSetting| {
+    let row = |setting: &crate::settings::LimitSetting| {
         let when = if setting.is_reloadable { "at once" } else { "at the next start" };
         format!(
             "| `{}` | {} | {} to {} | {when} | {} | {} |",

@@ -12,7 +12,6 @@ mod descriptors;
 mod inventory;
 mod pace;
 mod refusals;
-mod settings;
 mod shares;
 mod watched;
 
@@ -26,13 +25,13 @@ use lockhouse_wire::NUMBER_LIMIT;
 use parking_lot::RwLock;
 
 use crate::bounds::LATE_BODIES;
+use crate::settings::LimitSettings;
 
 pub(crate) use self::derived::{BUCKET_LIMITS, house_options, wire_limits};
 pub use self::descriptors::fit_open_files;
 pub(crate) use self::pace::{Pace, Paces, Turns};
 pub(crate) use self::refusals::Refusals;
 pub use self::refusals::Refused;
-pub use self::settings::{LimitOutOfRange, LimitSetting, LimitSettings, LimitValue};
 pub(crate) use self::shares::{Full, Share, Shares};
 pub(crate) use self::watched::Watched;
 

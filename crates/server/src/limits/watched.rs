@@ -211,7 +211,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, duplex};
 
     use super::*;
-    use crate::limits::LimitSettings;
+    use crate::settings::LimitSettings;
 
     #[tokio::test]
     async fn several_pieces_are_written_as_they_stand() {

@@ -13,9 +13,10 @@ use tokio::time::sleep;
 use super::Steal;
 use crate::access::Initiator;
 use crate::audit::{self, Audit, Deed};
-use crate::auth::{Authority, Identity, Permission, Permissions, Unauthenticated};
+use crate::auth::{Authority, Identity, Permissions, Unauthenticated};
 use crate::limits::Network;
 use crate::server::Server;
+use crate::settings::Permission;
 use crate::tls::Shown;
 
 /// The clock of the machine may be set meanwhile.

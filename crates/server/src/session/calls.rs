@@ -15,9 +15,9 @@ use super::connection::{Connection, Incoming};
 use super::notices::Asked;
 use super::{Session, Steal};
 use crate::audit::{Named, short};
-use crate::auth::Permission;
 use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
 use crate::limits::{QUOTA, Refused, apart, price_of_look, told_ms};
+use crate::settings::Permission;
 
 /// What an input means for the connection.
 #[derive(Debug)]

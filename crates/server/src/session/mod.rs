@@ -41,9 +41,10 @@ pub(crate) use self::registry::{Registry, random_hex};
 use self::table::Table;
 use self::watches::Watches;
 use crate::bounds::INBOX_NOTICES;
+use crate::limits::Refused;
 use crate::limits::wire_limits;
-use crate::limits::{LimitSettings, Refused};
 use crate::server::{Phase, Server};
+use crate::settings::LimitSettings;
 
 /// The WebSocket close code of a server that is too busy.
 const TRY_AGAIN_LATER: u16 = 1013;

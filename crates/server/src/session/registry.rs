@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::admission::Admission;
 use super::connection::Connection;
-use crate::limits::{Full, LimitSettings, Refused, Share, Shares};
+use crate::limits::{Full, Refused, Share, Shares};
+use crate::settings::LimitSettings;
 
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::keys::keys;
+use super::secret::{KEY_PREFIX, is_secret};
 use super::tree::{Node, Place, bare_or_quoted};
-use super::{is_secret, keys};
-use crate::auth::KEY_PREFIX;
 
 /// The most characters of a value that a problem repeats.
 const SHOWN_CHARS: usize = 120;

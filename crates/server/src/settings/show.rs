@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::key::Key;
+use super::keys::keys;
+use super::secret::is_secret;
 use super::sources::Loaded;
 use super::tree::Value;
-use super::{is_secret, keys};
 
 impl Loaded {
     /// TOML, each value with a comment that tells where it comes from; what is secret is not told.

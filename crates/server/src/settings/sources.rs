@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use super::decode::decode;
 use super::file;
 use super::key::Key;
+use super::keys::keys;
 use super::problem::Problem;
+use super::sections::Settings;
+use super::sections::auth;
 use super::tree::{Entry, Node, Place, Value};
-use super::{Settings, keys};
-use crate::auth;
 
 /// What begins the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
@@ -46,7 +47,7 @@ pub enum Said {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    pub(super) tree: Node,
+    pub(crate) tree: Node,
 }
 
 impl Sources {

@@ -14,7 +14,7 @@ use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientV
 use rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::settings::{ClientAuth, TlsSettings};
+use crate::settings::sections::tls::{ClientAuth, TlsSettings};
 
 /// What is spoken after the handshake.
 const ALPN: &[u8] = b"http/1.1";

@@ -5,7 +5,6 @@
 mod client;
 mod files;
 mod self_signed;
-mod settings;
 
 use std::fmt;
 use std::io;
@@ -28,10 +27,9 @@ use tokio_rustls::server::TlsStream;
 
 pub(crate) use self::client::{ClientCertificate, NotGood, Shown};
 pub use self::files::TlsError;
-pub(crate) use self::settings::keys;
-pub use self::settings::{ClientAuth, TlsSettings};
 use crate::access::is_for_loopback;
 use crate::bounds::FAREWELL_TIMEOUT;
+use crate::settings::TlsSettings;
 
 /// What is answered to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\

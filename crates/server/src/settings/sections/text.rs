@@ -4,12 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockhouse::LockType;
 use serde::{Deserialize, Deserializer, de};
-
-use crate::access::Origin;
-use crate::config::Lease;
-use crate::store::StoreChoice;
 
 /// Reads what people write, such as `500ms`, `10s` or `1m 30s`.
 ///
@@ -39,49 +34,15 @@ pub(super) fn drain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durati
 }
 
 /// Any duration.
-pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     parse_duration(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
-impl<'de> Deserialize<'de> for Lease {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(duration(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for StoreChoice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
-    }
-}
-
-fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
+/// What is written as one text.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-}
-
-/// A [`LockType`] as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LockTypeText {
-    ReadWrite,
-    ExclusiveWrite,
-    ExclusiveRead,
-}
-
-impl From<LockTypeText> for LockType {
-    fn from(text: LockTypeText) -> Self {
-        match text {
-            LockTypeText::ReadWrite => Self::ReadWrite,
-            LockTypeText::ExclusiveWrite => Self::ExclusiveWrite,
-            LockTypeText::ExclusiveRead => Self::ExclusiveRead,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ use std::time::Duration;
 use lockhouse::BucketKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::settings::key::Key;
+
 /// The tenant of a credential that names none.
 pub const DEFAULT_TENANT: &str = BucketKey::DEFAULT_TENANT;
 
@@ -167,6 +169,11 @@ pub enum Permission {
     Claim,
     /// Break what others hold for good, take assignments back, and make backups.
     Operate,
+}
+
+/// `[auth]`, whose lists are taken whole.
+pub(in crate::settings) fn keys() -> Vec<Key> {
+    ["auth.keys", "auth.jwt", "auth.certificates"].map(|path| Key::new(path, "[]").reloads()).to_vec()
 }
 
 fn default_tenant() -> String {

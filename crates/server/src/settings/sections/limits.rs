@@ -10,9 +10,11 @@ use lockhouse::Limits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::bounds::{AGENTS_PER_SESSION, REQUESTS_PER_SESSION};
+use crate::settings::key::Key;
+use crate::settings::tree::quoted;
 
 /// With fewer a server is of no use.
-pub(super) const LEAST_CONNECTIONS: u32 = 16;
+pub(crate) const LEAST_CONNECTIONS: u32 = 16;
 
 /// One setting, for whoever lists or checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +202,25 @@ impl LimitSettings {
             }
         }
         Ok(())
+    }
+}
+
+/// `[limits]`
+pub(in crate::settings) fn keys() -> Vec<Key> {
+    let key = |setting: &LimitSetting| Key {
+        path: format!("limits.{}", setting.key).into(),
+        default: Some(limit_text(setting.default).into()),
+        flag: None,
+        reloads: setting.is_reloadable,
+    };
+    LimitSettings::ALL.iter().map(key).collect()
+}
+
+/// As it stands in the file.
+fn limit_text(value: LimitValue) -> String {
+    match value {
+        LimitValue::Count(count) => count.to_string(),
+        LimitValue::Time(length) => quoted(&LimitValue::Time(length).to_string()),
     }
 }
 

@@ -1,0 +1,52 @@
+//! What is wrong with settings each of which is right by itself.
+
+use super::problem::Problem;
+use super::sections::Settings;
+use super::sections::limits::{LimitSetting, LimitSettings};
+use super::sections::store::StoreChoice;
+use super::tree::Node;
+
+impl Settings {
+    /// What is wrong with settings each of which is right by itself, but for those that have been told as wrong: what depends on one of them is not judged.
+    pub(super) fn check(&self, tree: &Node, told: &[Problem]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut wrong = |key: &str, others: &[&str], rule: &str| {
+            let is_told = |path: &str| told.iter().any(|problem| problem.is_within(path));
+            if let Some(node) = tree.get(key)
+                && !is_told(key)
+                && !others.iter().any(|path| is_told(path))
+            {
+                problems.push(Problem::of_value(key, node, rule));
+            }
+        };
+        if self.fresh && matches!(self.store, StoreChoice::Sqlite(_)) {
+            wrong(
+                "fresh",
+                &["store"],
+                "only with the store memory:, as a database file knows by itself whether there is anything to wait for",
+            );
+        }
+        if self.lock_types.contains_key("") {
+            wrong("lock_types", &[], "a kind has a name");
+        }
+        // A file that says something twice is no TOML, but options and variables can.
+        if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {
+            wrong("lock_types", &[], "a kind has one type, and stands there once");
+        }
+        self.tls.check(&mut wrong);
+        if !self.auth.certificates.is_empty() && self.tls.client_ca.is_none() {
+            wrong(
+                "auth.certificates",
+                &["tls.client_ca"],
+                "needs tls.client_ca, the file with the CAs whose client certificates are taken",
+            );
+        }
+        for (setting, value) in LimitSettings::ALL.iter().zip(self.limits.values()) {
+            let LimitSetting { key, least, most, .. } = setting;
+            if !(*least..=*most).contains(&value) {
+                wrong(&format!("limits.{key}"), &[], &format!("must be from {least} to {most}"));
+            }
+        }
+        problems
+    }
+}

@@ -1,0 +1,26 @@
+//! Every key that can be set.
+
+use std::sync::LazyLock;
+
+use super::key::Key;
+use super::sections::{auth, limits, tls};
+
+/// Every key that there is, in the order in which they are shown.
+pub fn keys() -> &'static [Key] {
+    static KEYS: LazyLock<Vec<Key>> =
+        LazyLock::new(|| [server_keys(), tls::keys(), auth::keys(), limits::keys()].concat());
+    &KEYS
+}
+
+/// What stands above all tables.
+fn server_keys() -> Vec<Key> {
+    vec![
+        Key::new("listen", "\"127.0.0.1:7420\"").flag("--listen"),
+        Key::new("store", "\"sqlite:lockhouse.db\"").flag("--store"),
+        Key::new("fresh", "false").flag("--fresh"),
+        Key::new("lease", "\"10s\"").flag("--lease"),
+        Key::new("drain", "\"10s\"").flag("--drain"),
+        Key::new("allowed_origins", "[]").flag("--allow-origin"),
+        Key::new("lock_types", "{}").flag("--lock-type"),
+    ]
+}
