@@ -4,7 +4,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockhouse_wire::NUMBER_LIMIT;
 use tokio::time::sleep;
+
+/// For how long a bound that others have reached is asked after in vain, about.
+pub(crate) const QUOTA: Duration = Duration::from_secs(1);
+
+/// When to ask again, as clients are told: in whole milliseconds, rounded up, as whoever comes earlier comes in vain.
+pub(crate) fn told_ms(pause: Duration) -> u64 {
+    let ms = pause.as_nanos().div_ceil(1_000_000);
+    ms.clamp(1, u128::from(NUMBER_LIMIT) - 1) as u64
+}
 
 macro_rules! kinds {
     ($($(#[doc = $meaning:literal])+ $kind:ident = $word:literal;)*) => {

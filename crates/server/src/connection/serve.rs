@@ -17,9 +17,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::timeout_stream::Watched;
 use crate::bounds::HEAD_BYTES;
 use crate::http::overloaded;
-use crate::limits::{Bounds, Refused, Seat, Watched};
+use crate::limits::{Bounds, Refused, Seat};
 use crate::router::Routes;
 use crate::session::until;
 use crate::tls::{ClientCertificate, Tls};

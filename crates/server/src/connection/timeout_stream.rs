@@ -3,21 +3,20 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 
-use super::{Bounds, Refused};
+use super::request_timing::Exchange;
+use crate::limits::{Bounds, Refused};
 
 /// How long an answer is at most that is copied to be written in one piece, which takes the kernel less than several.
 const ONE_PIECE: usize = 1024;
 
 /// A stream that fails to write once the peer has taken nothing for the length of `write_timeout`.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(super) struct Watched<S> {
     stream: S,
     bounds: Arc<Bounds>,
     /// Runs while there is something to write and the peer takes nothing.
@@ -27,85 +26,12 @@ pub(crate) struct Watched<S> {
     is_cut_off: bool,
 }
 
-/// Where a connection stands between a request and its answer.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    began: Instant,
-    /// When something was written last, in nanoseconds since it began.
-    written: AtomicU64,
-    /// Something has come since.
-    is_asked: AtomicBool,
-    /// There is something to write that the peer does not take.
-    is_stalled: AtomicBool,
-    is_answered: AtomicBool,
-}
-
-/// While it lives, the connection waits for its server.
-#[derive(Debug)]
-pub(crate) struct Answered(Arc<Exchange>);
-
-impl Exchange {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            began: Instant::now(),
-            written: AtomicU64::new(0),
-            is_asked: AtomicBool::new(false),
-            is_stalled: AtomicBool::new(false),
-            is_answered: AtomicBool::new(false),
-        })
-    }
-
-    /// A whole request has come.
-    pub(crate) fn answer(self: Arc<Self>) -> Answered {
-        self.is_answered.store(true, Ordering::Relaxed);
-        Answered(self)
-    }
-
-    /// Waits until the head of a request has been waited for longer than `header_timeout`. Cancel safe.
-    ///
-    /// A request sets no timer: as that for the head before it runs out, it is set anew for what is left.
-    pub(crate) async fn overdue(&self, bounds: &Bounds) -> Refused {
-        let mut since = self.began;
-        loop {
-            let limit = bounds.settings().header_timeout;
-            sleep_until(since + limit).await;
-            let now = Instant::now();
-            let is_waited_for = [&self.is_answered, &self.is_stalled];
-            if is_waited_for.iter().any(|is| is.load(Ordering::Relaxed)) {
-                since = now;
-                continue;
-            }
-            since = self.began + Duration::from_nanos(self.written.load(Ordering::Relaxed));
-            if now >= since + limit {
-                let is_half_asked = self.is_asked.load(Ordering::Relaxed);
-                return if is_half_asked { Refused::HeaderTimeout } else { Refused::IdleTimeout };
-            }
-        }
-    }
-
-    fn note_written(&self) {
-        self.note_taken();
-        self.is_asked.store(false, Ordering::Relaxed);
-    }
-
-    fn note_taken(&self) {
-        // Enough for five centuries.
-        self.written.store(self.began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Answered {
-    fn drop(&mut self) {
-        self.0.is_answered.store(false, Ordering::Relaxed);
-    }
-}
-
 impl<S> Watched<S> {
-    pub(crate) fn new(stream: S, bounds: Arc<Bounds>) -> Self {
+    pub(super) fn new(stream: S, bounds: Arc<Bounds>) -> Self {
         Self { stream, bounds, stalled: None, exchange: Exchange::new(), is_cut_off: false }
     }
 
-    pub(crate) fn exchange(&self) -> Arc<Exchange> {
+    pub(super) fn exchange(&self) -> Arc<Exchange> {
         self.exchange.clone()
     }
 
@@ -114,7 +40,7 @@ impl<S> Watched<S> {
             if self.stalled.take().is_some() {
                 // What TLS has taken has gone only now.
                 self.exchange.note_taken();
-                self.exchange.is_stalled.store(false, Ordering::Relaxed);
+                self.exchange.note_stalled(false);
             }
             return written;
         }
@@ -124,7 +50,7 @@ impl<S> Watched<S> {
         }
         let limit = self.bounds.settings().write_timeout;
         let stalled = self.stalled.get_or_insert_with(|| {
-            self.exchange.is_stalled.store(true, Ordering::Relaxed);
+            self.exchange.note_stalled(true);
             Box::pin(sleep(limit))
         });
         if stalled.as_mut().poll(context).is_pending() {
@@ -145,7 +71,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.exchange.is_asked.store(true, Ordering::Relaxed);
+            self.exchange.note_asked();
         }
         read
     }
@@ -208,7 +134,10 @@ fn gather<'a>(slices: &[io::IoSlice<'_>], piece: &'a mut [u8]) -> Option<&'a [u8
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, duplex};
+    use tokio::time::Instant;
 
     use super::*;
     use crate::settings::LimitSettings;

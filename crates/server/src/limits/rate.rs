@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// What nobody was charged for lately may be done at once.
-const BURST: Duration = Duration::from_secs(1);
+pub(super) const BURST: Duration = Duration::from_secs(1);
 
 /// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a millisecond.
 const SLICE: u32 = 16;
@@ -43,7 +43,7 @@ impl Pace {
     }
 
     /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for how many was paid.
-    fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
+    pub(super) fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
         let wait = self.charge(now, count, rate);
         let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE.min(rate / LEAST_SLICES) };
         self.charge(now, slice, rate);
@@ -51,7 +51,7 @@ impl Pace {
     }
 
     /// Takes back a charge.
-    fn give_back(&mut self, count: u32, rate: u32) {
+    pub(super) fn give_back(&mut self, count: u32, rate: u32) {
         self.0 = self.0.checked_sub(time_for(count, rate)).unwrap_or(self.0);
     }
 
@@ -77,8 +77,8 @@ pub(crate) struct Paces(Mutex<Known>);
 
 /// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has none. So half of the rate is kept for calls.
 #[derive(Clone, Copy, Debug)]
-struct Tenant {
-    all: Pace,
+pub(super) struct Tenant {
+    pub(super) all: Pace,
     calls: Pace,
 }
 
@@ -125,73 +125,6 @@ struct Known {
 /// Fewer are not swept.
 const LEAST_SWEPT: usize = 1024;
 
-/// The turns of a session among all of its tenant.
-///
-/// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as far apart as the slices are long: were all
-/// to wait until there is something left, they would come together, in front of everybody else; and each would do a single frame.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    next: Instant,
-    /// What was paid for and not done yet.
-    paid: u32,
-}
-
-impl Turns {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, paid: 0 }
-    }
-
-    /// When it is the session's turn.
-    pub(crate) fn next(&self) -> Instant {
-        self.next
-    }
-
-    /// Charges for so many.
-    pub(crate) fn charge(&mut self, paces: &Paces, tenant: &str, count: u32, rate: u32) {
-        paces.with(tenant, |tenant, now| {
-            self.forget(now);
-            let unpaid = count.saturating_sub(self.paid);
-            self.paid = self.paid.saturating_sub(count);
-            if now < self.next {
-                // What is done before the turn, such as a pong, does not change when that is.
-                tenant.all.charge(now, unpaid, rate);
-            } else if self.paid == 0 {
-                (self.next, self.paid) = tenant.all.take_turn(now, unpaid, rate);
-            }
-        });
-    }
-
-    /// How many may be done at once.
-    pub(crate) fn room(&mut self, paces: &Paces, tenant: &str, rate: u32) -> u32 {
-        paces.with(tenant, |tenant, now| {
-            self.forget(now);
-            self.paid.max(tenant.all.room(now, rate))
-        })
-    }
-
-    /// Whether something was paid for and not done yet.
-    pub(crate) fn is_paid(&self) -> bool {
-        self.paid > 0
-    }
-
-    /// Lets the turn pass, and gives back what was paid for and is not done: it costs nobody anything.
-    pub(crate) fn pass(&mut self, paces: &Paces, tenant: &str, rate: u32) {
-        if self.is_paid() {
-            paces.with(tenant, |tenant, now| {
-                self.forget(now);
-                tenant.all.give_back(std::mem::take(&mut self.paid), rate);
-            });
-        }
-    }
-
-    /// What was paid for is worth nothing once its time is over, as with all that nobody did: otherwise turns could be saved up, and taken together.
-    fn forget(&mut self, now: Instant) {
-        if now > self.next + BURST {
-            self.paid = 0;
-        }
-    }
-}
-
 impl Paces {
     /// Charges the tenant for a call, unless it has to wait; then it is told how long, and charged nothing.
     pub(crate) fn admit_call(&self, tenant: &str, rate: u32) -> Result<(), Duration> {
@@ -214,7 +147,7 @@ impl Paces {
         }
     }
 
-    fn with<T>(&self, name: &str, then: impl FnOnce(&mut Tenant, Instant) -> T) -> T {
+    pub(super) fn with<T>(&self, name: &str, then: impl FnOnce(&mut Tenant, Instant) -> T) -> T {
         let now = Instant::now();
         let mut known = self.0.lock();
         if let Some(tenant) = known.of.get_mut(name) {
@@ -236,156 +169,12 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use tokio::time::sleep_until;
 
     use super::*;
-
-    /// So many sessions of a tenant that do in each turn what they may, up to `batch`, for a minute: what each has done, and how often so many had their
-    /// turn within the same millisecond.
-    async fn crowd(sessions: usize, batch: u32, rate: u32) -> (Vec<u32>, BTreeMap<u32, usize>) {
-        let paces = Arc::new(Paces::default());
-        let start = Instant::now();
-        let sessions = (0..sessions).map(|_| {
-            let paces = paces.clone();
-            tokio::spawn(async move {
-                let (mut turns, mut done, mut at) = (Turns::new(start), 0, Vec::new());
-                while start.elapsed() < Duration::from_secs(60) {
-                    let count = turns.room(&paces, "a", rate).clamp(1, batch);
-                    turns.charge(&paces, "a", count, rate);
-                    done += count;
-                    at.push(start.elapsed().as_millis());
-                    sleep_until(turns.next()).await;
-                    tokio::task::yield_now().await;
-                }
-                (done, at)
-            })
-        });
-        let (mut done, mut at) = (Vec::new(), BTreeMap::<_, u32>::new());
-        for session in sessions.collect::<Vec<_>>() {
-            let (count, turns) = session.await.unwrap();
-            done.push(count);
-            // Without the burst at the beginning.
-            turns.into_iter().filter(|ms| *ms > 5_000).for_each(|ms| *at.entry(ms).or_default() += 1);
-        }
-        let mut together = BTreeMap::new();
-        at.into_values().for_each(|count| *together.entry(count).or_default() += 1);
-        (done, together)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_sessions_of_a_tenant_take_turns() {
-        let (done, together) = crowd(24, 128, 10_000).await;
-        let all: u32 = done.iter().sum();
-        assert!(
-            (609_000..=611_000).contains(&all),
-            "{all} in a minute and the second before it at 10000 a second"
-        );
-        assert!(done.iter().all(|each| each.abs_diff(all / 24) < all / 240), "unequal shares: {done:?}");
-        let crowded: usize = together.range(3..).map(|(_, times)| times).sum();
-        assert!(crowded < 100, "so many had their turn in one millisecond, so often: {together:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_does_one_after_the_other_has_the_whole_rate() {
-        let (done, _) = crowd(1, 1, 1_000).await;
-        assert!((60_900..=61_100).contains(&done[0]), "{done:?} in a minute and the second before it");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_done_before_the_turn_does_not_bring_it_forward() {
-        let (paces, start) = (Paces::default(), Instant::now());
-        let mut turns = Turns::new(start);
-        turns.charge(&paces, "a", 1_100, 1_000);
-        let turn = turns.next();
-        assert_eq!(turn - start, Duration::from_millis(100));
-        // More than was paid for beforehand, too.
-        for count in [1, 100] {
-            turns.charge(&paces, "a", count, 1_000);
-            assert_eq!(turns.next(), turn);
-        }
-        sleep_until(turn).await;
-        turns.charge(&paces, "a", 1, 1_000);
-        assert!(turns.next() > turn + Duration::from_millis(100));
-
-        // Where the queue is long, nothing is paid for beforehand.
-        let (mut last, turn) = (Turns::new(turn), turn + Duration::from_secs(2));
-        last.charge(&paces, "a", 1_883, 1_000);
-        assert_eq!(last.next(), turn);
-        last.charge(&paces, "a", 1, 1_000);
-        assert_eq!(last.next(), turn);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn turns_that_were_missed_are_not_saved_up() {
-        let (paces, start) = (Paces::default(), Instant::now());
-        Turns::new(start).charge(&paces, "a", 1_000, 1_000);
-        let mut sessions: Vec<_> = (0..30).map(|_| Turns::new(start)).collect();
-        for turns in &mut sessions {
-            turns.charge(&paces, "a", 1, 1_000);
-            assert!(turns.paid > 0);
-        }
-        tokio::time::advance(Duration::from_secs(10)).await;
-        let mut at_once = 0;
-        for turns in &mut sessions {
-            let room = turns.room(&paces, "a", 1_000);
-            turns.charge(&paces, "a", room, 1_000);
-            at_once += room;
-        }
-        assert_eq!(at_once, 1_000);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_has_nothing_to_do_in_its_turn_costs_nothing() {
-        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
-        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
-        // A thousand sessions that do something every other second are far below the rate.
-        let sessions = (0..1000).map(|number| {
-            let paces = paces.clone();
-            tokio::spawn(async move {
-                let mut turns = Turns::new(start);
-                tokio::time::sleep(Duration::from_millis(2 * number)).await;
-                while start.elapsed() < Duration::from_secs(20) {
-                    turns.charge(&paces, "a", 1, 5_000);
-                    sleep_until(turns.next()).await;
-                    turns.pass(&paces, "a", 5_000);
-                    tokio::time::sleep(Duration::from_secs(2)).await;
-                }
-            })
-        });
-        let sessions: Vec<_> = sessions.collect();
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        let mut another = Turns::new(Instant::now());
-        another.charge(&paces, "a", 1, 5_000);
-        assert_eq!(another.next(), Instant::now(), "the queue has gone, while they are all there");
-        for session in sessions {
-            session.await.unwrap();
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_ends_before_its_turn_costs_what_it_did() {
-        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
-        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
-        // Some 300 sessions in a second that do five things each are far below the rate.
-        while start.elapsed() < Duration::from_secs(10) {
-            let paces = paces.clone();
-            tokio::spawn(async move {
-                let mut turns = Turns::new(Instant::now());
-                for _ in 0..5 {
-                    turns.charge(&paces, "a", 1, 5_000);
-                    sleep_until(turns.next()).await;
-                }
-                turns.pass(&paces, "a", 5_000);
-            });
-            tokio::time::sleep(Duration::from_millis(3)).await;
-        }
-        let mut last = Turns::new(Instant::now());
-        last.charge(&paces, "a", 1, 5_000);
-        assert_eq!(last.next(), Instant::now(), "the queue has gone");
-    }
+    use crate::limits::Turns;
 
     #[tokio::test(start_paused = true)]
     async fn a_second_of_work_is_done_at_once_and_the_rest_at_the_rate() {
