@@ -9,13 +9,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use lockhouse::Name;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use crate::access::Denied;
 use crate::auth::Identity;
 use crate::bounds::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
-use crate::limits::{Bounds, Network, Refused};
+use crate::limits::{Bounds, Network, Refused, Seat};
 
 /// What is noted of one deed.
 pub(crate) struct Deed<'a> {
@@ -96,6 +98,15 @@ impl Audit {
         let (bucket, from) = (short((*bucket).to_owned()), Shown(from));
         let why = why.to_string();
         tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, why, "denied");
+    }
+
+    /// Notes a request that is refused for where it comes from.
+    pub(crate) fn deny_place(&self, request: &Request, denied: &Denied) {
+        let header = denied.header();
+        let given = request.headers().get(&header).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let name = given.as_ref().map(|given| given as &dyn fmt::Display);
+        let from = request.extensions().get::<Seat>().map(|seat| seat.from);
+        self.deny(from, &Deed { who: None, what: header.as_str(), bucket: "", name }, denied);
     }
 
     /// Counts it; whether it is told as well.

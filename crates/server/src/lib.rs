@@ -12,12 +12,14 @@ mod access;
 mod audit;
 pub mod auth;
 mod bounds;
+mod clock;
 mod config;
 mod connection;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
 mod limits;
 mod page;
+mod random;
 mod recent;
 mod router;
 mod server;

@@ -22,12 +22,13 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tower::{ServiceExt, service_fn};
 
 use crate::access::{Initiator, check_origin};
+use crate::auth::Shown;
 use crate::http::{Answering, Gate};
 use crate::limits::{Refused, Seat};
 use crate::server::{Phase, Server};
 use crate::session::{self, Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
 use crate::settings::LimitSettings;
-use crate::tls::{self, Tls};
+use crate::tls::Tls;
 use crate::{http, page};
 
 /// For how many seconds a server that stops is away, about.
@@ -96,7 +97,7 @@ async fn guard_host(State(server): State<Arc<Server>>, request: Request, next: N
 async fn of_right_host(server: &Server, request: Request, next: Next) -> Response {
     let checked = server.check_host(request.headers());
     if let Err(denied) = &checked {
-        denied.note(&server.audit, &request);
+        server.audit.deny_place(&request, denied);
     }
     match checked {
         Ok(()) => next.run(request).await,
@@ -155,7 +156,7 @@ async fn upgrade(
     mut request: Request,
 ) -> Response {
     if let Err(denied) = check_origin(request.headers(), &server.config.allowed_origins) {
-        denied.note(&server.audit, &request);
+        server.audit.deny_place(&request, &denied);
         return refuse(StatusCode::FORBIDDEN, denied.to_string());
     }
     let key = match handshake(request.headers()) {
@@ -239,7 +240,7 @@ async fn greet(
     server: Arc<Server>,
     scope: Scope,
     initiator: Initiator,
-    certificate: tls::Shown,
+    certificate: Shown,
     mut connection: Connection,
     patience: Duration,
 ) {

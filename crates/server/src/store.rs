@@ -13,9 +13,9 @@ use lockhouse::store::{MemoryStore, SqliteStore, Store};
 use lockhouse::{House, StoreState};
 
 use crate::config::Config;
-use crate::settings::StoreChoice;
 use crate::limits::house_options;
-use crate::session::random_hex;
+use crate::random::random_hex;
+use crate::settings::StoreChoice;
 
 /// What proves that somebody may read the database file: a secret in a file beside it, with the same mode.
 pub(crate) struct Operator {

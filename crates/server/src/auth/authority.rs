@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use lockhouse_wire::Credential;
 
+use super::bad_settings::BadSettings;
 use super::certificates::Certificate;
-use super::identity::Identity;
+use super::identity::{Identity, isolated};
 use super::keys::{self, ID_RULE, KeyHash, is_id};
 use super::rights::Rights;
-use super::tokens::{self, Issuer};
+use super::tokens::{self, Hearing, Issuer};
+use super::unauthenticated::{Shown, Unauthenticated};
 use crate::access::Initiator;
 use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySettings, Settings};
-use crate::tls::{NotGood, Shown};
 
 /// Judges credentials. Made anew from the settings when they change; the default one lets everybody do everything.
 #[derive(Clone, Debug, Default)]
@@ -30,57 +31,6 @@ struct Key {
     hash: KeyHash,
     isolates_origins: bool,
     rights: Rights,
-}
-
-/// What is read of that which settings name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
-    Everything,
-    /// Not the environment; of its variables there are only the names.
-    FilesOnly,
-}
-
-/// Settings that make no sense, told in one line that names the member, the value and the rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
-pub struct BadSettings {
-    /// The member, such as `auth.keys[0].hash`.
-    pub field: String,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-/// Why a credential is not taken. Never tells the credential.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unauthenticated {
-    #[error("there is no API key, no token and no certificate")]
-    Absent,
-    #[error("the API key is not known")]
-    Key,
-    #[error("it is no API key and no token")]
-    NotAToken,
-    #[error("no issuer of that name is known")]
-    Issuer,
-    #[error("the token is not signed in the way of its issuer")]
-    Algorithm,
-    #[error("the token is not signed by its issuer")]
-    Signature,
-    #[error("the token has expired")]
-    Expired,
-    #[error("the token is not valid yet")]
-    NotYetValid,
-    #[error("the token cannot be used: {0}")]
-    Claims(String),
-    #[error("a certificate does not speak for pages, which need an API key or a token")]
-    Page,
-    #[error(
-        "the credential sets origins apart, but the browser does not tell that of the page: send the request by fetch or XMLHttpRequest, as CORS has it"
-    )]
-    UnknownPage,
-    #[error(transparent)]
-    NotGood(#[from] NotGood),
-    #[error("the certificate stands for nobody: no entry of auth.certificates fits it")]
-    Certificate,
 }
 
 impl Authority {
@@ -240,15 +190,6 @@ impl Authority {
             return bad(format!("is {id:?}, but must be {ID_RULE}"));
         }
         if self.keys.contains_key(id) { bad(twice(id)) } else { Ok(()) }
-    }
-}
-
-/// Whose tables are meant by a credential that sets origins apart: those of the page, or of the programs.
-pub(super) fn isolated(initiator: &Initiator) -> Result<String, Unauthenticated> {
-    match initiator {
-        Initiator::Program => Ok(String::new()),
-        Initiator::Page(origin) => Ok(origin.clone()),
-        Initiator::UnknownPage => Err(Unauthenticated::UnknownPage),
     }
 }
 

@@ -3,32 +3,13 @@
 //! Names are the subject alternative names (RFC 5280, section 4.2.1.6): workloads have URIs, such as those of SPIFFE, services DNS names, people e-mail
 //! addresses. The common name is not read: what a CA may write there its name constraints do not say.
 
-use std::fmt;
-
-use sha2::{Digest, Sha256};
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::X509Certificate;
-
-use super::authority::BadSettings;
+use super::bad_settings::BadSettings;
 use super::rights::Rights;
 use crate::settings::sections::auth::CertificateSettings;
+use crate::tls::subject::Mark;
 
 /// The longest domain name.
 const DNS_BYTES: usize = 253;
-
-/// By what a certificate is known, in the form in which it is compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    Dns(String),
-    Uri(String),
-    Email(String),
-    /// Of the whole certificate.
-    Sha256([u8; 32]),
-}
-
-/// All by which one certificate is known.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Subject(Vec<Mark>);
 
 /// An entry of the settings: whom a certificate stands for.
 #[derive(Clone, Debug)]
@@ -36,33 +17,6 @@ pub(super) struct Certificate {
     pub(super) id: String,
     pub(super) mark: Mark,
     pub(super) rights: Rights,
-}
-
-impl Subject {
-    /// What the certificate says; `der` is the whole of it.
-    pub(crate) fn of(der: &[u8], certificate: &X509Certificate<'_>) -> Self {
-        // One that names its names twice is read as one that has none.
-        let names = certificate.subject_alternative_name().ok().flatten();
-        let names = names.iter().flat_map(|names| &names.value.general_names);
-        let marks = names.filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some(Mark::dns(name)),
-            GeneralName::URI(uri) => Some(Mark::Uri((*uri).to_owned())),
-            GeneralName::RFC822Name(address) => Some(Mark::email(address)),
-            _ => None,
-        });
-        Self(marks.chain([Mark::Sha256(Sha256::digest(der).into())]).collect())
-    }
-
-    /// Whether that is one of its marks.
-    pub(super) fn has(&self, mark: &Mark) -> bool {
-        self.0.contains(mark)
-    }
-}
-
-impl fmt::Debug for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.0).finish()
-    }
 }
 
 impl Certificate {
@@ -102,17 +56,6 @@ impl Mark {
             field: format!("{place}.{member}"),
             why: format!("is {value:?}, but must be {rule}"),
         })
-    }
-
-    /// RFC 5280, section 7.2: capitals make no difference.
-    fn dns(name: &str) -> Self {
-        Self::Dns(name.to_ascii_lowercase())
-    }
-
-    /// RFC 5280, section 7.5: they do before the last `@`.
-    fn email(address: &str) -> Self {
-        let (local, host) = address.rsplit_once('@').unwrap_or(("", address));
-        Self::Email(format!("{local}@{}", host.to_ascii_lowercase()))
     }
 
     /// The member of the settings that it stands in.
@@ -170,10 +113,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rcgen::{CertificateParams, KeyPair, SanType};
-    use x509_parser::prelude::FromDer;
+    use x509_parser::prelude::{FromDer, X509Certificate};
 
     use super::*;
     use crate::settings::Permission;
+    use crate::tls::subject::Subject;
 
     fn entry() -> CertificateSettings {
         CertificateSettings {

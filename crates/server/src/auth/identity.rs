@@ -5,6 +5,8 @@ use std::time::SystemTime;
 use lockhouse::BucketKey;
 
 use super::permissions::{Grants, Permissions};
+use super::unauthenticated::Unauthenticated;
+use crate::access::Initiator;
 use crate::settings::sections::auth::DEFAULT_TENANT;
 
 /// Who somebody is.
@@ -78,6 +80,15 @@ pub(super) const TENANT_RULE: &str = "1 to 64 of A-Z, a-z, 0-9, \".\", \"_\" and
 pub(super) fn is_tenant(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
+}
+
+/// Whose tables are meant by a credential that sets origins apart: those of the page, or of the programs.
+pub(super) fn isolated(initiator: &Initiator) -> Result<String, Unauthenticated> {
+    match initiator {
+        Initiator::Program => Ok(String::new()),
+        Initiator::Page(origin) => Ok(origin.clone()),
+        Initiator::UnknownPage => Err(Unauthenticated::UnknownPage),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use jsonwebtoken::dangerous;
 use lockhouse_wire::Credential;
 use serde_json::Value;
 
-use super::authority::{Authority, Unauthenticated};
+use super::authority::Authority;
+use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
 use crate::settings::sections::auth::Permission;
 

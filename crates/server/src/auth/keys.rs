@@ -36,7 +36,7 @@ impl NewKey {
     /// If the operating system has no random numbers.
     pub fn draw(id: &str) -> Option<Self> {
         is_id(id).then(|| {
-            let text = format!("{KEY_PREFIX}{id}_{}", crate::session::random_hex::<32>());
+            let text = format!("{KEY_PREFIX}{id}_{}", crate::random::random_hex::<32>());
             let hash = KeyHash::of(&text).to_text();
             Self { text, hash }
         })

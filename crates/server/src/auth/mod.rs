@@ -9,6 +9,7 @@
 //! which of its buckets. What a route or a frame needs stands in one table for each: `http::access` and `session::calls`.
 
 mod authority;
+mod bad_settings;
 mod certificates;
 mod identity;
 mod inspect;
@@ -16,14 +17,15 @@ mod keys;
 mod permissions;
 mod rights;
 mod tokens;
+mod unauthenticated;
 
 pub use crate::settings::sections::auth::{
     Algorithm, Buckets, CertificateSettings, DEFAULT_TENANT, JwtSettings, KeySettings, Permission, Settings,
 };
-pub(crate) use authority::Unauthenticated;
-pub use authority::{Authority, BadSettings};
-pub(crate) use certificates::Subject;
+pub use authority::Authority;
+pub use bad_settings::BadSettings;
 pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
 pub use keys::{NewKey, key_id};
 pub(crate) use permissions::Permissions;
+pub(crate) use unauthenticated::{Shown, Unauthenticated};

@@ -1,6 +1,6 @@
 //! What an entry of the settings gives to those whom it is for.
 
-use super::authority::BadSettings;
+use super::bad_settings::BadSettings;
 use super::identity::{Identity, TENANT_RULE, is_tenant};
 use super::permissions::Grants;
 use crate::settings::sections::auth::Buckets;

@@ -9,9 +9,10 @@ use jsonwebtoken::{DecodingKey, DecodingKeyKind, Validation, dangerous, decode, 
 use lockhouse_wire::shorten;
 use serde::Deserialize;
 
-use super::authority::{BadSettings, Hearing, Unauthenticated, isolated};
-use super::identity::{Identity, TENANT_RULE, is_tenant};
+use super::bad_settings::BadSettings;
+use super::identity::{Identity, TENANT_RULE, is_tenant, isolated};
 use super::permissions::Grants;
+use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
 use crate::settings::sections::auth::{Algorithm, Buckets, JwtSettings};
 
@@ -65,6 +66,14 @@ struct Claims {
 #[derive(Deserialize)]
 struct Issued {
     iss: String,
+}
+
+/// What is read of that which settings name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    Everything,
+    /// Not the environment; of its variables there are only the names.
+    FilesOnly,
 }
 
 impl Issuer {

@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::timeout_stream::Watched;
 use crate::bounds::HEAD_BYTES;
+use crate::clock::until;
 use crate::http::overloaded;
 use crate::limits::{Bounds, Refused, Seat};
 use crate::router::Routes;
-use crate::session::until;
 use crate::tls::{ClientCertificate, Tls};
 
 /// How long a connection that is refused may take to ask, and to hear why.

@@ -19,11 +19,12 @@ use super::routes::{Named, Needs, Route};
 use super::rules::BUCKET;
 use crate::access::Initiator;
 use crate::audit::Deed;
+use crate::auth::Shown;
 use crate::auth::{Identity, Permissions, Unauthenticated};
 use crate::limits::Seat;
 use crate::server::Server;
 use crate::settings::Permission;
-use crate::tls::{ClientCertificate, Shown};
+use crate::tls::ClientCertificate;
 
 /// The header that says who calls.
 pub(super) const KEY: HeaderName = HeaderName::from_static("lockhouse-key");

@@ -53,7 +53,7 @@ impl Gate {
     async fn admit(&self, found: Found, request: Request) -> Response {
         let headers = request.headers();
         if let Err(denied) = self.server.check_place(headers) {
-            denied.note(&self.server.audit, &request);
+            self.server.audit.deny_place(&request, &denied);
             return Problem::new(Code::Forbidden, denied.to_string()).into_response();
         }
         // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.

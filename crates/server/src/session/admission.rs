@@ -8,19 +8,16 @@ use std::time::{Duration, SystemTime};
 use lockhouse::BucketKey;
 use lockhouse_wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use super::Steal;
 use crate::access::Initiator;
 use crate::audit::{self, Audit, Deed};
+use crate::auth::Shown;
 use crate::auth::{Authority, Identity, Permissions, Unauthenticated};
+use crate::clock::until;
 use crate::limits::Network;
 use crate::server::Server;
 use crate::settings::Permission;
-use crate::tls::Shown;
-
-/// The clock of the machine may be set meanwhile.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// In whose name a session runs.
 #[derive(Debug)]
@@ -149,14 +146,6 @@ impl Admission {
 
     fn deed<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> Deed<'a> {
         Deed { who: Some(&self.identity), what, bucket: &self.presented.bucket, name }
-    }
-}
-
-/// Waits until then; for ever, if it is never.
-pub(crate) async fn until(end: Option<SystemTime>) {
-    let Some(end) = end else { return std::future::pending().await };
-    while let Ok(left) = end.duration_since(SystemTime::now()) {
-        sleep(left.clamp(Duration::from_millis(1), LONGEST_SLEEP)).await;
     }
 }
 

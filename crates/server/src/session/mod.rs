@@ -29,15 +29,15 @@ use lockhouse_wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, 
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
-pub(crate) use self::admission::{Admission, Denial, Presented, until};
+pub(crate) use self::admission::{Admission, Denial, Presented};
 use self::calls::Verdict;
 pub(crate) use self::connection::{Connection, Farewell, Incoming, Reading};
 use self::notices::Asked;
 use self::outbound::Outbound;
 pub(crate) use self::outbound::Outbox;
 use self::pacing::Pacing;
+pub(crate) use self::registry::Registry;
 use self::registry::{Attach, Registration};
-pub(crate) use self::registry::{Registry, random_hex};
 use self::table::Table;
 use self::watches::Watches;
 use crate::bounds::INBOX_NOTICES;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::admission::Admission;
 use super::connection::Connection;
 use crate::limits::{Full, Refused, Share, Shares};
+use crate::random::random_hex;
 use crate::settings::LimitSettings;
 
 /// All sessions of a server. Cheap to clone.
@@ -155,15 +156,4 @@ impl Drop for Registration {
             attach.give_back();
         }
     }
-}
-
-/// `N` random bytes in hexadecimal.
-///
-/// # Panics
-///
-/// If the operating system has no random numbers: nothing could be kept secret then.
-pub(crate) fn random_hex<const N: usize>() -> String {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("no random numbers: {error}"));
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

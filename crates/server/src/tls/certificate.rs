@@ -10,12 +10,9 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::Tls;
+use super::config::Tls;
 use super::files::{instant, parse};
-use crate::auth::{Subject, Unauthenticated};
-
-/// What stands for whoever presents no credential, or why nothing does.
-pub(crate) type Shown = Result<Arc<ClientCertificate>, Unauthenticated>;
+use super::subject::Subject;
 
 /// A certificate that was found good in the handshake.
 pub(crate) struct ClientCertificate {
@@ -58,7 +55,7 @@ impl ClientCertificate {
         if self.expires_at <= SystemTime::now() {
             return Err(NotGood::Expired);
         }
-        let (config, verifier) = self.tls.judge();
+        let (config, verifier) = self.tls.current();
         let mut good_by = self.good_by.lock();
         if !Arc::ptr_eq(&good_by, &config) {
             let (own, between) = self.chain.split_first().ok_or(NotGood::Untrusted)?;

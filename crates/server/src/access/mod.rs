@@ -1,0 +1,12 @@
+//! Who may talk to a server that has no authentication: programs of this machine, and pages of allowed origins.
+//!
+//! The `Host` check keeps away pages that were given this machine's address under a name of their own; the `Origin` check keeps
+//! away pages of other sites. [`Initiator`] tells pages from programs where there is authentication.
+
+mod check;
+mod hosts;
+mod initiator;
+
+pub(crate) use self::check::{Denied, check_host, check_origin};
+pub(crate) use self::hosts::is_for_loopback;
+pub(crate) use self::initiator::Initiator;

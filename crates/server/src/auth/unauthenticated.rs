@@ -1,0 +1,41 @@
+//! Why nobody stands behind a request.
+
+use std::sync::Arc;
+
+use crate::tls::{ClientCertificate, NotGood};
+
+/// Why a credential is not taken. Never tells the credential.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unauthenticated {
+    #[error("there is no API key, no token and no certificate")]
+    Absent,
+    #[error("the API key is not known")]
+    Key,
+    #[error("it is no API key and no token")]
+    NotAToken,
+    #[error("no issuer of that name is known")]
+    Issuer,
+    #[error("the token is not signed in the way of its issuer")]
+    Algorithm,
+    #[error("the token is not signed by its issuer")]
+    Signature,
+    #[error("the token has expired")]
+    Expired,
+    #[error("the token is not valid yet")]
+    NotYetValid,
+    #[error("the token cannot be used: {0}")]
+    Claims(String),
+    #[error("a certificate does not speak for pages, which need an API key or a token")]
+    Page,
+    #[error(
+        "the credential sets origins apart, but the browser does not tell that of the page: send the request by fetch or XMLHttpRequest, as CORS has it"
+    )]
+    UnknownPage,
+    #[error(transparent)]
+    NotGood(#[from] NotGood),
+    #[error("the certificate stands for nobody: no entry of auth.certificates fits it")]
+    Certificate,
+}
+
+/// What stands for whoever presents no credential, or why nothing does.
+pub(crate) type Shown = Result<Arc<ClientCertificate>, Unauthenticated>;
