@@ -17,6 +17,7 @@ mod config;
 mod connection;
 #[allow(unused_qualifications, reason = "in what the macros of utoipa write")]
 mod http;
+mod idempotency;
 mod limits;
 mod page;
 mod random;

@@ -21,7 +21,7 @@ use crate::auth::{self, Authority};
 use crate::bounds::FAREWELL_TIMEOUT;
 use crate::config::Config;
 use crate::connection;
-use crate::http::Answers;
+use crate::idempotency::Answers;
 use crate::limits::house_options;
 use crate::limits::{Bounds, Refused};
 use crate::random::random_hex;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::idempotency::{Answer, Id};
+use super::answer::{Answer, Id};
 
 /// The answers of one bucket.
 #[derive(Debug, Default)]

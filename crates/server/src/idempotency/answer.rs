@@ -1,0 +1,44 @@
+//! An answer that is remembered.
+
+use std::fmt;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha256};
+
+/// What tells keys apart, and requests with the same key.
+pub(crate) type Id = [u8; 32];
+
+/// Of all of these, each told from the next.
+pub(crate) fn digest(parts: &[&[u8]]) -> Id {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// An answer that can be given again.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Without the body, in which the secret of an owner or a claim may be.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// What an answer takes beside its body, about: its places on the shelf, and its headers.
+pub(super) const ANSWER_BYTES: usize = 1024;
+
+impl Answer {
+    /// What it takes to remember it.
+    pub(super) fn bytes(&self) -> usize {
+        ANSWER_BYTES + self.body.len()
+    }
+}
