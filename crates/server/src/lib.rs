@@ -26,13 +26,15 @@ mod router;
 mod server;
 mod session;
 mod settings;
+mod state;
 mod store;
 mod tls;
+mod upgrade;
+mod websocket;
 
 pub use config::Config;
 pub use limits::{Refused, fit_open_files};
-pub use router::router;
-pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, serve};
+pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, router, serve};
 pub use settings::{
     ClientAuth, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting, LimitSettings,
     LimitValue, Loaded, NoStore, Origin, Place, Problem, Said, Settings, Sources, StoreChoice, TlsSettings,

@@ -28,4 +28,4 @@ pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
 pub use keys::{NewKey, key_id};
 pub(crate) use permissions::Permissions;
-pub(crate) use unauthenticated::{Shown, Unauthenticated};
+pub(crate) use unauthenticated::{Shown, Unauthenticated, certificate};

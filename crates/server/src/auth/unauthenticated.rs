@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::http::Extensions;
+
+use crate::access::Initiator;
 use crate::tls::{ClientCertificate, NotGood};
 
 /// Why a credential is not taken. Never tells the credential.
@@ -39,3 +42,10 @@ pub(crate) enum Unauthenticated {
 
 /// What stands for whoever presents no credential, or why nothing does.
 pub(crate) type Shown = Result<Arc<ClientCertificate>, Unauthenticated>;
+
+/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for whatever page asks, so that it does not speak for
+/// pages.
+pub(crate) fn certificate(initiator: &Initiator, extensions: &Extensions) -> Shown {
+    let certificate = extensions.get::<Arc<ClientCertificate>>().ok_or(Unauthenticated::Absent)?;
+    if *initiator == Initiator::Program { Ok(certificate.clone()) } else { Err(Unauthenticated::Page) }
+}

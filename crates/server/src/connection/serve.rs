@@ -145,18 +145,18 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::server::Server;
+    use crate::state::AppState;
 
     #[tokio::test(start_paused = true)]
     async fn half_a_head_is_not_waited_for_any_longer_after_a_stop() {
-        let server = Server::new(Config::default());
-        let bounds = server.bounds.clone();
+        let state = AppState::empty(Config::default());
+        let bounds = state.bounds.clone();
         let limit = bounds.settings().header_timeout;
         let seat = bounds.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
         let stop = CancellationToken::new();
         let (mut far, near) = duplex(1024);
         far.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").await.unwrap();
-        let serving = serve_http(near, None, Routes::new(server), seat, bounds.clone(), stop.clone());
+        let serving = serve_http(near, None, Routes::new(state), seat, bounds.clone(), stop.clone());
         let stops = async {
             sleep(limit / 2).await;
             stop.cancel();

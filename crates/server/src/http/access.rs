@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use lockhouse::BucketKey;
 use lockhouse_wire::{CREDENTIAL_BYTES, Credential};
 
@@ -17,14 +17,11 @@ use super::problem::{Code, Problem};
 use super::read::Read;
 use super::routes::{Named, Needs, Route};
 use super::rules::BUCKET;
-use crate::access::Initiator;
 use crate::audit::Deed;
-use crate::auth::Shown;
-use crate::auth::{Identity, Permissions, Unauthenticated};
+use crate::auth::{self, Identity, Permissions, Unauthenticated};
 use crate::limits::Seat;
-use crate::server::Server;
 use crate::settings::Permission;
-use crate::tls::ClientCertificate;
+use crate::state::AppState;
 
 /// The header that says who calls.
 pub(super) const KEY: HeaderName = HeaderName::from_static("lockhouse-key");
@@ -45,10 +42,15 @@ pub(super) struct Caller {
 static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anybody()));
 
 /// Finds out who calls, and leaves it with the request for those who handle it, unless he may not do what he asks.
-pub(super) fn admit(server: &Server, request: &mut Request, route: &'static Route, named: Named) -> Read<()> {
-    let caller = caller(server, request, route, named)?;
+pub(super) fn admit(
+    state: &AppState,
+    request: &mut Request,
+    route: &'static Route,
+    named: Named,
+) -> Read<()> {
+    let caller = caller(state, request, route, named)?;
     if let Some(bucket) = &caller.bucket {
-        charge(server, bucket.tenant())?;
+        charge(state, bucket.tenant())?;
     }
     request.extensions_mut().insert(caller);
     Ok(())
@@ -56,26 +58,26 @@ pub(super) fn admit(server: &Server, request: &mut Request, route: &'static Rout
 
 /// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his call is parsed. What it costs beyond that is
 /// charged where it shows.
-fn charge(server: &Server, tenant: &str) -> Read<()> {
-    let rate = server.bounds.settings().tenant_rate;
-    server.bounds.paces.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
+fn charge(state: &AppState, tenant: &str) -> Read<()> {
+    let rate = state.bounds.settings().tenant_rate;
+    state.bounds.paces.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
 /// Charges for what a call is about to cost beyond its admission. Of those that were admitted together the first goes on, so that a tenant never owes more
 /// than one of them costs.
-pub(super) fn charge_more(server: &Server, tenant: &str, count: usize) -> Read<()> {
-    let rate = server.bounds.settings().tenant_rate;
+pub(super) fn charge_more(state: &AppState, tenant: &str, count: usize) -> Read<()> {
+    let rate = state.bounds.settings().tenant_rate;
     let count = count.try_into().unwrap_or(u32::MAX);
-    server.bounds.paces.admit_more(tenant, count, rate).map_err(|wait| Problem::too_fast(rate, wait))
+    state.bounds.paces.admit_more(tenant, count, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
-fn caller(server: &Server, request: &mut Request, route: &'static Route, named: Named) -> Read<Caller> {
+fn caller(state: &AppState, request: &mut Request, route: &'static Route, named: Named) -> Read<Caller> {
     let needs = route.needs;
     if needs == Needs::Nothing {
         return Ok(Caller { identity: ANYBODY.clone(), route, bucket: None, owner: None });
     }
     let Named { bucket, owner } = named;
-    let identity = identify(server, request, route, bucket.as_deref().unwrap_or_default())?;
+    let identity = identify(state, request, route, bucket.as_deref().unwrap_or_default())?;
     // First, as whatever is told of it would be as long as the path.
     let bucket = match needs {
         Needs::InBucket(_) => Some(Arc::new(of_path(&identity, bucket.ok_or_else(|| bad_path("bucket"))?)?)),
@@ -93,7 +95,7 @@ fn caller(server: &Server, request: &mut Request, route: &'static Route, named: 
             Needs::Everywhere(_) | Needs::Nothing => "all buckets".to_owned(),
         };
         let problem = Problem::forbidden(permission, &place);
-        deny(server, Some(&identity), request, route, named, &problem.detail);
+        deny(state, Some(&identity), request, route, named, &problem.detail);
         return Err(problem);
     }
     Ok(Caller { identity, route, bucket, owner: owner.map(Arc::from) })
@@ -108,17 +110,17 @@ fn of_path(identity: &Identity, bucket: String) -> Read<BucketKey> {
     identity.bucket(bucket, "").map_err(|error| Problem::new(Code::Invalid, error.to_string()))
 }
 
-fn identify(server: &Server, request: &mut Request, route: &Route, bucket: &str) -> Read<Arc<Identity>> {
-    let authority = server.authority();
+fn identify(state: &AppState, request: &mut Request, route: &Route, bucket: &str) -> Read<Arc<Identity>> {
+    let authority = state.authority();
     if authority.is_open() {
         return Ok(ANYBODY.clone());
     }
     let denied = |request: &Request, why: &Unauthenticated| {
-        deny(server, None, request, route, bucket, why);
+        deny(state, None, request, route, bucket, why);
         Problem::unauthenticated(why)
     };
-    let initiator = server.initiator(request.headers());
-    let certificate = certificate(&initiator, request.extensions());
+    let initiator = state.initiator(request.headers());
+    let certificate = auth::certificate(&initiator, request.extensions());
     let is_secret = route.takes_secret && certificate.is_ok() && authority.knows_certificates();
     let credential = credential(request.headers_mut(), is_secret).map_err(|why| denied(request, &why))?;
     let identity = authority.identify(credential.as_ref(), &certificate, &initiator);
@@ -144,16 +146,9 @@ fn credential(
     text.and_then(Credential::new).map(Some).ok_or(Unauthenticated::NotAToken)
 }
 
-/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for whatever page asks, so that it does not speak for
-/// pages.
-pub(crate) fn certificate(initiator: &Initiator, extensions: &Extensions) -> Shown {
-    let certificate = extensions.get::<Arc<ClientCertificate>>().ok_or(Unauthenticated::Absent)?;
-    if *initiator == Initiator::Program { Ok(certificate.clone()) } else { Err(Unauthenticated::Page) }
-}
-
 /// What is noted is the route, not the path, which can be as long as one likes.
 fn deny(
-    server: &Server,
+    state: &AppState,
     who: Option<&Identity>,
     request: &Request,
     route: &Route,
@@ -162,7 +157,7 @@ fn deny(
 ) {
     let what = format!("{} {}", request.method(), route.path);
     let from = request.extensions().get::<Seat>().map(|seat| seat.from);
-    server.audit.deny(from, &Deed { who, what: &what, bucket, name: None }, why);
+    state.audit.deny(from, &Deed { who, what: &what, bucket, name: None }, why);
 }
 
 impl Caller {
@@ -173,10 +168,10 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<Server>> for Caller {
+impl FromRequestParts<Arc<AppState>> for Caller {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
         Self::of(parts).cloned()
     }
 }

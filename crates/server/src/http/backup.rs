@@ -18,7 +18,7 @@ use super::problem::{Code, Problem};
 use super::read::{FromMembers, Members, Read};
 use super::rules::FILE;
 use crate::audit::{self, Deed};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// Where the backup is to be.
 pub(super) struct NewBackup(PathBuf);
@@ -39,14 +39,14 @@ pub(super) struct Backup {
 }
 
 pub(super) async fn backup(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     caller: Caller,
     Bearer(secret): Bearer,
     JsonBody(NewBackup(file)): JsonBody<NewBackup>,
 ) -> Read<Json<Backup>> {
-    let known = server.operator.as_ref().is_some_and(|known| known.is(&secret.text));
-    let Some(store) = server.house.store().filter(|_| known) else {
-        secret.asker.deny(&server, &file.display(), &"not the secret of the operator");
+    let known = state.operator.as_ref().is_some_and(|known| known.is(&secret.text));
+    let Some(store) = state.house.store().filter(|_| known) else {
+        secret.asker.deny(&state, &file.display(), &"not the secret of the operator");
         let rule = "\"Bearer \" and the secret in the file beside the database that ends in .operator";
         return Err(Problem::field(Code::Unauthorized, "Authorization", rule));
     };

@@ -17,15 +17,15 @@ use super::problem::{Code, Problem};
 use super::read::{FromMembers, Read, body};
 use crate::bounds::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
 use crate::limits::{Network, Refused, Seat, Share};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// What the body says.
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: FromMembers> FromRequest<Arc<Server>> for JsonBody<T> {
+impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Box<Problem>;
 
-    async fn from_request(request: Request, _: &Arc<Server>) -> Read<Self> {
+    async fn from_request(request: Request, _: &Arc<AppState>) -> Read<Self> {
         if !is_json(request.headers()) {
             let given = request.headers().get(header::CONTENT_TYPE);
             let given = given.map_or("absent".into(), |value| String::from_utf8_lossy(value.as_bytes()));
@@ -45,14 +45,14 @@ impl<T: FromMembers> FromRequest<Arc<Server>> for JsonBody<T> {
 ///
 /// Counts what is refused, too.
 pub(crate) async fn whole<F>(
-    server: &Server,
+    state: &AppState,
     request: Request,
     answer: impl FnOnce(Request) -> F + Send,
 ) -> Response
 where
     F: Future<Output = Response> + Send,
 {
-    let response = match read_whole(server, request).await {
+    let response = match read_whole(state, request).await {
         Ok((request, place)) => {
             let response = answer(request).await;
             drop(place);
@@ -65,13 +65,13 @@ where
         }
     };
     if let Some(refused) = response.extensions().get::<Refused>() {
-        server.bounds.refuse(*refused);
+        state.bounds.refuse(*refused);
     }
     response
 }
 
 /// The request with all of its body, and the place that it has in memory if it needs one.
-async fn read_whole(server: &Server, request: Request) -> Read<(Request, Option<Share<Option<Network>>>)> {
+async fn read_whole(state: &AppState, request: Request) -> Read<(Request, Option<Share<Option<Network>>>)> {
     if request.body().is_end_stream() {
         return Ok((request, None));
     }
@@ -81,7 +81,7 @@ async fn read_whole(server: &Server, request: Request) -> Read<(Request, Option<
     if told.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let patience = server.bounds.settings().body_timeout;
+    let patience = state.bounds.settings().body_timeout;
     let late = || {
         let rule = format!("there within {}", humantime::format_duration(patience));
         Problem::field(Code::RequestTimeout, "body", rule)
@@ -93,7 +93,7 @@ async fn read_whole(server: &Server, request: Request) -> Read<(Request, Option<
         Poll::Pending => {
             let place = if told.unwrap_or(most) > SMALL_BODY_BYTES {
                 let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
-                Some(server.bounds.await_body(from).ok_or_else(too_many)?)
+                Some(state.bounds.await_body(from).ok_or_else(too_many)?)
             } else {
                 None
             };

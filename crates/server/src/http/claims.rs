@@ -28,7 +28,7 @@ use super::rules::{self, CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, REASON, RESOU
 use super::views::{At, JsonName};
 use crate::audit::{self, Deed, Named};
 use crate::auth::Identity;
-use crate::server::Server;
+use crate::state::AppState;
 
 /// A claim to be.
 #[derive(Clone)]
@@ -236,21 +236,21 @@ impl IntoParams for DeleteParameters {
     ),
 )]
 pub(super) async fn claim(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     caller: Caller,
     InBucket(bucket): InBucket,
     GivenKey(key): GivenKey,
     JsonBody(mut new): JsonBody<NewClaim>,
 ) -> Read<(StatusCode, Json<Claimed>)> {
-    let found_by = new.key.take().or_else(|| key.map(|key| of_caller(&server, &caller.identity, key)));
-    let claimed = desk::claim(&server, &bucket, new, found_by).await?;
+    let found_by = new.key.take().or_else(|| key.map(|key| of_caller(&state, &caller.identity, key)));
+    let claimed = desk::claim(&state, &bucket, new, found_by).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 
 /// By which a claim is found again that came with this `Idempotency-Key`: by that and its caller, where callers are told apart. A `claimKey` is a secret, which
 /// may be shared on purpose; an `Idempotency-Key` is none, and others may use the same.
-fn of_caller(server: &Server, identity: &Identity, idempotency_key: String) -> String {
-    if server.authority().is_open() {
+fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> String {
+    if state.authority().is_open() {
         return idempotency_key;
     }
     // Filled up so that the whole is longer than any `claimKey`: nobody else can name it as one.
@@ -269,12 +269,12 @@ fn of_caller(server: &Server, identity: &Identity, idempotency_key: String) -> S
     ),
 )]
 pub(super) async fn show(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Json<ClaimState>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
-    let claim = desk::current_claim(&server, &bucket, resource.as_name()).await?;
+    let claim = desk::current_claim(&state, &bucket, resource.as_name()).await?;
     claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
 }
 
@@ -291,12 +291,12 @@ pub(super) async fn show(
     ),
 )]
 pub(super) async fn renew(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Renewed>> {
-    desk::renew(&server, &bucket, &key, &asker).await.map(Json)
+    desk::renew(&state, &bucket, &key, &asker).await.map(Json)
 }
 
 /// Release a claim
@@ -312,12 +312,12 @@ pub(super) async fn renew(
     ),
 )]
 pub(super) async fn release(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<ReleasedClaim>> {
-    desk::release(&server, &bucket, &key, &asker).await?;
+    desk::release(&state, &bucket, &key, &asker).await?;
     Ok(Json(ReleasedClaim { resource: JsonName(key.resource), released: true }))
 }
 
@@ -334,12 +334,12 @@ pub(super) async fn release(
     ),
 )]
 pub(super) async fn finalize(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
 ) -> Read<Json<Assignment>> {
-    desk::finalize(&server, &bucket, &key, &asker).await.map(Json)
+    desk::finalize(&state, &bucket, &key, &asker).await.map(Json)
 }
 
 /// Show an assignment
@@ -351,12 +351,12 @@ pub(super) async fn finalize(
     ),
 )]
 pub(super) async fn assignment(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Json<Assignment>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
-    let assignment = desk::assignment(&server, &bucket, resource.as_name()).await?;
+    let assignment = desk::assignment(&state, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
 }
 
@@ -371,7 +371,7 @@ pub(super) async fn assignment(
     ),
 )]
 pub(super) async fn unassign(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     asker: Asker,
     InBucket(bucket): InBucket,
     uri: Uri,
@@ -379,7 +379,7 @@ pub(super) async fn unassign(
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
     let reason = parameters.text("reason", &REASON)?;
-    let unassigned = desk::unassign(&server, &bucket, resource.as_name(), token).await?;
+    let unassigned = desk::unassign(&state, &bucket, resource.as_name(), token).await?;
     if unassigned {
         let deed = Deed {
             who: Some(&asker.caller.identity),

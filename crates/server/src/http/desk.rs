@@ -25,7 +25,7 @@ use super::views::{At, Conflict, HoldKind, Holder, JsonName, ModeWord, Told};
 use crate::audit::Named;
 use crate::limits::{QUOTA, Refused, apart};
 use crate::recent::STAY;
-use crate::server::{Phase, Server};
+use crate::state::{AppState, Phase};
 
 /// Who speaks for an owner.
 pub(super) struct OwnerKey {
@@ -37,15 +37,15 @@ pub(super) struct OwnerKey {
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Every call comes here once.
-pub(super) fn bucket(server: &Server, key: &BucketKey) -> Read<Bucket> {
-    let most = server.bounds.settings().buckets_per_tenant;
-    let room = server.recent.bucket(&server.house, key, most as usize);
+pub(super) fn bucket(state: &AppState, key: &BucketKey) -> Read<Bucket> {
+    let most = state.bounds.settings().buckets_per_tenant;
+    let room = state.recent.bucket(&state.house, key, most as usize);
     let bucket = room.ok_or_else(|| {
-        server.bounds.refuse(Refused::BucketsPerTenant);
+        state.bounds.refuse(Refused::BucketsPerTenant);
         let rule = format!("one of at most {most} of a tenant that are in use at once");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(STAY)
     })?;
-    if server.phase() != Phase::Running {
+    if state.phase() != Phase::Running {
         // It may have come after all others were closed.
         bucket.close();
     }
@@ -53,12 +53,12 @@ pub(super) fn bucket(server: &Server, key: &BucketKey) -> Read<Bucket> {
 }
 
 /// Charges for a call that names so many locks: it costs as much as so many calls with one.
-fn charge_locks(server: &Server, key: &BucketKey, count: usize) -> Read<()> {
-    charge_more(server, key.tenant(), count.saturating_sub(1))
+fn charge_locks(state: &AppState, key: &BucketKey, count: usize) -> Read<()> {
+    charge_more(state, key.tenant(), count.saturating_sub(1))
 }
 
-pub(super) async fn open_owner(server: &Server, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
-    let mut opening = bucket(server, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+pub(super) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
+    let mut opening = bucket(state, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
     if let Some(max_ms) = new.max_ms {
         opening = opening.max_life(Duration::from_millis(max_ms));
     }
@@ -77,7 +77,7 @@ pub(super) async fn open_owner(server: &Server, key: &BucketKey, new: &NewOwner)
     })
 }
 
-async fn resume(server: &Server, bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
+async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
     let resumed = match key.secret.text.parse::<Secret>() {
         Ok(secret) => bucket.owners().resume(OwnerId::new(key.owner), &secret).await,
         // What is no secret at all is the secret of no owner.
@@ -85,14 +85,14 @@ async fn resume(server: &Server, bucket: &Bucket, key: &OwnerKey) -> Read<Owner>
     };
     resumed.map_err(|error| {
         if error == OwnerError::WrongSecret {
-            key.secret.asker.deny(server, &key.owner, &"not the secret of the owner");
+            key.secret.asker.deny(state, &key.owner, &"not the secret of the owner");
         }
         of_owner(error)
     })
 }
 
-pub(super) async fn heartbeat(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<Beat> {
-    let owner = resume(server, &bucket(server, key)?, owner).await?;
+pub(super) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Beat> {
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
     if !owner.touch().await.map_err(of_store)? {
         return Err(unknown_owner());
     }
@@ -103,12 +103,12 @@ async fn expiry(owner: &Owner) -> Read<At> {
     owner.expires_at().await.map_err(of_store)?.map(At).ok_or_else(unknown_owner)
 }
 
-pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<Told> {
-    let bucket = bucket(server, key)?;
-    let owner = resume(server, &bucket, owner).await?;
+pub(super) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Told> {
+    let bucket = bucket(state, key)?;
+    let owner = resume(state, &bucket, owner).await?;
     let info = owner.info().await.map_err(of_store)?.ok_or_else(unknown_owner)?;
     let id = owner.id().to_string();
-    let mut seen = look(server, &bucket).await?;
+    let mut seen = look(state, &bucket).await?;
     // In its own order: oldest first.
     let locks = owner.locks().await.map_err(of_store)?.into_iter();
     apart(seen.size(), || {
@@ -117,7 +117,7 @@ pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) ->
             .filter(|entry| entry.owner.as_ref() == Some(&id))
             .map(|entry| (entry.name.0.clone(), entry))
             .collect();
-        let state = OwnerState {
+        let shown = OwnerState {
             locks: locks.filter_map(|lock| of_owner.remove(&lock.name).and_then(HeldLock::of)).collect(),
             owner: id,
             label: info.label,
@@ -127,19 +127,24 @@ pub(super) async fn owner(server: &Server, key: &BucketKey, owner: &OwnerKey) ->
             expires_at: At(info.expires_at),
             ends_at: info.ends_at.map(At),
         };
-        tell(server, &bucket, &state)
+        tell(state, &bucket, &shown)
     })
 }
 
-pub(super) async fn end_owner(server: &Server, key: &BucketKey, owner: &OwnerKey) -> Read<()> {
-    let owner = resume(server, &bucket(server, key)?, owner).await?;
+pub(super) async fn end_owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<()> {
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
     if owner.end().await.map_err(of_store)? { Ok(()) } else { Err(unknown_owner()) }
 }
 
-pub(super) async fn lock(server: &Server, key: &BucketKey, owner: &OwnerKey, new: &NewLocks) -> Read<Locked> {
-    charge_locks(server, key, new.locks.len())?;
-    let owner = resume(server, &bucket(server, key)?, owner).await?;
-    let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(server, wanted)).collect();
+pub(super) async fn lock(
+    state: &AppState,
+    key: &BucketKey,
+    owner: &OwnerKey,
+    new: &NewLocks,
+) -> Read<Locked> {
+    charge_locks(state, key, new.locks.len())?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(state, wanted)).collect();
     let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
     let needed: Vec<_> = needed.collect();
     let granted = owner.lock_names(&needed, new.metadata.as_deref()).await.map_err(of_locks)?;
@@ -166,11 +171,11 @@ pub(super) async fn lock(server: &Server, key: &BucketKey, owner: &OwnerKey, new
 }
 
 /// What is to be locked, and how, if at all.
-fn name_and_mode(server: &Server, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
+fn name_and_mode(state: &AppState, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
     match wanted {
         Wanted::Name { name, mode } => (name.clone(), Some(*mode)),
         Wanted::Record { record, intent } => {
-            let record = kind_of(server, &record.kind).record(&record.id);
+            let record = kind_of(state, &record.kind).record(&record.id);
             let wanted = match intent {
                 Intent::Read => record.for_read(),
                 Intent::Write => record.for_write(),
@@ -180,8 +185,8 @@ fn name_and_mode(server: &Server, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
     }
 }
 
-fn kind_of(server: &Server, kind: &str) -> RecordKind {
-    RecordKind::new(kind, server.config.lock_types.get(kind).copied().unwrap_or(LockType::ReadWrite))
+fn kind_of(state: &AppState, kind: &str) -> RecordKind {
+    RecordKind::new(kind, state.config.lock_types.get(kind).copied().unwrap_or(LockType::ReadWrite))
 }
 
 fn name_of(lockable: &Lockable) -> NameBuf {
@@ -195,7 +200,7 @@ fn name_of(lockable: &Lockable) -> NameBuf {
 }
 
 pub(super) async fn unlock(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     owner: &OwnerKey,
     release: &Release,
@@ -205,8 +210,8 @@ pub(super) async fn unlock(
         Release::These(unwanted) => unwanted.len(),
         Release::AllBut(spared) => spared.len(),
     };
-    charge_locks(server, key, named)?;
-    let owner = resume(server, &bucket(server, key)?, owner).await?;
+    charge_locks(state, key, named)?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
     let released = match release {
         Release::These(unwanted) => {
             let names: Vec<_> =
@@ -224,13 +229,13 @@ pub(super) async fn unlock(
 }
 
 pub(super) async fn undo(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     owner: &OwnerKey,
     regretted: &[Regretted],
 ) -> Read<usize> {
-    charge_locks(server, key, regretted.len())?;
-    let owner = resume(server, &bucket(server, key)?, owner).await?;
+    charge_locks(state, key, regretted.len())?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
         // The mode has no say in what is taken back.
@@ -242,12 +247,12 @@ pub(super) async fn undo(
 }
 
 pub(super) async fn claim(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     new: NewClaim,
     found_by: Option<String>,
 ) -> Read<Claimed> {
-    let claims = bucket(server, key)?.claims();
+    let claims = bucket(state, key)?.claims();
     let mut claiming = claims.claim(new.resource.as_name(), new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = new.metadata {
         claiming = claiming.metadata(metadata);
@@ -276,56 +281,56 @@ async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, Cla
 
 /// Where no claim stands there is nothing to be had by a token, and whoever comes late with his own does no wrong. Where another's
 /// stands, a former token cannot be told from one that was made up.
-fn refuse_token(server: &Server, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
+fn refuse_token(state: &AppState, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
     if error == ClaimError::ClaimLost {
-        asker.deny(server, &Named(key.resource.as_name()), &"not the token of the claim that stands");
+        asker.deny(state, &Named(key.resource.as_name()), &"not the token of the claim that stands");
     }
     of_claim(error)
 }
 
 pub(super) async fn renew(
-    server: &Server,
+    state: &AppState,
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<Renewed> {
-    let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key)?.claims();
+    let refused = |error| refuse_token(state, asker, key, error);
+    let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     let expires_at = claims.renew(key.resource.as_name(), &token).await.map_err(refused)?;
     Ok(Renewed { resource: JsonName(key.resource.clone()), expires_at: At(expires_at) })
 }
 
 pub(super) async fn release(
-    server: &Server,
+    state: &AppState,
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<()> {
-    let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key)?.claims();
+    let refused = |error| refuse_token(state, asker, key, error);
+    let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     claims.release(key.resource.as_name(), &token).await.map_err(refused)
 }
 
 pub(super) async fn finalize(
-    server: &Server,
+    state: &AppState,
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
 ) -> Read<Assignment> {
-    let refused = |error| refuse_token(server, asker, key, error);
-    let claims = bucket(server, bucket_key)?.claims();
+    let refused = |error| refuse_token(state, asker, key, error);
+    let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
     claims.finalize(key.resource.as_name(), &token).await.map(Assignment::from).map_err(refused)
 }
 
 pub(super) async fn current_claim(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<ClaimState>> {
-    let claim = bucket(server, key)?.claims().get(resource).await.map_err(of_claim)?;
+    let claim = bucket(state, key)?.claims().get(resource).await.map_err(of_claim)?;
     Ok(claim.map(|claim| ClaimState {
         resource: JsonName(claim.resource),
         claimant: claim.claimant,
@@ -337,22 +342,22 @@ pub(super) async fn current_claim(
 }
 
 pub(super) async fn assignment(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     resource: Name<'_>,
 ) -> Read<Option<Assignment>> {
-    let assignment = bucket(server, key)?.claims().assignment(resource).await.map_err(of_claim)?;
+    let assignment = bucket(state, key)?.claims().assignment(resource).await.map_err(of_claim)?;
     Ok(assignment.map(Assignment::from))
 }
 
 pub(super) async fn unassign(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     resource: Name<'_>,
     token: Option<u64>,
 ) -> Read<bool> {
     let token = token.map(FencingToken::new);
-    bucket(server, key)?.claims().unassign(resource, token).await.map_err(of_claim)
+    bucket(state, key)?.claims().unassign(resource, token).await.map_err(of_claim)
 }
 
 impl From<LockInfo> for Entry {

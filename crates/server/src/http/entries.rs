@@ -17,7 +17,7 @@ use super::parameters::{InBucket, Parameters};
 use super::read::Read;
 use super::rules::{CURSOR, Choice, OWNER, PAGE, PREFIX};
 use super::views::{At, JsonName, ModeWord, Told};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -263,13 +263,13 @@ impl IntoParams for QueryParameters {
     responses((status = 200, description = "A page of entries, ordered by name.", body = Page<Entry>)),
 )]
 pub(super) async fn query(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Told> {
     let parameters = Parameters::parse(&uri)?;
     let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
-    looks::query(&server, &bucket, &filter, &cut).await
+    looks::query(&state, &bucket, &filter, &cut).await
 }
 
 #[cfg(test)]

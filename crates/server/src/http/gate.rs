@@ -19,23 +19,23 @@ use super::problem::{Code, Problem};
 use super::routes::Found;
 use super::{access, idempotency};
 use crate::access::check_origin;
-use crate::server::Server;
+use crate::state::AppState;
 
 /// Where every call comes in.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    server: Arc<Server>,
+    state: Arc<AppState>,
     cors: CorsLayer,
 }
 
 impl Gate {
-    pub(crate) fn new(server: &Arc<Server>) -> Self {
-        Self { server: server.clone(), cors: cors(server) }
+    pub(crate) fn new(state: &Arc<AppState>) -> Self {
+        Self { state: state.clone(), cors: cors(state) }
     }
 
     /// Answers what is asked of what is at the path.
     pub(crate) async fn pass(&self, found: Found, request: Request) -> Response {
-        let mut answering = pin!(whole(&self.server, request, |request| self.admit(found, request)));
+        let mut answering = pin!(whole(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
             Poll::Ready(response) => {
                 // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for
@@ -52,8 +52,8 @@ impl Gate {
 
     async fn admit(&self, found: Found, request: Request) -> Response {
         let headers = request.headers();
-        if let Err(denied) = self.server.check_place(headers) {
-            self.server.audit.deny_place(&request, &denied);
+        if let Err(denied) = self.state.check_place(headers) {
+            self.state.audit.deny_place(&request, &denied);
             return Problem::new(Code::Forbidden, denied.to_string()).into_response();
         }
         // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.
@@ -84,20 +84,20 @@ impl Gate {
         let Some(route) = found.route(request.method()) else {
             return found.method_not_allowed(request.method());
         };
-        if let Err(problem) = access::admit(&self.server, &mut request, route, found.named) {
+        if let Err(problem) = access::admit(&self.state, &mut request, route, found.named) {
             return problem.into_response();
         }
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
         if changes && request.headers().contains_key(idempotency::KEY) {
-            return Box::pin(idempotency::once(&self.server, request, route)).await;
+            return Box::pin(idempotency::once(&self.state, request, route)).await;
         }
-        route.answer(&self.server, request).await
+        route.answer(&self.state, request).await
     }
 }
 
 /// What a page of another origin may send and see. Whether the origin is admitted at all, `check_place` decides, too.
-fn cors(server: &Arc<Server>) -> CorsLayer {
-    let allowed = server.clone();
+fn cors(state: &Arc<AppState>) -> CorsLayer {
+    let allowed = state.clone();
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {
         check_origin(&parts.headers, &allowed.config.allowed_origins).is_ok()
     };
@@ -126,8 +126,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_answered_at_once_leaves_when_all_that_came_meanwhile_was_decided() {
-        let server = Server::new(Config::default());
-        let router = router(server.clone());
+        let state = AppState::empty(Config::default());
+        let router = router(state.clone());
         let claim = |resource: &str| {
             let body = format!(r#"{{"resource":"{resource}","claimant":"Ada"}}"#);
             let request = Request::post("http://localhost/v1/buckets/default/claims")
@@ -137,7 +137,7 @@ mod tests {
         };
         let (mut one, mut other) = (claim("one"), claim("other"));
         assert!(poll!(&mut one).is_pending() && poll!(&mut other).is_pending());
-        assert_eq!(server.house().bucket("default").len(), 2, "both are decided");
+        assert_eq!(state.house.bucket("default").len(), 2, "both are decided");
         for answering in [one, other] {
             assert_eq!(answering.await.unwrap().status(), StatusCode::CREATED);
         }

@@ -22,7 +22,7 @@ use super::routes::Route;
 use super::rules::IDEMPOTENCY_KEY;
 use crate::bounds::HTTP_BODY_BYTES;
 use crate::idempotency::{Answer, Begin, digest};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// The header of a request.
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -44,21 +44,21 @@ pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
 /// The value of the header, for a handler.
 pub(super) struct GivenKey(pub(super) Option<String>);
 
-impl FromRequestParts<Arc<Server>> for GivenKey {
+impl FromRequestParts<Arc<AppState>> for GivenKey {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
         key(&parts.headers).map(|key| Self(key.map(str::to_owned)))
     }
 }
 
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
-pub(super) async fn once(server: &Arc<Server>, request: Request, route: &'static Route) -> Response {
+pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'static Route) -> Response {
     let (mut parts, body) = request.into_parts();
-    let caller = Caller::from_request_parts(&mut parts, server).await;
+    let caller = Caller::from_request_parts(&mut parts, state).await;
     let (Ok(Caller { identity, bucket: Some(bucket), .. }), Ok(Some(key))) = (caller, key(&parts.headers))
     else {
-        return route.answer(server, Request::from_parts(parts, body)).await;
+        return route.answer(state, Request::from_parts(parts, body)).await;
     };
     let key = key.to_owned();
     let body = match collect(body, HTTP_BODY_BYTES).await {
@@ -66,7 +66,7 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, route: &'static
         Err(problem) => return problem.into_response(),
     };
     // What it costs to tell it from others: the frames of the WebSocket count by the KiB, too.
-    if let Err(problem) = charge_more(server, bucket.tenant(), body.len() >> 10) {
+    if let Err(problem) = charge_more(state, bucket.tenant(), body.len() >> 10) {
         return problem.into_response();
     }
     let (method, path) = (parts.method.as_str().as_bytes(), parts.uri.path().as_bytes());
@@ -74,11 +74,11 @@ pub(super) async fn once(server: &Arc<Server>, request: Request, route: &'static
     let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    match server.answers.begin(&bucket, id, content) {
+    match state.answers.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
-            let answering = route.answer(server, request);
+            let answering = route.answer(state, request);
             let work = tokio::spawn(async move {
                 let kept = pending.keep(answering.await).await;
                 kept.unwrap_or_else(|_| Problem::new(Code::Internal, "the answer broke off").into_response())

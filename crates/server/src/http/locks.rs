@@ -26,7 +26,7 @@ use super::rules::{
     self, AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN,
 };
 use super::views::{At, JsonName, ModeWord, Told};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// What a record is locked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -432,13 +432,13 @@ impl IntoParams for ListParameters {
     ),
 )]
 pub(super) async fn lock(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(new): JsonBody<NewLocks>,
 ) -> Read<(StatusCode, Json<Locked>)> {
     let key = OwnerKey { owner: new.owner, secret };
-    let locked = desk::lock(&server, &bucket, &key, &new).await?;
+    let locked = desk::lock(&state, &bucket, &key, &new).await?;
     Ok((StatusCode::CREATED, Json(locked)))
 }
 
@@ -455,13 +455,13 @@ pub(super) async fn lock(
     ),
 )]
 pub(super) async fn release(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(old): JsonBody<OldLocks>,
 ) -> Read<Json<Released>> {
     let key = OwnerKey { owner: old.owner, secret };
-    let released = desk::unlock(&server, &bucket, &key, &old.release).await?;
+    let released = desk::unlock(&state, &bucket, &key, &old.release).await?;
     Ok(Json(Released { released }))
 }
 
@@ -479,13 +479,13 @@ pub(super) async fn release(
     ),
 )]
 pub(super) async fn undo(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(regretted): JsonBody<UndoneLocks>,
 ) -> Read<Json<Undone>> {
     let key = OwnerKey { owner: regretted.owner, secret };
-    let undone = desk::undo(&server, &bucket, &key, &regretted.locks).await?;
+    let undone = desk::undo(&state, &bucket, &key, &regretted.locks).await?;
     Ok(Json(Undone { undone }))
 }
 
@@ -497,7 +497,7 @@ pub(super) async fn undo(
     responses((status = 200, description = "A page of locks, ordered by name.", body = HeldLocks)),
 )]
 pub(super) async fn list(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> Read<Told> {
@@ -511,5 +511,5 @@ pub(super) async fn list(
             && kind.is_none_or(|kind| kind == lock.kind)
             && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes())
     };
-    looks::locks(&server, &bucket, &cut, is_wanted).await
+    looks::locks(&state, &bucket, &cut, is_wanted).await
 }

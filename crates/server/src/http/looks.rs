@@ -14,7 +14,7 @@ use super::problem::{Code, Problem};
 use super::read::Read;
 use super::views::Told;
 use crate::limits::{QUOTA, apart, price_of_look, price_of_text};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// All that is held and pending.
 #[derive(Default)]
@@ -25,14 +25,14 @@ pub(super) struct Seen {
 }
 
 /// A page of what is held, pending and assigned.
-pub(super) async fn query(server: &Server, key: &BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
-    let bucket = bucket(server, key)?;
-    let mut seen = if filter.admits_entries() { look(server, &bucket).await? } else { Seen::default() };
+pub(super) async fn query(state: &AppState, key: &BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
+    let bucket = bucket(state, key)?;
+    let mut seen = if filter.admits_entries() { look(state, &bucket).await? } else { Seen::default() };
     let assigned = if filter.admits_assignments() {
         // The first may be the last of the page before, and the last says that there is a next page.
         let found = bucket.assignments_from(filter.prefix(), cut.start(), cut.limit + 2);
         let found = found.await.map_err(of_store)?;
-        charge(server, &bucket, price_of_look(found.len()));
+        charge(state, &bucket, price_of_look(found.len()));
         found
     } else {
         Vec::new()
@@ -40,38 +40,38 @@ pub(super) async fn query(server: &Server, key: &BucketKey, filter: &Filter, cut
     apart(seen.size(), || {
         let all = seen.take().chain(assigned.into_iter().map(Entry::from));
         let chosen = all.filter(|entry| filter.admits(entry));
-        tell(server, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
+        tell(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
     })
 }
 
 /// A page of the offline locks that are wanted.
 pub(super) async fn locks(
-    server: &Server,
+    state: &AppState,
     key: &BucketKey,
     cut: &Cut,
     is_wanted: impl Fn(&HeldLock) -> bool,
 ) -> Read<Told> {
-    let bucket = bucket(server, key)?;
-    let mut seen = look(server, &bucket).await?;
+    let bucket = bucket(state, key)?;
+    let mut seen = look(state, &bucket).await?;
     apart(seen.size(), || {
         let locks = seen.take().filter_map(|entry| {
             let at = Position::of(&entry);
             HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))
         });
         let Page { entries: locks, next } = cut.page(locks);
-        tell(server, &bucket, &HeldLocks { locks, next })
+        tell(state, &bucket, &HeldLocks { locks, next })
     })
 }
 
 /// Looks at all that is held and pending.
-pub(super) async fn look(server: &Server, bucket: &Bucket) -> Read<Seen> {
+pub(super) async fn look(state: &AppState, bucket: &Bucket) -> Read<Seen> {
     let count = bucket.len();
-    let room = server.bounds.room_to_look(bucket).ok_or_else(|| {
+    let room = state.bounds.room_to_look(bucket).ok_or_else(|| {
         let why =
             "the looks of the tenant at its buckets that are under way take all the memory that they may";
         Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA)
     })?;
-    charge(server, bucket, price_of_look(count));
+    charge(state, bucket, price_of_look(count));
     let mut snapshot = pin!(bucket.look(room.clone()));
     let snapshot =
         poll_fn(|context| apart(count, || snapshot.as_mut().poll(context))).await.map_err(of_store)?;
@@ -91,10 +91,10 @@ impl Seen {
 }
 
 /// Tells it, at the price of its bytes, which count until the caller has taken them.
-pub(super) fn tell(server: &Server, bucket: &Bucket, what: &impl Serialize) -> Read<Told> {
-    let mut room = server.bounds.unread.of(bucket.key().tenant());
+pub(super) fn tell(state: &AppState, bucket: &Bucket, what: &impl Serialize) -> Read<Told> {
+    let mut room = state.bounds.unread.of(bucket.key().tenant());
     let text = Told::text(what);
-    charge(server, bucket, price_of_text(text.len()));
+    charge(state, bucket, price_of_text(text.len()));
     if room.make(text.len()).is_err() {
         let why = "the answer has no room in memory beside what the clients of the tenant have not taken yet: ask again later, or for less";
         return Err(Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA));
@@ -103,8 +103,8 @@ pub(super) fn tell(server: &Server, bucket: &Bucket, what: &impl Serialize) -> R
 }
 
 /// Charges the tenant for what a call has cost beyond its admission.
-fn charge(server: &Server, bucket: &Bucket, price: u32) {
-    server.bounds.charge_call(bucket.key().tenant(), price);
+fn charge(state: &AppState, bucket: &Bucket, price: u32) {
+    state.bounds.charge_call(bucket.key().tenant(), price);
 }
 
 #[cfg(test)]
@@ -117,31 +117,31 @@ mod tests {
     use crate::Config;
     use crate::http::parameters::Parameters;
 
-    async fn page(server: &Server, key: &BucketKey) -> Read<Told> {
+    async fn page(state: &AppState, key: &BucketKey) -> Read<Told> {
         let uri = "/query".parse().unwrap();
         let parameters = Parameters::parse(&uri)?;
-        query(server, key, &Filter::read(&parameters)?, &Cut::read(&parameters)?).await
+        query(state, key, &Filter::read(&parameters)?, &Cut::read(&parameters)?).await
     }
 
     #[tokio::test]
     async fn a_call_looks_if_there_is_room_for_the_copy_and_for_the_answer_until_it_is_taken() {
-        let server = Server::new(Config::default());
+        let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
-        let bucket = server.house().bucket(key.clone());
+        let bucket = state.house.bucket(key.clone());
         let agent = bucket.agent("holder").unwrap();
         let _held = agent.locks().request("held").await.unwrap();
-        let bounds = &server.bounds;
+        let bounds = &state.bounds;
         for (rooms, most) in [
             (&bounds.looks, bounds.settings().table_bytes()),
             (&bounds.unread, bounds.settings().unread_bytes()),
         ] {
             let mut others = rooms.of(key.tenant());
             others.make(most).unwrap();
-            assert_eq!(page(&server, &key).await.unwrap_err().code, Code::QuotaExceeded);
+            assert_eq!(page(&state, &key).await.unwrap_err().code, Code::QuotaExceeded);
             drop(others);
             assert_eq!(rooms.taken(key.tenant()), 0);
         }
-        let answer = page(&server, &key).await.unwrap().into_response();
+        let answer = page(&state, &key).await.unwrap().into_response();
         assert_eq!(bounds.looks.taken(key.tenant()), 0, "the copy is gone");
         assert_eq!(bounds.unread.taken(key.tenant()), 4096, "the answer is there");
         drop(answer);
@@ -150,9 +150,9 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_looks_at_nothing_else_may_look_at_any_bucket() {
-        let server = Server::new(Config::default());
+        let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
-        let bucket = server.house().bucket(key.clone());
+        let bucket = state.house.bucket(key.clone());
         let agent = bucket.agent("holder").unwrap();
         let names: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let _held: Vec<_> = futures_util::future::join_all(
@@ -160,11 +160,11 @@ mod tests {
         )
         .await;
         let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
-        server.bounds.reload(limits);
+        state.bounds.reload(limits);
         assert!(bucket.bytes_of_snapshot() > 1 << 20);
-        let room = server.bounds.room_to_look(&bucket).unwrap();
-        assert!(server.bounds.room_to_look(&bucket).is_none(), "two at once");
+        let room = state.bounds.room_to_look(&bucket).unwrap();
+        assert!(state.bounds.room_to_look(&bucket).is_none(), "two at once");
         drop(room);
-        assert!(server.bounds.room_to_look(&bucket).is_some());
+        assert!(state.bounds.room_to_look(&bucket).is_some());
     }
 }

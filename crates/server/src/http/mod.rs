@@ -31,7 +31,6 @@ use std::time::Duration;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
-pub(crate) use self::access::certificate;
 pub(crate) use self::body::whole;
 pub(crate) use self::gate::Gate;
 use self::problem::{Code, Problem};

@@ -23,7 +23,7 @@ use super::read::{FromMembers, Members, Read};
 use super::rules::{self, LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
 use super::views::{At, Told};
 use crate::audit::{self, Deed};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// An owner to be.
 #[derive(Clone, Debug)]
@@ -133,11 +133,11 @@ pub(super) struct OwnerState {
     ),
 )]
 pub(super) async fn open(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     JsonBody(new): JsonBody<NewOwner>,
 ) -> Read<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
-    let opened = desk::open_owner(&server, &bucket, &new).await?;
+    let opened = desk::open_owner(&state, &bucket, &new).await?;
     let bucket = utf8_percent_encode(&bucket.bucket, NON_ALPHANUMERIC);
     let location = format!("/v1/buckets/{bucket}/owners/{}", opened.owner);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(opened)))
@@ -155,11 +155,11 @@ pub(super) async fn open(
     ),
 )]
 pub(super) async fn heartbeat(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<Json<Beat>> {
-    desk::heartbeat(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
+    desk::heartbeat(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
 }
 
 /// Show an owner and its locks
@@ -171,11 +171,11 @@ pub(super) async fn heartbeat(
     ),
 )]
 pub(super) async fn show(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<Told> {
-    desk::owner(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
+    desk::owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
 }
 
 /// End an owner
@@ -190,13 +190,13 @@ pub(super) async fn show(
     ),
 )]
 pub(super) async fn end(
-    State(server): State<Arc<Server>>,
+    State(state): State<Arc<AppState>>,
     caller: Caller,
     Bearer(secret): Bearer,
     of: OfOwner,
 ) -> Read<StatusCode> {
     let from = secret.asker.from;
-    desk::end_owner(&server, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
+    desk::end_owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
     let deed = Deed {
         who: Some(&caller.identity),
         what: "end owner",

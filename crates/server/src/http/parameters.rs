@@ -18,7 +18,7 @@ use super::read::Read;
 use super::rules::{Choice, Number, OWNER, RESOURCE, SECRET, Text};
 use crate::audit::Deed;
 use crate::limits::{Network, Seat};
-use crate::server::Server;
+use crate::state::AppState;
 
 /// The bucket of the path.
 #[derive(Clone, Debug)]
@@ -31,10 +31,10 @@ pub(super) struct OfOwner {
     pub(super) owner: u64,
 }
 
-impl FromRequestParts<Arc<Server>> for InBucket {
+impl FromRequestParts<Arc<AppState>> for InBucket {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
         let caller = Caller::of(parts)?;
         idempotency::key(&parts.headers)?;
         let none = || Problem::new(Code::Internal, "the path names no bucket");
@@ -42,10 +42,10 @@ impl FromRequestParts<Arc<Server>> for InBucket {
     }
 }
 
-impl FromRequestParts<Arc<Server>> for OfOwner {
+impl FromRequestParts<Arc<AppState>> for OfOwner {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Read<Self> {
         let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
         let owner = Caller::of(parts)?.owner.as_deref().ok_or_else(|| bad_path("owner"))?;
         Ok(Self { bucket, owner: owner_number("owner", owner)? })
@@ -72,21 +72,21 @@ pub(super) struct Asker {
 
 impl Asker {
     /// Notes that what he shows is wrong.
-    pub(super) fn deny(&self, server: &Server, name: &dyn Display, why: &dyn Display) {
+    pub(super) fn deny(&self, state: &AppState, name: &dyn Display, why: &dyn Display) {
         let deed = Deed {
             who: Some(&self.caller.identity),
             what: &format!("{} {}", self.method, self.caller.route.path),
             bucket: self.caller.bucket.as_ref().map_or("*", |key| &key.bucket),
             name: Some(name),
         };
-        server.audit.deny(self.from, &deed, why);
+        state.audit.deny(self.from, &deed, why);
     }
 }
 
-impl FromRequestParts<Arc<Server>> for Asker {
+impl FromRequestParts<Arc<AppState>> for Asker {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
         let caller = Caller::of(parts)?.clone();
         let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
         Ok(Self { caller, from, method: parts.method.clone() })
@@ -102,10 +102,10 @@ pub(super) struct Shown {
 /// The secret of an owner, as `Authorization: Bearer …`.
 pub(super) struct Bearer(pub(super) Shown);
 
-impl FromRequestParts<Arc<Server>> for Bearer {
+impl FromRequestParts<Arc<AppState>> for Bearer {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<Server>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Read<Self> {
         let asker = Asker::from_request_parts(parts, state).await?;
         let Some(text) = bearer(&parts.headers, |secret| SECRET.admits(secret)) else {
             asker.deny(state, &"", &"no secret");

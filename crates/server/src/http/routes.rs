@@ -13,8 +13,8 @@ use percent_encoding::percent_decode_str;
 
 use super::problem::{Code, Problem};
 use super::{backup, claims, document, entries, locks, owners, problem};
-use crate::server::Server;
 use crate::settings::Permission;
+use crate::state::AppState;
 
 /// An answer under way.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -39,22 +39,22 @@ pub(super) struct Route {
     pub(super) needs: Needs,
     /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
     pub(super) takes_secret: bool,
-    handler: fn(Request, Arc<Server>) -> Answering,
+    handler: fn(Request, Arc<AppState>) -> Answering,
 }
 
 impl Route {
     /// Answers a request that [was admitted](super::access::admit).
-    pub(super) fn answer(&self, server: &Arc<Server>, request: Request) -> Answering {
-        (self.handler)(request, server.clone())
+    pub(super) fn answer(&self, state: &Arc<AppState>, request: Request) -> Answering {
+        (self.handler)(request, state.clone())
     }
 }
 
 fn run<T>(
-    handler: impl Handler<T, Arc<Server>, Future = Answering>,
+    handler: impl Handler<T, Arc<AppState>, Future = Answering>,
     request: Request,
-    server: Arc<Server>,
+    state: Arc<AppState>,
 ) -> Answering {
-    handler.call(request, server)
+    handler.call(request, state)
 }
 
 /// A route that takes no secret.
@@ -65,7 +65,7 @@ macro_rules! route {
             path: $path,
             needs: $needs,
             takes_secret: false,
-            handler: |request, server| run($handler, request, server),
+            handler: |request, state| run($handler, request, state),
         }
     };
 }

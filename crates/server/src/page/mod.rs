@@ -1,13 +1,9 @@
 //! The demo page, embedded in the binary.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-
-use crate::server::Server;
 
 /// Nothing but what this server itself gives may run or be loaded, and nobody may frame the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -16,7 +12,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// The built client for browsers.
 const CLIENT: &str = include_str!("../../../../clients/js/dist/lockhouse.global.js");
 
-pub(crate) fn routes() -> Router<Arc<Server>> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/", get(|| async { file("text/html; charset=utf-8", include_str!("index.html")) }))
         .route("/demo.js", get(|| async { file("text/javascript; charset=utf-8", include_str!("demo.js")) }))

@@ -1,48 +1,25 @@
 //! From the client's frames to the bucket's commands.
 
 use std::fmt::Display;
-use std::sync::Arc;
-use std::time::Duration;
 
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
-use lockhouse::{Room, StoreState};
 use lockhouse_wire::{
     ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Look, Problem, Reclaim, ServerFrame,
+    Problem, Reclaim, ServerFrame,
 };
 
-use super::connection::{Connection, Incoming};
-use super::notices::Asked;
-use super::{Session, Steal};
+use super::state::Session;
+use super::verdict::{Asked, Steal, Verdict};
 use crate::audit::{Named, short};
-use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH, WATCHES_PER_SESSION};
-use crate::limits::{QUOTA, Refused, apart, price_of_look, told_ms};
+use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH};
 use crate::settings::Permission;
-
-/// What an input means for the connection.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// Nothing.
-    GoOn,
-    /// It broke off.
-    Lost,
-    /// The client closes it.
-    Closed(Option<u16>),
-    /// The client is done.
-    Bye,
-    /// The server stops.
-    Stop,
-    /// A binary message came.
-    Unsupported,
-    /// It ends with this.
-    Fatal(FatalCode, Problem<'static>),
-}
+use crate::websocket::{Connection, Incoming};
 
 impl Session {
     /// Handles a message, and those that have come already behind it.
     pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
         // What is read now is urgent, and what is behind it is not.
-        let is_paced = self.is_paced();
+        let is_paced = self.pacing.is_paced();
         // Another frame may have so long an answer that too much waits to be written again.
         let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
         if matches!(verdict, Verdict::GoOn) {
@@ -53,7 +30,7 @@ impl Session {
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn)
                 || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES
-                || self.has_spent(room)
+                || self.pacing.has_spent(room)
                 || is_paced
             {
                 break;
@@ -84,7 +61,7 @@ impl Session {
         }
     }
 
-    fn frame(&mut self, text: &str) -> Verdict {
+    pub(super) fn frame(&mut self, text: &str) -> Verdict {
         match Envelope::<ClientFrame<'_>>::parse(text) {
             Ok(envelope) => {
                 self.acknowledged(envelope.ack).unwrap_or_else(|| self.client_frame(envelope.frame))
@@ -220,7 +197,12 @@ impl Session {
     }
 
     /// The answer to what the credential has no permission for.
-    fn denied(&mut self, id: u64, needs: Permission, name: Option<&dyn Display>) -> Option<Verdict> {
+    pub(super) fn denied(
+        &mut self,
+        id: u64,
+        needs: Permission,
+        name: Option<&dyn Display>,
+    ) -> Option<Verdict> {
         if self.admission.allows(needs) { None } else { Some(self.deny(id, needs.word(), needs, name)) }
     }
 
@@ -287,70 +269,6 @@ impl Session {
         Verdict::GoOn
     }
 
-    fn query(&mut self, look: Look) -> Verdict {
-        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
-        refused.unwrap_or_else(|| match self.room_to_look() {
-            Some(room) => self.take_snapshot(room.clone(), Asked::Query(look, room)),
-            None => self.too_many_looks(look.id),
-        })
-    }
-
-    fn too_many_looks(&mut self, id: u64) -> Verdict {
-        let problem = Problem::with_message(
-            "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
-        );
-        self.not_now(Some(id), ErrorCode::QuotaExceeded, problem, QUOTA)
-    }
-
-    pub(super) fn has_questions(&self) -> bool {
-        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(..)))
-    }
-
-    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
-    pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
-        let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
-        let message = format!("nothing can be told as kept at the moment: {why}");
-        for (tag, asked) in std::mem::take(&mut self.asked) {
-            match asked {
-                Asked::Query(look, _) => {
-                    let problem = Problem::with_message(message.clone());
-                    self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
-                }
-                asked => self.asked.push_back((tag, asked)),
-            }
-        }
-        Verdict::GoOn
-    }
-
-    fn watch(&mut self, look: Look) -> Verdict {
-        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
-        if let Some(verdict) = refused {
-            return verdict;
-        }
-        if self.watches.len() >= WATCHES_PER_SESSION {
-            let rule = format!("one of at most {WATCHES_PER_SESSION} watches of a connection at once");
-            return self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
-        }
-        let bucket = self.port.bucket().clone();
-        self.watches.add(look, || bucket.changed());
-        self.look_for_watches()
-    }
-
-    pub(super) fn room_to_look(&self) -> Option<Arc<Room>> {
-        self.server.bounds.room_to_look(self.port.bucket())
-    }
-
-    /// Looks at the whole bucket, in that room.
-    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: Asked) -> Verdict {
-        let entries = self.port.bucket().len();
-        self.pacing.has_done(price_of_look(entries));
-        let tag = self.next_tag(asked);
-        apart(entries, || {
-            self.port.look(tag, room);
-            self.take_notices()
-        })
-    }
-
     fn pong(&mut self, n: u64) -> Verdict {
         if n > self.pings {
             let problem = Problem::with_value("n", &n.to_string(), "the number of a ping of this session");
@@ -368,7 +286,7 @@ impl Session {
     }
 
     /// An id that does not grow may be that of a living request, so the error about it names none.
-    fn new_id(&mut self, id: u64) -> Option<Verdict> {
+    pub(super) fn new_id(&mut self, id: u64) -> Option<Verdict> {
         let highest = self.highest_id;
         if self.use_up(id) {
             return None;
@@ -381,101 +299,5 @@ impl Session {
         let problem =
             Problem::with_value("agent", &agent.to_string(), "an agent that has joined and not ended");
         self.error(id, ErrorCode::UnknownAgent, problem)
-    }
-
-    /// Waiting does not help.
-    pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
-        self.tell_error(id, code, problem, None)
-    }
-
-    /// The same may find another answer after a while.
-    pub(super) fn not_now(
-        &mut self,
-        id: Option<u64>,
-        code: ErrorCode,
-        problem: Problem<'_>,
-        pause: Duration,
-    ) -> Verdict {
-        self.tell_error(id, code, problem, Some(told_ms(pause)))
-    }
-
-    fn tell_error(
-        &mut self,
-        id: Option<u64>,
-        code: ErrorCode,
-        problem: Problem<'_>,
-        retry_after_ms: Option<u64>,
-    ) -> Verdict {
-        if code == ErrorCode::QuotaExceeded {
-            self.server.bounds.refuse(Refused::Frame);
-        }
-        self.outbound.push(Event::Error { id, code, retry_after_ms, problem });
-        Verdict::GoOn
-    }
-
-    /// Asks the bucket, and takes note of the answer and of what came before it.
-    pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
-        let tag = self.next_tag(asked);
-        self.port.submit(tag, command);
-        self.take_notices()
-    }
-
-    fn next_tag(&mut self, asked: Asked) -> u64 {
-        self.last_tag += 1;
-        self.asked.push_back((self.last_tag, asked));
-        self.last_tag
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
-
-    use tokio::time::Instant;
-
-    use super::super::tests::session;
-    use super::*;
-    use crate::Config;
-    use crate::server::Server;
-
-    /// What the session tells in answer to the frame.
-    fn told(session: &mut Session, frame: &str) -> Vec<String> {
-        assert!(matches!(session.frame(frame), Verdict::GoOn));
-        written(session)
-    }
-
-    fn written(session: &mut Session) -> Vec<String> {
-        std::iter::from_fn(|| session.outbound.outbox.pop()).map(|text| text.as_str().to_owned()).collect()
-    }
-
-    #[tokio::test]
-    async fn who_finds_no_room_to_look_is_told_so_and_whoever_watches_looks_later() {
-        let server = Server::new(Config::default());
-        let mut session = session(&server, server.phases()).await;
-        session.outbound.resume(0).unwrap();
-        let key = session.port.bucket().key().clone();
-        let agent = session.port.bucket().agent("holder").unwrap();
-        let held = agent.locks().request("held").await.unwrap();
-        // The copies of others take all that the tenant may have for them.
-        let mut others = server.bounds.looks.of(key.tenant());
-        others.make(server.bounds.settings().table_bytes()).unwrap();
-
-        let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
-        assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
-        assert!(refused.contains(r#""retryAfterMs":1000"#), "{refused}");
-        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for room");
-        assert!(session.asked.is_empty(), "nothing was copied");
-        session.watches.due(Instant::now()).await;
-        session.look_again();
-        assert_eq!(written(&mut session), [""; 0]);
-
-        drop(others);
-        session.watches.due(Instant::now()).await;
-        session.look_again();
-        let shown = written(&mut session).concat();
-        assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
-        assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
-        assert_eq!(server.bounds.looks.taken(key.tenant()), 0, "the room goes with the copy");
-        drop(held);
     }
 }

@@ -1,62 +1,18 @@
 //! From the bucket's outcomes and effects to the client's events.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
+use lockhouse::Notice;
 use lockhouse::core::{
-    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Party, Refusal, RequestId,
+    Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
 };
-use lockhouse::{Notice, Robbed, Room};
-use lockhouse_wire::{
-    EndedReason, ErrorCode, Event, FatalCode, HolderView, Look, LostReason, Problem, Ticket,
-};
+use lockhouse_wire::{EndedReason, Event, HolderView, LostReason, Ticket};
 
-use super::calls::Verdict;
-use super::{Over, Session, Steal};
-use crate::audit::short;
-use crate::bounds::{ANSWER_BYTES, SPARED_BYTES, UNCOUNTED_BYTES};
+use super::refusals::{depends_on_others, fault_of, fit};
+use super::state::Session;
+use super::verdict::{Asked, Over, Verdict};
+use crate::bounds::{SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
-
-/// No refusal has more, its holders apart.
-const REFUSAL_BYTES: usize = 128;
-/// No holder has more in it, label and metadata apart.
-const HOLDER_BYTES: usize = 208;
-
-/// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
-/// yet comes later.
-#[derive(Clone, Debug)]
-pub(super) enum Asked {
-    /// The agent that bears the session's lease.
-    Lease,
-    Join {
-        agent: u64,
-    },
-    Leave {
-        agent: u64,
-    },
-    Request {
-        id: u64,
-        agent: u64,
-        acquire: Acquire,
-    },
-    Reclaim {
-        id: u64,
-        agent: u64,
-    },
-    Abort {
-        id: u64,
-    },
-    Release {
-        id: u64,
-        reply: bool,
-    },
-    /// With the room for the snapshot.
-    Query(Look, Arc<Room>),
-    /// A snapshot for all watches, and the room for it.
-    Watches(Arc<Room>),
-    /// Something whose answer is of no interest.
-    Nothing,
-}
 
 impl Session {
     /// Takes all that the bucket has told, in its order.
@@ -151,7 +107,7 @@ impl Session {
         } else {
             "asked for by the client"
         };
-        self.admission.note_steal(&steal, why);
+        self.admission.note_steal(&steal.name, (steal.lost, &steal.victims), why);
     }
 
     fn granted(&mut self, id: u64, grant: Grant) {
@@ -257,163 +213,5 @@ impl Session {
             expires_at: holder.expires.map(|at| bucket.wall(at)),
             metadata: holder.metadata.as_deref().map(Into::into),
         }
-    }
-}
-
-/// Leaves of the holders, and then of their metadata, what one answer has room for; the first go first.
-fn fit(holders: &mut Vec<HolderView<'_>>) {
-    let mut room = ANSWER_BYTES - REFUSAL_BYTES;
-    let mut fits = |bytes: usize| {
-        let left = room.checked_sub(bytes);
-        room = left.unwrap_or(room);
-        left.is_some()
-    };
-    let count =
-        holders.iter().take_while(|holder| fits(HOLDER_BYTES + json_bytes(&holder.client_id))).count();
-    holders.truncate(count);
-    for holder in holders {
-        holder.metadata.take_if(|metadata| !fits(json_bytes(metadata)));
-    }
-}
-
-/// At least as many bytes as the text has as a JSON string without its quotes.
-fn json_bytes(text: &str) -> usize {
-    let bytes = text.bytes().map(|byte| match byte {
-        0..=0x1F => r"\u0000".len(),
-        b'"' | b'\\' => 2,
-        _ => 1,
-    });
-    bytes.sum()
-}
-
-impl Steal {
-    /// Of a name, as it is told.
-    pub(super) fn new(name: String, robbed: &Robbed) -> Self {
-        let victim = |holder: &Holder| {
-            let what = match holder.party {
-                Party::Agent(_) => "web lock",
-                Party::Owner(_) => "offline lock",
-                Party::Claimant => "claim",
-            };
-            format!("{what} of {}", holder.label)
-        };
-        let victims: Vec<String> = robbed.first.iter().map(victim).collect();
-        let (lost, victims) = (robbed.holders as u64, short(victims.join(", ")));
-        Self { name, lost, victims, is_recovering: robbed.is_recovering }
-    }
-}
-
-impl Over {
-    fn verdict(self) -> Verdict {
-        let (code, message) = match self {
-            Self::LeaseExpired => {
-                (FatalCode::LeaseExpired, "no ping was answered for the length of the lease")
-            }
-            Self::SlowReader => {
-                (FatalCode::SlowReader, "more frames wait for their acknowledgement than a session may have")
-            }
-            Self::SlowTenant => (
-                FatalCode::SlowReader,
-                "more waits to be taken than the sessions of a tenant may have together, and much of it in this one",
-            ),
-        };
-        Verdict::Fatal(code, Problem::with_message(message))
-    }
-}
-
-/// Whether somebody else may make room, so that asking again later is worth it.
-fn depends_on_others(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::TooManyEntries { .. }
-            | Refusal::TooManyNames { .. }
-            | Refusal::TooManyAgents { .. }
-            | Refusal::NoRoom { .. }
-    )
-}
-
-fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
-    let quota = |problem| (ErrorCode::QuotaExceeded, problem);
-    match refusal {
-        Refusal::NameTooLong { units, limit } => {
-            quota(Problem::with_value("name", &format!("{units} units"), format!("at most {limit} units")))
-        }
-        Refusal::MetadataTooLong { bytes, limit } => quota(Problem::with_value(
-            "metadata",
-            &format!("{bytes} bytes"),
-            format!("at most {limit} bytes"),
-        )),
-        Refusal::TooManyRequests { limit } => {
-            quota(Problem::with_field("id", format!("one of at most {limit} of an agent at once")))
-        }
-        Refusal::TooManyEntries { limit } => {
-            quota(Problem::with_field("id", format!("one of at most {limit} of a bucket at once")))
-        }
-        Refusal::TooManyNames { limit } => {
-            quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
-        }
-        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
-            "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
-        ))),
-        Refusal::TooManyAgents { limit } => {
-            quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
-        }
-        Refusal::UnknownAgent => {
-            let rule = "an agent that has joined and not ended";
-            (ErrorCode::UnknownAgent, Problem::with_value("agent", &agent.to_string(), rule))
-        }
-        Refusal::Closed => {
-            (ErrorCode::Closing, Problem::with_message("the server stops: nothing is granted any more"))
-        }
-        // None of these answers a request for a web lock but the first, which is told as a refusal.
-        _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
-
-    use std::time::SystemTime;
-
-    use lockhouse::HolderKind;
-    use lockhouse::core::{Mode, OwnerId};
-    use lockhouse_wire::{Envelope, ServerFrame};
-
-    use super::*;
-
-    fn holder(client_id: &str, metadata: &str) -> HolderView<'static> {
-        HolderView {
-            client_id: client_id.to_owned().into(),
-            kind: HolderKind::Offline(OwnerId::new((1 << 53) - 1)),
-            mode: Mode::Exclusive,
-            since: SystemTime::UNIX_EPOCH,
-            expires_at: Some(SystemTime::UNIX_EPOCH),
-            metadata: Some(metadata.to_owned().into()),
-        }
-    }
-
-    /// How many holders, and how much metadata, are left of eight like this one.
-    fn left_of_eight(client_id: &str, metadata: &str) -> (usize, Vec<usize>) {
-        const HIGHEST: u64 = (1 << 53) - 1;
-        let mut holders = vec![holder(client_id, metadata); 8];
-        fit(&mut holders);
-        let left: Vec<_> =
-            holders.iter().flat_map(|holder| &holder.metadata).map(|text| text.len()).collect();
-        let count = holders.len();
-        let event = Event::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
-        let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
-        assert!(text.len() <= ANSWER_BYTES, "{} bytes: {text}", text.len());
-        (count, left)
-    }
-
-    #[test]
-    fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
-        assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
-        assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
-        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(256)), (8, vec![256]));
-        // Every byte is an escape of six.
-        let (count, left) = left_of_eight(&"\u{1}".repeat(256), &"\u{1}".repeat(1024));
-        assert_eq!((count, left), (2, vec![]));
     }
 }

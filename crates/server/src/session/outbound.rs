@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use lockhouse_wire::{Envelope, Event, ServerFrame};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use crate::websocket::Outbox;
+
 use crate::bounds::{RESEND_BYTES, RESEND_FRAMES};
 
 /// The outbound side of a session.
@@ -19,23 +21,6 @@ pub(super) struct Outbound {
     attached: bool,
     /// What is to be written to the connection.
     pub(super) outbox: Outbox,
-}
-
-/// Frames on their way into a connection, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    /// What goes before all others: the `welcome`, and later a ping.
-    first: Option<Utf8Bytes>,
-    frames: VecDeque<Frame>,
-    bytes: usize,
-    unnumbered_bytes: usize,
-}
-
-#[derive(Debug)]
-struct Frame {
-    text: Utf8Bytes,
-    /// Nobody else keeps it.
-    is_alone: bool,
 }
 
 /// An acknowledgement of what was never sent, or a resume from before what was acknowledged.
@@ -71,7 +56,7 @@ impl Outbound {
     /// As [`Outbound::push_unnumbered`], but before all that waits. At most one frame can wait so.
     pub(super) fn push_first(&mut self, text: impl Into<Utf8Bytes>) {
         if self.attached {
-            self.outbox.bytes += self.outbox.first.insert(text.into()).len();
+            self.outbox.push_first(text.into());
         }
     }
 
@@ -111,7 +96,7 @@ impl Outbound {
 
     /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written as well counts once.
     pub(super) fn bytes(&self) -> usize {
-        self.unacknowledged_bytes + self.outbox.unnumbered_bytes
+        self.unacknowledged_bytes + self.outbox.unnumbered_bytes()
     }
 
     /// What the client was told and has not acknowledged.
@@ -130,43 +115,6 @@ impl Outbound {
 
     fn bad_ack(&self) -> BadAck {
         BadAck { low: self.first_unacknowledged() - 1, high: self.sent }
-    }
-}
-
-impl Outbox {
-    pub(crate) fn push(&mut self, text: Utf8Bytes) {
-        self.bytes += text.len();
-        self.frames.push_back(Frame { text, is_alone: false });
-    }
-
-    fn push_alone(&mut self, text: Utf8Bytes) {
-        self.bytes += text.len();
-        self.unnumbered_bytes += text.len();
-        self.frames.push_back(Frame { text, is_alone: true });
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Utf8Bytes> {
-        if let Some(first) = self.first.take() {
-            self.bytes -= first.len();
-            return Some(first);
-        }
-        let Frame { text, is_alone } = self.frames.pop_front()?;
-        self.bytes -= text.len();
-        self.unnumbered_bytes -= if is_alone { text.len() } else { 0 };
-        Some(text)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.frames.is_empty()
-    }
-
-    /// Whether a frame waits that goes before all others.
-    pub(crate) fn has_first(&self) -> bool {
-        self.first.is_some()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Session;
-use super::calls::Verdict;
-use super::connection::Reading;
-use crate::limits::{Pace, Turns};
+use crate::limits::{Bounds, Pace, Turns};
+use crate::websocket::Reading;
 
 /// For how long before its turn a session is read for what is urgent.
 const LEASH: Duration = Duration::from_secs(1);
@@ -87,59 +85,37 @@ impl Pacing {
             Reading::Nothing => sleep_until(self.own_turn - LEASH).await,
         }
     }
-}
 
-impl Session {
     /// How many frames may be carried out before it is another's turn; at least one.
-    pub(super) fn room_for_frames(&mut self) -> u32 {
-        let (bounds, now) = (&self.server.bounds, Instant::now());
-        let settings = bounds.settings();
-        let own = self.pacing.own.room(now, settings.session_rate);
-        let tenant = self.port.bucket().key().tenant();
-        own.min(self.pacing.among_all.room(&bounds.paces, tenant, settings.tenant_rate)).max(1)
+    pub(super) fn room(&mut self, bounds: &Bounds, tenant: &str) -> u32 {
+        let (settings, now) = (bounds.settings(), Instant::now());
+        let own = self.own.room(now, settings.session_rate);
+        own.min(self.among_all.room(&bounds.paces, tenant, settings.tenant_rate)).max(1)
     }
 
     /// Charges session and tenant for what was done.
-    pub(super) fn settle(&mut self) {
-        let (read, done) = (std::mem::take(&mut self.pacing.read), std::mem::take(&mut self.pacing.done));
+    pub(super) fn settle(&mut self, bounds: &Bounds, tenant: &str) {
+        let (read, done) = (std::mem::take(&mut self.read), std::mem::take(&mut self.done));
         if read == 0 && done == 0 {
             return;
         }
-        let (bounds, now) = (&self.server.bounds, Instant::now());
-        let settings = bounds.settings();
-        self.pacing.own_turn = now + self.pacing.own.charge(now, read, settings.session_rate);
+        let (settings, now) = (bounds.settings(), Instant::now());
+        self.own_turn = now + self.own.charge(now, read, settings.session_rate);
         let all = read.saturating_add(done);
-        let tenant = self.port.bucket().key().tenant();
-        self.pacing.among_all.charge(&bounds.paces, tenant, all, settings.tenant_rate);
-    }
-
-    /// It is the session's turn. If it was already, nothing is there to be read.
-    pub(super) fn begin_turn(&mut self, reading: Reading) -> Verdict {
-        if reading == Reading::All {
-            self.pass_turn();
-        }
-        Verdict::GoOn
+        self.among_all.charge(&bounds.paces, tenant, all, settings.tenant_rate);
     }
 
     /// The session has nothing to do in its turn.
-    pub(super) fn pass_turn(&mut self) {
-        let rate = self.server.bounds.settings().tenant_rate;
-        let tenant = self.port.bucket().key().tenant();
-        self.pacing.among_all.pass(&self.server.bounds.paces, tenant, rate);
+    pub(super) fn pass(&mut self, bounds: &Bounds, tenant: &str) {
+        self.among_all.pass(&bounds.paces, tenant, bounds.settings().tenant_rate);
     }
 
     /// Whether others come first.
     pub(super) fn is_paced(&self) -> bool {
-        self.pacing.reading() != Reading::All
+        self.reading() != Reading::All
     }
 
     pub(super) fn has_spent(&self, room: u32) -> bool {
-        self.pacing.read >= room
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.pass_turn();
+        self.read >= room
     }
 }

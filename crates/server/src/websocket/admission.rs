@@ -9,20 +9,18 @@ use lockhouse::BucketKey;
 use lockhouse_wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
 
-use super::Steal;
 use crate::access::Initiator;
 use crate::audit::{self, Audit, Deed};
 use crate::auth::Shown;
 use crate::auth::{Authority, Identity, Permissions, Unauthenticated};
 use crate::clock::until;
 use crate::limits::Network;
-use crate::server::Server;
 use crate::settings::Permission;
 
 /// In whose name a session runs.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
     /// The lock table that the connection is about.
     pub(crate) scope: BucketKey,
     permissions: Permissions,
@@ -54,30 +52,31 @@ pub(crate) struct Denial {
 
 impl Admission {
     /// Judges what was presented.
-    pub(crate) fn new(server: &Server, presented: Presented) -> Result<Self, Denial> {
+    pub(crate) fn new(
+        mut authority: watch::Receiver<Arc<Authority>>,
+        audit: &Arc<Audit>,
+        presented: Presented,
+    ) -> Result<Self, Denial> {
         // What is set after this is heard of.
-        let mut authority = server.authorities();
         let current = authority.borrow_and_update().clone();
         let judged = judge(&current, &presented);
-        let (identity, scope, permissions) =
-            judged.map_err(|denial| presented.deny(&server.audit, None, denial))?;
-        let audit = server.audit.clone();
-        let admission = Self { identity, scope, permissions, presented, audit, authority };
+        let (identity, scope, permissions) = judged.map_err(|denial| presented.deny(audit, None, denial))?;
+        let admission = Self { identity, scope, permissions, presented, audit: audit.clone(), authority };
         if permissions.is_empty() {
             let message =
                 format!("the credential has no permission in the bucket {:?}", admission.presented.bucket);
             let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
-            return Err(admission.presented.deny(&server.audit, Some(&admission.identity), denial));
+            return Err(admission.presented.deny(audit, Some(&admission.identity), denial));
         }
         Ok(admission)
     }
 
-    pub(super) fn allows(&self, permission: Permission) -> bool {
+    pub(crate) fn allows(&self, permission: Permission) -> bool {
         self.permissions.has(permission)
     }
 
     /// For how long the credential is still good.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         let end = self.identity.expires_at?;
         Some(end.duration_since(SystemTime::now()).unwrap_or_default())
     }
@@ -87,7 +86,7 @@ impl Admission {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn due(&mut self) {
+    pub(crate) async fn due(&mut self) {
         tokio::select! {
             // The server outlives its sessions.
             Ok(()) = self.authority.changed() => {}
@@ -96,7 +95,7 @@ impl Admission {
     }
 
     /// Judges the credential by what is set now: whatever it could do before, it still has to be able to.
-    pub(super) fn judge_anew(&mut self) -> Result<(), Denial> {
+    pub(crate) fn judge_anew(&mut self) -> Result<(), Denial> {
         let current = self.authority.borrow_and_update().clone();
         let denial = match judge(&current, &self.presented) {
             Ok((identity, scope, permissions)) if scope == self.scope => {
@@ -122,7 +121,7 @@ impl Admission {
     }
 
     /// Whether a resume may go on in another's name: he has to be able to do whatever the session could do before.
-    pub(super) fn check_resume(&self, next: &Self) -> Result<(), Denial> {
+    pub(crate) fn check_resume(&self, next: &Self) -> Result<(), Denial> {
         let Some(missing) = self.permissions.missing_in(next.permissions) else { return Ok(()) };
         let message = format!(
             "the session has the permission \"{}\", which the credential of the resume has not",
@@ -134,14 +133,13 @@ impl Admission {
     }
 
     /// Notes that the session may not do that.
-    pub(super) fn note_denied(&self, what: &str, name: Option<&dyn fmt::Display>, why: &dyn fmt::Display) {
+    pub(crate) fn note_denied(&self, what: &str, name: Option<&dyn fmt::Display>, why: &dyn fmt::Display) {
         self.audit.deny(self.presented.from, &self.deed(what, name), why);
     }
 
     /// Notes a steal that took the name from others.
-    pub(super) fn note_steal(&self, steal: &Steal, why: &str) {
-        let deed = self.deed("steal", Some(&steal.name));
-        audit::note(self.presented.from, &deed, Some((steal.lost, &steal.victims)), Some(why));
+    pub(crate) fn note_steal(&self, name: &dyn fmt::Display, lost: (u64, &str), why: &str) {
+        audit::note(self.presented.from, &self.deed("steal", Some(name)), Some(lost), Some(why));
     }
 
     fn deed<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> Deed<'a> {

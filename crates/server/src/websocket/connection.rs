@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use super::outbound::Outbox;
+use super::outbox::Outbox;
 use crate::bounds::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
 use crate::limits::{Network, Seat, TenantSeat};
 
@@ -304,7 +304,7 @@ impl Incoming {
     }
 
     /// What it counts for in the rates: a frame for each KiB that is begun.
-    pub(super) fn cost(&self) -> u32 {
+    pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Text(text) => 1 + (text.len() >> 10) as u32,
             _ => 1,

@@ -37,11 +37,11 @@ impl std::fmt::Debug for Entry {
 /// A connection that wants to go on with a session.
 #[derive(Debug)]
 pub(crate) struct Attach {
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
     /// In whose name it came: of the same tenant.
-    pub(super) admission: Admission,
+    pub(crate) admission: Admission,
     /// The last numbered frame that the client has processed.
-    pub(super) received: u64,
+    pub(crate) received: u64,
     /// How to give the connection back, should the session end before it takes it.
     back: oneshot::Sender<(Admission, Connection)>,
 }
@@ -55,10 +55,10 @@ impl Attach {
 }
 
 /// A session's entry in the registry; dropping it takes the session out.
-pub(super) struct Registration {
+pub(crate) struct Registration {
     registry: Registry,
-    pub(super) id: String,
-    pub(super) secret: String,
+    pub(crate) id: String,
+    pub(crate) secret: String,
     attach: mpsc::Receiver<Attach>,
     /// What came too late.
     late: Vec<Attach>,
@@ -68,7 +68,7 @@ pub(super) struct Registration {
 
 impl Registry {
     /// Enters a new session; why not, if there are too many.
-    pub(super) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
+    pub(crate) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
         let share = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
             Full::All => Refused::Sessions,
@@ -82,7 +82,7 @@ impl Registry {
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
-    pub(super) async fn resume(
+    pub(crate) async fn resume(
         &self,
         admission: Admission,
         resume: &Resume<'_>,
@@ -129,7 +129,7 @@ enum Found {
 impl Registration {
     /// The session cannot take the connection over. It may begin another session, but only once this one has ended:
     /// who is told that a session is gone must find nothing held by it.
-    pub(super) fn give_back_at_the_end(&mut self, attach: Attach) {
+    pub(crate) fn give_back_at_the_end(&mut self, attach: Attach) {
         self.late.push(attach);
     }
 
@@ -138,7 +138,7 @@ impl Registration {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn next(&mut self) -> Attach {
+    pub(crate) async fn next(&mut self) -> Attach {
         match self.attach.recv().await {
             Some(attach) => attach,
             // The registry holds a sender for as long as this registration lives.

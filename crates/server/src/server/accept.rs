@@ -1,0 +1,56 @@
+//! The listener: who is let in, and who is told why not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection;
+use crate::router::Routes;
+use crate::state::AppState;
+
+/// Lets connections in until `stop`.
+pub(super) async fn accept_until(state: &Arc<AppState>, listener: &TcpListener, stop: CancellationToken) {
+    let routes = Routes::new(state.clone());
+    let refusing = Arc::new(Semaphore::new(REFUSED_AT_ONCE));
+    loop {
+        let (stream, from) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Such as no free file descriptor: others have to go first.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            () = stop.cancelled() => return,
+        };
+        let (bounds, stop) = (state.bounds.clone(), stop.clone());
+        match bounds.admit(from.ip()) {
+            Ok(seat) => {
+                let (routes, tls) = (routes.clone(), state.config.tls.clone());
+                state.tasks.spawn(connection::serve(stream, tls, routes, seat, bounds, stop));
+            }
+            // A handshake for a refusal would be what there is no room for.
+            Err(why) if state.config.tls.is_some() => {
+                tracing::debug!(from = %from.ip(), %why, "a connection is refused");
+            }
+            // Whoever is refused is told why, unless too many are at once.
+            Err(why) => {
+                let Ok(permit) = refusing.clone().try_acquire_owned() else { continue };
+                state.tasks.spawn(async move {
+                    tracing::debug!(from = %from.ip(), %why, "a connection is refused");
+                    connection::refuse(stream, why).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+}
+
+/// Connections at once that are told why they are refused.
+const REFUSED_AT_ONCE: usize = 64;

@@ -1,0 +1,53 @@
+//! The end: nothing is granted any more, and holders have their time to release.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use lockhouse::StoreState;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::state::AppState;
+
+/// How often a stopping server looks whether locks are still held.
+const DRAIN_CHECK: Duration = Duration::from_millis(50);
+
+/// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web locks with them that their
+/// clients still believe in.
+pub(super) async fn drain(state: &AppState) -> StoreState {
+    let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
+    tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
+    state.stop_granting();
+    let released = async {
+        while state.house.buckets().iter().any(lockhouse::Bucket::is_held_far_away) {
+            sleep(DRAIN_CHECK).await;
+        }
+    };
+    if timeout(state.config.drain, released).await.is_err() {
+        tracing::warn!(
+            "stopped while web locks were held; their holders can reclaim them from the next server"
+        );
+    }
+    state.recent.forget_all();
+    close_house(state, patience).await
+}
+
+/// Waits for the store as long as it works, and as long as there is patience where it refuses: what it has not kept was told to nobody.
+async fn close_house(state: &AppState, patience: Instant) -> StoreState {
+    let mut closed = pin!(state.house.close());
+    loop {
+        if let Ok(end) = timeout(DRAIN_CHECK, &mut closed).await {
+            return end;
+        }
+        if Instant::now() >= patience
+            && let StoreState::Unavailable { why, .. } = state.house.store_state()
+        {
+            tracing::warn!(
+                "stopped while nothing can be kept ({why}): what waited for that is given up, and was told to nobody"
+            );
+            return StoreState::Closed { clean: false };
+        }
+    }
+}
+
+/// A store that refuses is given so long from the beginning of the end at least.
+const LEAST_DRAIN: Duration = Duration::from_secs(1);

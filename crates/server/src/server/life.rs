@@ -1,0 +1,201 @@
+//! The server as a whole: its life from the first connection to the last.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use lockhouse::{House, StoreState};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::accept::accept_until;
+use super::bind::BindError;
+use super::drain::drain;
+use crate::bounds::FAREWELL_TIMEOUT;
+use crate::config::Config;
+use crate::limits::Refused;
+use crate::settings::StoreChoice;
+use crate::state::AppState;
+use crate::store::{StoreError, tell_of_outages};
+
+/// A server without its listener: the lock tables, the sessions, and how far it is in its life.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) state: Arc<AppState>,
+}
+
+/// Serves until `shutdown` is ready; then stops granting, waits until nothing is held or the drain time has passed, closes all
+/// connections and returns.
+///
+/// ```no_run
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = lockhouse_server::Config::default();
+/// let listener = lockhouse_server::bind("127.0.0.1:0", &config.authority).await?;
+/// println!("listening on {}", listener.local_addr()?);
+/// let stop = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+/// lockhouse_server::serve(listener, config, stop).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// If the listener is not on a loopback address though there is no authentication, or is of no use.
+pub async fn serve(
+    listener: TcpListener,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    Server::new(config).serve(listener, shutdown).await
+}
+
+/// All routes of a server.
+pub fn router(server: Arc<Server>) -> Router {
+    crate::router::router(server.state.clone())
+}
+
+impl Server {
+    /// A server that keeps nothing, and begins with empty tables.
+    pub fn new(config: Config) -> Arc<Self> {
+        Self::over(AppState::empty(config))
+    }
+
+    /// A server over a house of one's own, whose bounds should be those of a server. If it has [`Rooms`](lockhouse::Rooms), they become as large as
+    /// [`limits.table_mib_per_tenant`](LimitSettings::table_mib_per_tenant) says, now and at each reload.
+    pub fn of(config: Config, house: House) -> Arc<Self> {
+        Self::over(AppState::new(config, house, None))
+    }
+
+    /// A server whose state is kept in a store, and that begins with what is kept there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, StoreError> {
+        let house = store.open(&config).await?;
+        Ok(Self::over(AppState::new(config, house, store.operator()?)))
+    }
+
+    fn over(state: Arc<AppState>) -> Arc<Self> {
+        Arc::new(Self { state })
+    }
+
+    /// As [`serve`].
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`].
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let state = &self.state;
+        let address = listener.local_addr()?;
+        if state.authority().is_open() && !address.ip().is_loopback() {
+            let error = BindError::NotLoopback(address.to_string());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        let stop = CancellationToken::new();
+        let accepting = accept_until(state, &listener, stop.clone());
+        let living = async {
+            let end = tokio::select! {
+                () = shutdown => drain(state).await,
+                end = state.house.ended() => end,
+            };
+            state.close_connections();
+            stop.cancel();
+            end
+        };
+        let served = async { tokio::join!(accepting, living).1 };
+        let end = tokio::select! {
+            end = served => end,
+            never = state.recent.forget_in_time() => match never {},
+            never = state.bounds.refusals.tell() => match never {},
+            never = state.audit.tell_in_time() => match never {},
+            never = tell_of_outages(&state.house) => match never {},
+        };
+        state.audit.tell(Duration::ZERO);
+        drop(listener);
+        state.tasks.close();
+        // Farewells are bounded in time; this bounds the sum of all that may be left.
+        if timeout(2 * FAREWELL_TIMEOUT, state.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = state.tasks.len(), "stopped with connections still open");
+        }
+        match end {
+            StoreState::Fenced => Err(io::Error::other("another process has taken the store over")),
+            StoreState::Failed(fatal) => Err(io::Error::other(fatal)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many sessions there are, with and without a connection.
+    pub fn session_count(&self) -> usize {
+        self.state.sessions.len()
+    }
+
+    /// How many connections there are.
+    pub fn connection_count(&self) -> usize {
+        self.state.bounds.connections()
+    }
+
+    /// How often that has occurred since the start.
+    pub fn refused(&self, kind: Refused) -> u64 {
+        self.state.bounds.refusals.of(kind)
+    }
+
+    /// The lock tables.
+    pub fn house(&self) -> &House {
+        &self.state.house
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use lockhouse::Options;
+    use lockhouse::remote::connect;
+    use lockhouse::store::MemoryStore;
+
+    use super::*;
+    use crate::Lease;
+    use crate::auth::Authority;
+    use crate::server::bind;
+
+    #[tokio::test]
+    async fn a_server_whose_store_is_taken_over_ends_as_if_it_had_died() {
+        let store = MemoryStore::new().unwrap();
+        let lease = Duration::from_secs(3);
+        let config = || Config { lease: Lease::new(lease).unwrap(), ..Config::default() };
+        let open = || {
+            House::open(
+                Arc::new(store.reopen()),
+                Options::new().limits(crate::limits::BUCKET_LIMITS).lease(lease),
+            )
+        };
+        let listener = bind("127.0.0.1:0", &Authority::default()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::of(config(), open().await.unwrap());
+        let house = server.house().clone();
+        let serving = tokio::spawn(server.serve(listener, std::future::pending()));
+        let connection = connect(format!("http://{address}")).await.unwrap();
+        let agent = connection.agent("a").unwrap();
+        let held = agent.locks().request("n").await.unwrap();
+        let token = held.fencing_token();
+
+        let next = Server::of(config(), open().await.unwrap());
+        // The first one hears of it with the next thing that it has to keep.
+        house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
+        let end = serving.await.unwrap().unwrap_err();
+        assert_eq!(end.to_string(), "another process has taken the store over");
+        let listener = TcpListener::bind(address).await.unwrap();
+        tokio::spawn(next.serve(listener, std::future::pending()));
+        // Granted once the second one has recovered, by which time the lock of before has been reclaimed.
+        let other = agent.locks().request("m").await.unwrap();
+        assert_eq!((held.loss(), held.fencing_token()), (None, token));
+        assert!(other.fencing_token() > token);
+    }
+}

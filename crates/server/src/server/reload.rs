@@ -1,0 +1,89 @@
+//! What a running server takes anew.
+
+use super::life::Server;
+use crate::auth::{self, Authority};
+use crate::settings::{LimitOutOfRange, LimitSettings};
+
+/// New settings would begin authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "authentication begins only with a new start of the server: there must be no keys, issuers and certificates, as before"
+)]
+pub struct AuthenticationStays;
+
+/// Why a running server does not take new settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReloaded {
+    /// Those of authentication.
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationStays),
+    /// Those of limits.
+    #[error(transparent)]
+    Limits(#[from] LimitOutOfRange),
+}
+
+impl Server {
+    /// Takes other settings over, each as [`Self::reload_auth`] and [`Self::reload_limits`] do.
+    ///
+    /// # Errors
+    ///
+    /// Theirs; then nothing is taken over.
+    pub fn reload(&self, authority: Authority, limits: LimitSettings) -> Result<(), NotReloaded> {
+        limits.check()?;
+        self.reload_auth(authority)?;
+        self.take_over(limits);
+        Ok(())
+    }
+
+    /// Takes other bounds over, as far as a running server can; see [`LimitSetting::is_reloadable`](crate::LimitSetting::is_reloadable).
+    ///
+    /// # Errors
+    ///
+    /// [`LimitOutOfRange`]; then none is taken over.
+    pub fn reload_limits(&self, limits: LimitSettings) -> Result<(), LimitOutOfRange> {
+        limits.check()?;
+        self.take_over(limits);
+        Ok(())
+    }
+
+    fn take_over(&self, limits: LimitSettings) {
+        if let Some(rooms) = self.state.house.rooms() {
+            rooms.set(limits.table_bytes());
+        }
+        self.state.bounds.reload(limits);
+    }
+
+    /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than before, end at once, their locks with them;
+    /// each later call is judged anew. Where the last key, issuer and certificate is gone, nobody is admitted.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthenticationStays`]: whoever was let in without a credential would be kept out.
+    pub fn reload_auth(&self, authority: Authority) -> Result<(), AuthenticationStays> {
+        let authority = match (self.state.authority().is_open(), authority.is_open()) {
+            (true, false) => return Err(AuthenticationStays),
+            (false, true) => {
+                tracing::warn!(
+                    "there are no keys, issuers and certificates any more: nobody is admitted until there are, and the next start is one without authentication, on loopback addresses only"
+                );
+                Authority::shut()
+            }
+            _ => authority,
+        };
+        self.state.set_authority(authority);
+        Ok(())
+    }
+
+    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken: whoever is gone from them is gone, and an issuer whose
+    /// keys cannot be had stays as it was. Whether they were taken; without authentication there is nothing to be taken from anybody.
+    pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
+        let former = self.state.authority();
+        let next = former.renewed(settings).ok().filter(|_| !former.is_open());
+        next.is_some_and(|next| self.reload_auth(next).is_ok())
+    }
+
+    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`](crate::Tls) has loaded others.
+    pub fn judge_anew(&self) {
+        self.state.judge_anew();
+    }
+}

@@ -1,0 +1,215 @@
+//! Queries and watches: what is held and pending, told once or after each change.
+
+use std::sync::Arc;
+
+use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
+use lockhouse::{Bucket, Room, StoreState};
+use lockhouse_wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
+use tokio::time::Instant;
+
+use super::state::Session;
+use super::verdict::{Asked, Verdict};
+use super::watches::matching;
+use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING, WATCHES_PER_SESSION};
+use crate::limits::{QUOTA, apart, price_of_look, price_of_text};
+use crate::settings::Permission;
+
+impl Session {
+    pub(super) fn query(&mut self, look: Look) -> Verdict {
+        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
+        refused.unwrap_or_else(|| match self.room_to_look() {
+            Some(room) => self.take_snapshot(room.clone(), Asked::Query(look, room)),
+            None => self.too_many_looks(look.id),
+        })
+    }
+
+    fn too_many_looks(&mut self, id: u64) -> Verdict {
+        let problem = Problem::with_message(
+            "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
+        );
+        self.not_now(Some(id), ErrorCode::QuotaExceeded, problem, QUOTA)
+    }
+
+    pub(super) fn has_questions(&self) -> bool {
+        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(..)))
+    }
+
+    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
+    pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
+        let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
+        let message = format!("nothing can be told as kept at the moment: {why}");
+        for (tag, asked) in std::mem::take(&mut self.asked) {
+            match asked {
+                Asked::Query(look, _) => {
+                    let problem = Problem::with_message(message.clone());
+                    self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
+                }
+                asked => self.asked.push_back((tag, asked)),
+            }
+        }
+        Verdict::GoOn
+    }
+
+    pub(super) fn watch(&mut self, look: Look) -> Verdict {
+        let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
+        if let Some(verdict) = refused {
+            return verdict;
+        }
+        if self.watches.len() >= WATCHES_PER_SESSION {
+            let rule = format!("one of at most {WATCHES_PER_SESSION} watches of a connection at once");
+            return self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+        }
+        let bucket = self.port.bucket().clone();
+        self.watches.add(look, || bucket.changed());
+        self.look_for_watches()
+    }
+
+    pub(super) fn room_to_look(&self) -> Option<Arc<Room>> {
+        self.state.bounds.room_to_look(self.port.bucket())
+    }
+
+    /// Looks at the whole bucket, in that room.
+    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: Asked) -> Verdict {
+        let entries = self.port.bucket().len();
+        self.pacing.has_done(price_of_look(entries));
+        let tag = self.next_tag(asked);
+        apart(entries, || {
+            self.port.look(tag, room);
+            self.take_notices()
+        })
+    }
+
+    /// Something has changed since the watches were told.
+    pub(super) fn look_again(&mut self) -> Verdict {
+        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
+        if self.watches.overdue {
+            // A client that takes nothing is told of the latest state once it does: before its next frame is carried out, if
+            // there is one, and in any case soon.
+            self.watches.due = Some(Instant::now() + WATCH_GATHERING);
+            return Verdict::GoOn;
+        }
+        self.watches.due = None;
+        self.look_for_watches()
+    }
+
+    /// Looks for all watches, in a while if there is no room to look now.
+    pub(super) fn look_for_watches(&mut self) -> Verdict {
+        match self.room_to_look() {
+            Some(room) => self.take_snapshot(room.clone(), Asked::Watches(room)),
+            None => {
+                self.watches.due = Some(Instant::now() + WATCH_GATHERING);
+                Verdict::GoOn
+            }
+        }
+    }
+
+    pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
+        for id in self.watches.ids() {
+            let Some(look) = self.watches.take_news(id, snapshot) else { continue };
+            if self.show(&look, snapshot) {
+                self.watches.remember(id, snapshot);
+            } else {
+                self.watches.remove(id);
+            }
+        }
+    }
+
+    /// Tells what there is to see, if there is room for it; else an error.
+    pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
+        let bucket = self.port.bucket().clone();
+        let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
+        let (mut told, mut bytes, mut fits) = (Vec::new(), 0, true);
+        for page in pages(look.id, held, pending) {
+            bytes += page.len();
+            fits = self.has_room(bytes);
+            if !fits {
+                break;
+            }
+            told.push(page);
+        }
+        self.pacing.has_done(price_of_text(bytes));
+        if !fits {
+            // The room for what has been written is free again.
+            self.unread.settle(self.counted());
+            let problem = Problem::with_message(
+                "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
+            );
+            self.not_now(Some(look.id), ErrorCode::QuotaExceeded, problem, QUOTA);
+            return false;
+        }
+        told.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
+        true
+    }
+}
+
+fn views<'e>(bucket: &'e Bucket, look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = Entry<'e>> {
+    matching(look, list).map(|entry| view(bucket, look.detail, entry))
+}
+
+fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
+    let place = match entry.state {
+        State::Held(token) => Place::Held(token),
+        State::Pending { place } => Place::Queued(u64::from(place)),
+    };
+    let detail = detail.then(|| Detail {
+        place,
+        kind: entry.party.into(),
+        since: bucket.wall(entry.since),
+        expires_at: entry.expires.map(|at| bucket.wall(at)),
+        metadata: entry.metadata.as_deref().map(Into::into),
+    });
+    Entry { client_id: entry.label.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use tokio::time::Instant;
+
+    use super::super::tests::session;
+    use super::*;
+    use crate::Config;
+    use crate::state::AppState;
+
+    /// What the session tells in answer to the frame.
+    fn told(session: &mut Session, frame: &str) -> Vec<String> {
+        assert!(matches!(session.frame(frame), Verdict::GoOn));
+        written(session)
+    }
+
+    fn written(session: &mut Session) -> Vec<String> {
+        std::iter::from_fn(|| session.outbound.outbox.pop()).map(|text| text.as_str().to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_room_to_look_is_told_so_and_whoever_watches_looks_later() {
+        let state = AppState::empty(Config::default());
+        let mut session = session(&state, state.phases()).await;
+        session.outbound.resume(0).unwrap();
+        let key = session.port.bucket().key().clone();
+        let agent = session.port.bucket().agent("holder").unwrap();
+        let held = agent.locks().request("held").await.unwrap();
+        // The copies of others take all that the tenant may have for them.
+        let mut others = state.bounds.looks.of(key.tenant());
+        others.make(state.bounds.settings().table_bytes()).unwrap();
+
+        let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
+        assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
+        assert!(refused.contains(r#""retryAfterMs":1000"#), "{refused}");
+        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for room");
+        assert!(session.asked.is_empty(), "nothing was copied");
+        session.watches.due(Instant::now()).await;
+        session.look_again();
+        assert_eq!(written(&mut session), [""; 0]);
+
+        drop(others);
+        session.watches.due(Instant::now()).await;
+        session.look_again();
+        let shown = written(&mut session).concat();
+        assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
+        assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
+        assert_eq!(state.bounds.looks.taken(key.tenant()), 0, "the room goes with the copy");
+        drop(held);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a client is told that is refused.
+
+use lockhouse::core::Refusal;
+use lockhouse_wire::{ErrorCode, HolderView, Problem};
+
+use crate::bounds::ANSWER_BYTES;
+
+/// No refusal has more, its holders apart.
+const REFUSAL_BYTES: usize = 128;
+/// No holder has more in it, label and metadata apart.
+const HOLDER_BYTES: usize = 208;
+
+/// Leaves of the holders, and then of their metadata, what one answer has room for; the first go first.
+pub(super) fn fit(holders: &mut Vec<HolderView<'_>>) {
+    let mut room = ANSWER_BYTES - REFUSAL_BYTES;
+    let mut fits = |bytes: usize| {
+        let left = room.checked_sub(bytes);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let count =
+        holders.iter().take_while(|holder| fits(HOLDER_BYTES + json_bytes(&holder.client_id))).count();
+    holders.truncate(count);
+    for holder in holders {
+        holder.metadata.take_if(|metadata| !fits(json_bytes(metadata)));
+    }
+}
+
+/// At least as many bytes as the text has as a JSON string without its quotes.
+fn json_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        0..=0x1F => r"\u0000".len(),
+        b'"' | b'\\' => 2,
+        _ => 1,
+    });
+    bytes.sum()
+}
+
+/// Whether somebody else may make room, so that asking again later is worth it.
+pub(super) fn depends_on_others(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::TooManyEntries { .. }
+            | Refusal::TooManyNames { .. }
+            | Refusal::TooManyAgents { .. }
+            | Refusal::NoRoom { .. }
+    )
+}
+
+pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
+    let quota = |problem| (ErrorCode::QuotaExceeded, problem);
+    match refusal {
+        Refusal::NameTooLong { units, limit } => {
+            quota(Problem::with_value("name", &format!("{units} units"), format!("at most {limit} units")))
+        }
+        Refusal::MetadataTooLong { bytes, limit } => quota(Problem::with_value(
+            "metadata",
+            &format!("{bytes} bytes"),
+            format!("at most {limit} bytes"),
+        )),
+        Refusal::TooManyRequests { limit } => {
+            quota(Problem::with_field("id", format!("one of at most {limit} of an agent at once")))
+        }
+        Refusal::TooManyEntries { limit } => {
+            quota(Problem::with_field("id", format!("one of at most {limit} of a bucket at once")))
+        }
+        Refusal::TooManyNames { limit } => {
+            quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
+        }
+        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
+            "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
+        ))),
+        Refusal::TooManyAgents { limit } => {
+            quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
+        }
+        Refusal::UnknownAgent => {
+            let rule = "an agent that has joined and not ended";
+            (ErrorCode::UnknownAgent, Problem::with_value("agent", &agent.to_string(), rule))
+        }
+        Refusal::Closed => {
+            (ErrorCode::Closing, Problem::with_message("the server stops: nothing is granted any more"))
+        }
+        // None of these answers a request for a web lock but the first, which is told as a refusal.
+        _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use std::time::SystemTime;
+
+    use lockhouse::HolderKind;
+    use lockhouse::core::{Mode, OwnerId};
+    use lockhouse_wire::{Envelope, Event, ServerFrame};
+
+    use super::*;
+
+    fn holder(client_id: &str, metadata: &str) -> HolderView<'static> {
+        HolderView {
+            client_id: client_id.to_owned().into(),
+            kind: HolderKind::Offline(OwnerId::new((1 << 53) - 1)),
+            mode: Mode::Exclusive,
+            since: SystemTime::UNIX_EPOCH,
+            expires_at: Some(SystemTime::UNIX_EPOCH),
+            metadata: Some(metadata.to_owned().into()),
+        }
+    }
+
+    /// How many holders, and how much metadata, are left of eight like this one.
+    fn left_of_eight(client_id: &str, metadata: &str) -> (usize, Vec<usize>) {
+        const HIGHEST: u64 = (1 << 53) - 1;
+        let mut holders = vec![holder(client_id, metadata); 8];
+        fit(&mut holders);
+        let left: Vec<_> =
+            holders.iter().flat_map(|holder| &holder.metadata).map(|text| text.len()).collect();
+        let count = holders.len();
+        let event = Event::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
+        let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
+        assert!(text.len() <= ANSWER_BYTES, "{} bytes: {text}", text.len());
+        (count, left)
+    }
+
+    #[test]
+    fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
+        assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
+        assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
+        assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(256)), (8, vec![256]));
+        // Every byte is an escape of six.
+        let (count, left) = left_of_eight(&"\u{1}".repeat(256), &"\u{1}".repeat(1024));
+        assert_eq!((count, left), (2, vec![]));
+    }
+}

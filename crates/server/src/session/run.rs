@@ -1,0 +1,302 @@
+//! The task of a session: it waits for what comes, with and without a connection, until it ends.
+
+use std::sync::Arc;
+
+use lockhouse_wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use super::state::Session;
+use super::verdict::{LastWords, Parting, Verdict};
+use super::watches::Watches;
+use crate::limits::{Refused, wire_limits};
+use crate::state::{AppState, Phase};
+use crate::websocket::{Admission, Attach, Connection, Denial, Farewell, Outbox, Reading};
+
+/// The WebSocket close code of a server that is too busy.
+const TRY_AGAIN_LATER: u16 = 1013;
+
+/// What is told to whoever cannot be served now.
+pub(crate) fn busy(why: &'static str) -> Farewell {
+    Farewell::new(Outbox::default(), TRY_AGAIN_LATER, why)
+}
+
+/// Goes on with the session that the client resumes, or begins one, and runs it to its end.
+pub(crate) async fn run(
+    state: Arc<AppState>,
+    mut admission: Admission,
+    hello: Hello<'_>,
+    mut connection: Connection,
+) {
+    if let Some(resume) = &hello.resume {
+        match state.sessions.resume(admission, resume, connection).await {
+            Some(given_back) => (admission, connection) = given_back,
+            None => return,
+        }
+    }
+    let refuse = |code, reason| Farewell::new(Outbox::default(), code, reason);
+    let phase = state.phases();
+    if *phase.borrow() != Phase::Running {
+        return connection.part(refuse(close::RESTART, "shutdown")).await;
+    }
+    match Session::begin(state, admission, phase).await {
+        Ok(session) => session.run(connection).await,
+        Err(why) => connection.part(busy(why)).await,
+    }
+}
+
+impl Session {
+    pub(super) async fn run(mut self, mut connection: Connection) {
+        tracing::debug!(session = self.registration.id, "session begins");
+        if self.outbound.resume(0).is_err() {
+            return;
+        }
+        self.welcome(false);
+        loop {
+            match self.attached(&mut connection).await {
+                Parting::Replaced(next) => {
+                    let problem = Problem::with_message("another connection resumed this session");
+                    let farewell = Farewell::fatal(Outbox::default(), FatalCode::Replaced, problem);
+                    self.part(connection, LastWords::Farewell(farewell));
+                    connection = *next;
+                }
+                Parting::Detached(words) => {
+                    self.part(connection, words);
+                    match self.detached().await {
+                        Some(next) => connection = next,
+                        None => return,
+                    }
+                }
+                Parting::Ended(words) => return self.part(connection, words),
+            }
+        }
+    }
+
+    /// Runs while there is a connection.
+    async fn attached(&mut self, connection: &mut Connection) -> Parting {
+        let mut heartbeat = self.heartbeat();
+        loop {
+            let verdict = match self.take_notices() {
+                Verdict::GoOn => self.judge_unread(),
+                over => over,
+            };
+            if let Some(parting) = self.judge(verdict) {
+                return parting;
+            }
+            self.settle();
+            let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
+            // In this order, so that no crowd of frames keeps the heart from beating or a watch from being told.
+            let verdict = tokio::select! {
+                biased;
+                _ = heartbeat.tick() => self.beat(),
+                attach = self.registration.next() => match self.accept(attach) {
+                    Ok(Some(next)) => return Parting::Replaced(Box::new(next)),
+                    Ok(None) => Verdict::GoOn,
+                    Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
+                },
+                Ok(()) = self.phase.changed() => self.change_phase(),
+                () = self.admission.due() => self.judge_anew(),
+                () = self.watches.due(turn) => self.look_again(),
+                incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
+                () = self.pacing.turn(reading) => self.begin_turn(reading),
+                () = self.port.ready() => Verdict::GoOn,
+                store = self.state.house.unavailable(), if self.has_questions() => self.answer_questions(&store),
+            };
+            if let Some(parting) = self.judge(verdict) {
+                return parting;
+            }
+        }
+    }
+
+    /// Waits for the next connection; none if the session ends before.
+    async fn detached(&mut self) -> Option<Connection> {
+        self.pass_turn();
+        tracing::debug!(session = self.registration.id, "session waits for a resume");
+        loop {
+            let Verdict::GoOn = self.take_notices() else { return None };
+            let Verdict::GoOn = self.judge_unread() else { return None };
+            tokio::select! {
+                () = self.port.ready() => {}
+                attach = self.registration.next() => match self.accept(attach) {
+                    Ok(None) => {}
+                    taken_or_over => return taken_or_over.ok().flatten(),
+                },
+                Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
+                    return None;
+                },
+                () = self.admission.due() => if self.admission.judge_anew().is_err() {
+                    return None;
+                },
+            }
+        }
+    }
+
+    /// Takes over a connection that resumes this session, unless it cannot be.
+    ///
+    /// # Errors
+    ///
+    /// Whoever resumes it may do less than the session: it has to end, and he has been told.
+    fn accept(&mut self, attach: Attach) -> Result<Option<Connection>, Denial> {
+        let Verdict::GoOn = self.take_notices() else {
+            self.registration.give_back_at_the_end(attach);
+            return Ok(None);
+        };
+        if let Err(denial) = self.admission.check_resume(&attach.admission) {
+            let farewell = Farewell::fatal(Outbox::default(), denial.code, denial.problem.clone());
+            self.part(attach.connection, LastWords::Farewell(farewell));
+            return Err(denial);
+        }
+        if let Err(bad) = self.outbound.resume(attach.received) {
+            let rule = format!("a number from {} to {}", bad.low, bad.high);
+            let problem = Problem::with_value("resume.received", &attach.received.to_string(), rule);
+            let farewell = Farewell::fatal(Outbox::default(), FatalCode::BadSeq, problem);
+            self.part(attach.connection, LastWords::Farewell(farewell));
+            return Ok(None);
+        }
+        self.admission = attach.admission;
+        self.watches = Watches::default();
+        self.renew();
+        self.welcome(true);
+        self.outbound.send_again();
+        self.tell_phase();
+        tracing::debug!(session = self.registration.id, "session is resumed");
+        Ok(Some(attach.connection))
+    }
+
+    /// Tells a connection that has just come what all others have been told.
+    pub(super) fn tell_phase(&mut self) {
+        let phase = *self.phase.borrow_and_update();
+        match phase {
+            Phase::Running => {}
+            Phase::Draining => self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text()),
+            // The connection is to be closed, as any other, by whoever hears of the change.
+            Phase::Stopping => self.phase.mark_changed(),
+        }
+    }
+
+    fn welcome(&mut self, resumed: bool) {
+        let (lease, bucket) = (self.state.config.lease, self.port.bucket());
+        let welcome = Welcome {
+            server: concat!("lockhouse/", env!("CARGO_PKG_VERSION")).into(),
+            epoch: self.state.epoch.as_str().into(),
+            session: self.registration.id.as_str().into(),
+            secret: self.registration.secret.as_str().into(),
+            resumed,
+            received: self.received,
+            reclaims: bucket.takes_reclaims(),
+            recovering_ms: bucket.recovers_for().map_or(0, |left| left.as_millis() as u64),
+            credential_ms: self.admission.remaining().map(|left| left.as_millis() as u64),
+            lease_ms: lease.as_millis(),
+            heartbeat_ms: lease.heartbeat().as_millis() as u64,
+            limits: wire_limits(&self.limits),
+        };
+        let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
+        self.outbound.push_first(text);
+        self.told_received = self.received;
+    }
+
+    fn heartbeat(&self) -> Interval {
+        let period = self.state.config.lease.heartbeat();
+        let mut heartbeat = interval_at(Instant::now() + period, period);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        heartbeat
+    }
+
+    /// Pings, ahead of all that waits, unless the ping before has not even been written.
+    fn beat(&mut self) -> Verdict {
+        if self.outbound.outbox.has_first() {
+            return Verdict::GoOn;
+        }
+        // What it overtakes may bear an older acknowledgement, and none may come after a later one.
+        let ack = if self.outbound.outbox.is_empty() { self.received } else { 0 };
+        self.told_received = self.told_received.max(ack);
+        self.pings += 1;
+        let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
+        self.outbound.push_first(Envelope { ack, frame }.to_text());
+        Verdict::GoOn
+    }
+
+    /// The settings have changed, or the credential has ended.
+    fn judge_anew(&mut self) -> Verdict {
+        match self.admission.judge_anew() {
+            Ok(()) => Verdict::GoOn,
+            Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
+        }
+    }
+
+    pub(super) fn change_phase(&mut self) -> Verdict {
+        match *self.phase.borrow_and_update() {
+            Phase::Running => {}
+            Phase::Draining => {
+                self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text());
+            }
+            Phase::Stopping => return Verdict::Stop,
+        }
+        Verdict::GoOn
+    }
+
+    fn judge(&mut self, verdict: Verdict) -> Option<Parting> {
+        let parting = match verdict {
+            Verdict::GoOn => return None,
+            Verdict::Lost => {
+                self.outbound.detach();
+                Parting::Detached(LastWords::None)
+            }
+            Verdict::Closed(code) => {
+                self.outbound.detach();
+                match code {
+                    Some(close::NORMAL | close::GOING_AWAY) => Parting::Ended(LastWords::AnswerClose),
+                    _ => Parting::Detached(LastWords::AnswerClose),
+                }
+            }
+            Verdict::Bye => Parting::Ended(self.close(close::NORMAL, "bye")),
+            Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
+            Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
+            Verdict::Fatal(code, problem) => {
+                // What the client sent is not repeated: it may be a secret in the wrong place.
+                let (field, rule) = (problem.field.as_deref(), problem.rule.as_deref());
+                tracing::debug!(
+                    session = self.registration.id,
+                    code = code.word(),
+                    field,
+                    rule,
+                    "connection ends"
+                );
+                match code {
+                    FatalCode::SlowReader => _ = self.state.bounds.refuse(Refused::SlowReader),
+                    FatalCode::TooLarge => _ = self.state.bounds.refuse(Refused::FrameBytes),
+                    _ => {}
+                }
+                let farewell = Farewell::fatal(self.outbound.detach(), code, problem);
+                match code {
+                    FatalCode::LeaseExpired
+                    | FatalCode::SlowReader
+                    | FatalCode::Unauthenticated
+                    | FatalCode::Forbidden => Parting::Ended(LastWords::Farewell(farewell)),
+                    _ => Parting::Detached(LastWords::Farewell(farewell)),
+                }
+            }
+        };
+        Some(parting)
+    }
+
+    fn close(&mut self, code: u16, reason: &'static str) -> LastWords {
+        LastWords::Farewell(Farewell::new(self.outbound.detach(), code, reason))
+    }
+
+    /// Sees the connection off, in a task of its own: the session does not wait for it.
+    fn part(&self, connection: Connection, words: LastWords) {
+        match words {
+            LastWords::None => {}
+            LastWords::AnswerClose => drop(self.state.tasks.spawn(connection.answer_close())),
+            LastWords::Farewell(farewell) => drop(self.state.tasks.spawn(connection.part(farewell))),
+        }
+    }
+
+    /// It is the session's turn. If it was already, nothing is there to be read.
+    pub(super) fn begin_turn(&mut self, reading: Reading) -> Verdict {
+        if reading == Reading::All {
+            self.pass_turn();
+        }
+        Verdict::GoOn
+    }
+}

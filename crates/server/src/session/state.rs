@@ -1,0 +1,196 @@
+//! What a session has, and how it begins.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::core::{AgentId, Command, NewAgent};
+use lockhouse::{Notice, Port, Room};
+use lockhouse_wire::{ErrorCode, Event, Problem};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::outbound::Outbound;
+use super::pacing::Pacing;
+use super::table::Table;
+use super::verdict::{Asked, Over, Steal, Verdict};
+use super::watches::Watches;
+use crate::bounds::INBOX_NOTICES;
+use crate::limits::{Refused, told_ms};
+use crate::settings::LimitSettings;
+use crate::state::{AppState, Phase};
+use crate::websocket::{Admission, Registration};
+
+/// A session, owned by its task.
+pub(super) struct Session {
+    pub(super) state: Arc<AppState>,
+    /// Stands before the registration, and so is dropped first: once a resume finds that the session is gone, and is told so,
+    /// its agents have ended.
+    pub(super) port: Port,
+    pub(super) registration: Registration,
+    pub(super) admission: Admission,
+    pub(super) phase: watch::Receiver<Phase>,
+    /// The agent whose lease is the session's.
+    pub(super) lease_agent: Option<AgentId>,
+    pub(super) table: Table,
+    pub(super) outbound: Outbound,
+    pub(super) watches: Watches,
+    pub(super) pacing: Pacing,
+    /// How much of each it may have; what is set later counts for later sessions.
+    pub(super) limits: LimitSettings,
+    /// What was asked of the bucket and is not answered, with its tag, in order.
+    pub(super) asked: VecDeque<(u64, Asked)>,
+    pub(super) last_tag: u64,
+    /// The steals that are not answered yet, by the id of their request.
+    pub(super) steals: HashMap<u64, Steal>,
+    pub(super) notices: VecDeque<Notice>,
+    /// What its client has not taken, as it counts for the tenant.
+    pub(super) unread: Room,
+    /// Set once the session has to end, and why.
+    pub(super) over: Option<Over>,
+    /// The house has lost its store, and with it every lock.
+    pub(super) is_over: bool,
+    /// The number of the last client frame that was processed.
+    pub(super) received: u64,
+    /// The last such number that the client was told.
+    pub(super) told_received: u64,
+    pub(super) highest_id: u64,
+    pub(super) highest_agent: u64,
+    pub(super) pings: u64,
+    pub(super) answered: u64,
+}
+
+impl Session {
+    /// Why not, if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was
+    /// taken, the session will hear.
+    pub(super) async fn begin(
+        state: Arc<AppState>,
+        admission: Admission,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<Self, &'static str> {
+        let limits = state.bounds.settings();
+        let registration = state
+            .sessions
+            .register(admission.scope.clone(), &limits)
+            .map_err(|kind| state.bounds.refuse(kind).word())?;
+        let bucket = state
+            .house
+            .bucket_if_room(admission.scope.clone(), limits.buckets_per_tenant as usize)
+            .ok_or_else(|| state.bounds.refuse(Refused::BucketsPerTenant).word())?;
+        let port = bucket.port(INBOX_NOTICES);
+        let unread = state.bounds.unread.of(admission.scope.tenant());
+        // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
+        if *phase.borrow() != Phase::Running {
+            port.bucket().close();
+        }
+        let mut session = Self {
+            state,
+            port,
+            registration,
+            admission,
+            phase,
+            lease_agent: None,
+            table: Table::default(),
+            outbound: Outbound::default(),
+            watches: Watches::default(),
+            pacing: Pacing::default(),
+            limits,
+            asked: VecDeque::new(),
+            last_tag: 0,
+            steals: HashMap::new(),
+            notices: VecDeque::new(),
+            unread,
+            over: None,
+            is_over: false,
+            received: 0,
+            told_received: 0,
+            highest_id: 0,
+            highest_agent: 0,
+            pings: 0,
+            answered: 0,
+        };
+        let lease_ms = Some(session.state.config.lease.as_millis());
+        session.ask(Asked::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
+        // The answer waits until the store knows how long leases last, after the first session of all at once.
+        let answered = async {
+            while !session.asked.is_empty() {
+                session.port.ready().await;
+                session.take_notices();
+            }
+        };
+        _ = timeout(limits.hello_timeout, answered).await;
+        if session.lease_agent.is_some() { Ok(session) } else { Err("no room for another session") }
+    }
+
+    /// Waiting does not help.
+    pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
+        self.tell_error(id, code, problem, None)
+    }
+
+    /// The same may find another answer after a while.
+    pub(super) fn not_now(
+        &mut self,
+        id: Option<u64>,
+        code: ErrorCode,
+        problem: Problem<'_>,
+        pause: Duration,
+    ) -> Verdict {
+        self.tell_error(id, code, problem, Some(told_ms(pause)))
+    }
+
+    fn tell_error(
+        &mut self,
+        id: Option<u64>,
+        code: ErrorCode,
+        problem: Problem<'_>,
+        retry_after_ms: Option<u64>,
+    ) -> Verdict {
+        if code == ErrorCode::QuotaExceeded {
+            self.state.bounds.refuse(Refused::Frame);
+        }
+        self.outbound.push(Event::Error { id, code, retry_after_ms, problem });
+        Verdict::GoOn
+    }
+
+    /// Asks the bucket, and takes note of the answer and of what came before it.
+    pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
+        let tag = self.next_tag(asked);
+        self.port.submit(tag, command);
+        self.take_notices()
+    }
+
+    pub(super) fn next_tag(&mut self, asked: Asked) -> u64 {
+        self.last_tag += 1;
+        self.asked.push_back((self.last_tag, asked));
+        self.last_tag
+    }
+
+    /// The lease runs anew.
+    pub(super) fn renew(&mut self) -> Verdict {
+        match self.lease_agent {
+            Some(agent) => self.ask(Asked::Nothing, Command::Renew { agent }),
+            None => Verdict::GoOn,
+        }
+    }
+
+    /// How many frames may be carried out before it is another's turn.
+    pub(super) fn room_for_frames(&mut self) -> u32 {
+        self.pacing.room(&self.state.bounds, self.port.bucket().key().tenant())
+    }
+
+    /// Charges for what was done.
+    pub(super) fn settle(&mut self) {
+        self.pacing.settle(&self.state.bounds, self.port.bucket().key().tenant());
+    }
+
+    /// The session has nothing to do in its turn.
+    pub(super) fn pass_turn(&mut self) {
+        self.pacing.pass(&self.state.bounds, self.port.bucket().key().tenant());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.pass_turn();
+    }
+}

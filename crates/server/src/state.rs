@@ -1,0 +1,137 @@
+//! What handlers and sessions need of a server.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use lockhouse::House;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use crate::access::{Denied, Initiator, check_host, check_origin};
+use crate::audit::Audit;
+use crate::auth::Authority;
+use crate::config::Config;
+use crate::idempotency::Answers;
+use crate::limits::{Bounds, house_options};
+use crate::random::random_hex;
+use crate::recent::Recent;
+use crate::store::Operator;
+use crate::websocket::Registry;
+
+/// The lock tables, the sessions, and how far the server is in its life.
+#[derive(Debug)]
+pub(crate) struct AppState {
+    pub(crate) config: Config,
+    authority: watch::Sender<Arc<Authority>>,
+    pub(crate) house: House,
+    /// Who may make a backup.
+    pub(crate) operator: Option<Operator>,
+    /// Names this life of the server.
+    pub(crate) epoch: String,
+    pub(crate) sessions: Registry,
+    pub(crate) tasks: TaskTracker,
+    /// What requests with an `Idempotency-Key` were answered.
+    pub(crate) answers: Arc<Answers>,
+    /// What calls have asked for lately.
+    pub(crate) recent: Recent,
+    /// Who was denied what.
+    pub(crate) audit: Arc<Audit>,
+    /// Who may have how much.
+    pub(crate) bounds: Arc<Bounds>,
+    phase: watch::Sender<Phase>,
+}
+
+/// How far a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It grants.
+    Running,
+    /// It grants nothing any more and waits for locks to be released.
+    Draining,
+    /// It closes every connection.
+    Stopping,
+}
+
+impl AppState {
+    /// Over these lock tables.
+    pub(crate) fn new(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
+        let bounds = Arc::new(Bounds::new(config.limits));
+        if let Some(rooms) = house.rooms() {
+            rooms.set(config.limits.table_bytes());
+        }
+        Arc::new(Self {
+            authority: watch::Sender::new(Arc::new(config.authority.clone())),
+            config,
+            house,
+            operator,
+            epoch: random_hex::<16>(),
+            sessions: Registry::default(),
+            tasks: TaskTracker::new(),
+            answers: Arc::default(),
+            recent: Recent::default(),
+            audit: Arc::new(Audit::new(bounds.clone())),
+            bounds,
+            phase: watch::Sender::new(Phase::Running),
+        })
+    }
+
+    /// Over lock tables that are empty, of which nothing is kept.
+    pub(crate) fn empty(config: Config) -> Arc<Self> {
+        let house = House::with_options(&house_options(&config.limits));
+        Self::new(config, house, None)
+    }
+
+    /// Who may do what at present.
+    pub(crate) fn authority(&self) -> Arc<Authority> {
+        self.authority.borrow().clone()
+    }
+
+    pub(crate) fn authorities(&self) -> watch::Receiver<Arc<Authority>> {
+        self.authority.subscribe()
+    }
+
+    /// Without authentication the `Host` keeps away pages that were given this machine's address under a name of their own. Where there is one, they have no
+    /// credential, and the server may have any name.
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
+    }
+
+    pub(crate) fn check_place(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        self.check_host(headers)?;
+        check_origin(headers, &self.config.allowed_origins)
+    }
+
+    /// What sent a request with this head.
+    pub(crate) fn initiator(&self, headers: &HeaderMap) -> Initiator {
+        Initiator::of(headers, self.config.tls.is_some())
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(crate) fn phases(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Another authority decides from now on; all sessions are judged by it.
+    pub(crate) fn set_authority(&self, authority: Authority) {
+        self.authority.send_replace(Arc::new(authority));
+    }
+
+    /// Has all sessions judged anew.
+    pub(crate) fn judge_anew(&self) {
+        self.authority.send_modify(|_| {});
+    }
+
+    /// The step to [`Phase::Draining`]. A bucket that comes after it is closed by the session that it is made for.
+    pub(crate) fn stop_granting(&self) {
+        self.phase.send_replace(Phase::Draining);
+        self.house.buckets().iter().for_each(lockhouse::Bucket::close);
+    }
+
+    /// The step to [`Phase::Stopping`].
+    pub(crate) fn close_connections(&self) {
+        self.phase.send_replace(Phase::Stopping);
+    }
+}

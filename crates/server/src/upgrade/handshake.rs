@@ -1,0 +1,104 @@
+//! The handshake of a WebSocket.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
+use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::hello::{Scope, greet};
+use super::refuse::refuse;
+use crate::access::check_origin;
+use crate::auth;
+use crate::limits::Seat;
+use crate::settings::LimitSettings;
+use crate::state::{AppState, Phase};
+use crate::websocket::Connection;
+
+/// For how many seconds a server that stops is away, about.
+const RESTART_SECONDS: &str = "1";
+
+/// `GET` of the WebSocket endpoint.
+pub(crate) async fn upgrade(
+    State(state): State<Arc<AppState>>,
+    scope: Result<Query<Scope>, QueryRejection>,
+    mut request: Request,
+) -> Response {
+    if let Err(denied) = check_origin(request.headers(), &state.config.allowed_origins) {
+        state.audit.deny_place(&request, &denied);
+        return refuse(StatusCode::FORBIDDEN, denied.to_string());
+    }
+    let key = match handshake(request.headers()) {
+        Ok(key) => key,
+        Err(refusal) => return *refusal,
+    };
+    let scope = match scope {
+        Ok(Query(scope)) => scope,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, error.body_text()),
+    };
+    for (field, value) in [("bucket", &scope.bucket), ("partition", &scope.partition)] {
+        if value.len() > SCOPE_BYTES {
+            let why = format!("{field} is {} bytes, but must be at most {SCOPE_BYTES} bytes", value.len());
+            return refuse(StatusCode::BAD_REQUEST, why);
+        }
+    }
+    if state.phase() == Phase::Stopping {
+        let refused = refuse(StatusCode::SERVICE_UNAVAILABLE, "no session can be begun now".to_owned());
+        return ([(header::RETRY_AFTER, RESTART_SECONDS)], refused).into_response();
+    }
+    let initiator = state.initiator(request.headers());
+    let certificate = auth::certificate(&initiator, request.extensions());
+    let seat = request.extensions().get::<Seat>().cloned();
+    let upgrading = hyper::upgrade::on(&mut request);
+    let LimitSettings { hello_timeout, write_timeout, .. } = state.bounds.settings();
+    state.clone().tasks.spawn(async move {
+        match timeout(hello_timeout, upgrading).await {
+            Ok(Ok(upgraded)) => {
+                let connection = Connection::new(TokioIo::new(upgraded), seat, write_timeout).await;
+                greet(state, scope, initiator, certificate, connection, hello_timeout).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
+            Err(_) => tracing::debug!("an upgrade took too long"),
+        }
+    });
+    let headers = [
+        (header::CONNECTION, HeaderValue::from_static("upgrade")),
+        (header::UPGRADE, HeaderValue::from_static("websocket")),
+        (header::SEC_WEBSOCKET_ACCEPT, key),
+        (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
+    ];
+    (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// What to answer to the key of a WebSocket handshake for a version that we know.
+fn handshake(headers: &HeaderMap) -> Result<HeaderValue, Box<Response>> {
+    if !lists(headers, &header::UPGRADE, "websocket") || !lists(headers, &header::CONNECTION, "upgrade") {
+        let why = format!("{PATH} is a WebSocket endpoint, subprotocol {SUBPROTOCOL}");
+        let mut refusal = refuse(StatusCode::UPGRADE_REQUIRED, why);
+        refusal.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        return Err(Box::new(refusal));
+    }
+    let bad = |why: String| Box::new(refuse(StatusCode::BAD_REQUEST, why));
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        return Err(bad("Sec-WebSocket-Version must be 13".to_owned()));
+    }
+    if !lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+        return Err(bad(format!("Sec-WebSocket-Protocol must offer {SUBPROTOCOL}")));
+    }
+    let key = headers
+        .get(header::SEC_WEBSOCKET_KEY)
+        .ok_or_else(|| bad("Sec-WebSocket-Key is absent".to_owned()))?;
+    HeaderValue::try_from(derive_accept_key(key.as_bytes()))
+        .map_err(|_| bad("Sec-WebSocket-Key is no key".to_owned()))
+}
+
+fn lists(headers: &HeaderMap, key: &HeaderName, word: &str) -> bool {
+    let values = headers.get_all(key).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(word))
+}

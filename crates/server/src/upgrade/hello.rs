@@ -1,0 +1,98 @@
+//! The first frame.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_wire::{
+    BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, Problem, close,
+};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::access::Initiator;
+use crate::auth::Shown;
+use crate::limits::Refused;
+use crate::session;
+use crate::state::AppState;
+use crate::websocket::{Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
+
+/// What a connection speaks about.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Scope {
+    #[serde(default = "default_bucket")]
+    pub(super) bucket: String,
+    #[serde(default)]
+    pub(super) partition: String,
+}
+
+fn default_bucket() -> String {
+    "default".to_owned()
+}
+
+/// Reads the `hello`, then runs the session that it begins or goes on with.
+pub(super) async fn greet(
+    state: Arc<AppState>,
+    scope: Scope,
+    initiator: Initiator,
+    certificate: Shown,
+    mut connection: Connection,
+    patience: Duration,
+) {
+    let nothing = &mut Outbox::default();
+    let first = async {
+        loop {
+            match connection.next(nothing, Reading::All).await {
+                Incoming::Control => {}
+                first => return first,
+            }
+        }
+    };
+    let first = timeout(patience, first).await;
+    let farewell = match first {
+        Ok(Incoming::Text(text)) => match Envelope::<ClientFrame<'_>>::parse(&text) {
+            Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
+                tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
+                let credential = hello.credential.take().map(Credential::into_owned);
+                let Scope { bucket, partition } = scope;
+                let from = connection.from();
+                let presented = Presented { credential, certificate, from, initiator, bucket, partition };
+                match Admission::new(state.authorities(), &state.audit, presented) {
+                    Ok(admission) => match state.bounds.admit_tenant(admission.scope.tenant()) {
+                        Ok(seat) => {
+                            connection.take_place(seat);
+                            return session::run(state, admission, hello, connection).await;
+                        }
+                        Err(why) => session::busy(why.word()),
+                    },
+                    Err(Denial { code, problem }) => fatal(code, problem),
+                }
+            }
+            Err(BadClientFrame::Fatal(problem)) => fatal(FatalCode::BadFrame, problem),
+            Ok(_) | Err(BadClientFrame::Answered { .. }) => no_hello(patience),
+        },
+        Ok(Incoming::Control) => no_hello(patience),
+        Ok(Incoming::TooLarge) => {
+            state.bounds.refuse(Refused::FrameBytes);
+            let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+            fatal(FatalCode::TooLarge, problem)
+        }
+        Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
+        Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
+        Ok(Incoming::Closed(_)) => return connection.answer_close().await,
+        Ok(Incoming::Lost) => return,
+        Err(_) => {
+            state.bounds.refuse(Refused::HelloTimeout);
+            no_hello(patience)
+        }
+    };
+    connection.part(farewell).await;
+}
+
+fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
+    Farewell::fatal(Outbox::default(), code, problem)
+}
+
+fn no_hello(patience: Duration) -> Farewell {
+    let rule = format!("\"hello\" in the first frame, within {}", humantime::format_duration(patience));
+    fatal(FatalCode::BadFrame, Problem::with_field("type", rule))
+}

@@ -1,0 +1,8 @@
+//! From a request to a session: the WebSocket handshake, and the `hello` behind it.
+
+mod handshake;
+mod hello;
+mod refuse;
+
+pub(crate) use self::handshake::upgrade;
+pub(crate) use self::refuse::refuse;
