@@ -12,11 +12,11 @@ use axum::http::{HeaderMap, HeaderName, header};
 use lockhouse::BucketKey;
 use lockhouse_wire::{CREDENTIAL_BYTES, Credential};
 
-use super::parameters::{bad_path, bearer};
 use super::problem::{Code, Problem};
-use super::read::Read;
-use super::routes::{Named, Needs, Route};
-use super::rules::BUCKET;
+use super::request::constraints::BUCKET;
+use super::request::decode::Read;
+use super::request::headers::bearer;
+use super::route::{Named, Needs, Route};
 use crate::audit::Deed;
 use crate::auth::{self, Identity, Permissions, Unauthenticated};
 use crate::limits::Seat;
@@ -80,7 +80,9 @@ fn caller(state: &AppState, request: &mut Request, route: &'static Route, named:
     let identity = identify(state, request, route, bucket.as_deref().unwrap_or_default())?;
     // First, as whatever is told of it would be as long as the path.
     let bucket = match needs {
-        Needs::InBucket(_) => Some(Arc::new(of_path(&identity, bucket.ok_or_else(|| bad_path("bucket"))?)?)),
+        Needs::InBucket(_) => {
+            Some(Arc::new(of_path(&identity, bucket.ok_or_else(|| Problem::bad_path("bucket"))?)?))
+        }
         Needs::Everywhere(_) | Needs::Nothing => None,
     };
     let named = bucket.as_ref().map_or("", |key| &key.bucket);

@@ -12,11 +12,11 @@ use serde::Serialize;
 use subtle::ConstantTimeEq;
 
 use super::access::Caller;
-use super::body::JsonBody;
-use super::parameters::Bearer;
 use super::problem::{Code, Problem};
-use super::read::{FromMembers, Members, Read};
-use super::rules::FILE;
+use super::request::asker::Bearer;
+use super::request::body::JsonBody;
+use super::request::constraints::FILE;
+use super::request::decode::{FromMembers, Members, Read};
 use crate::audit::{self, Deed};
 use crate::state::AppState;
 

@@ -1,8 +1,6 @@
 //! The OpenAPI document: what the handlers say of themselves, completed with what holds for all of them.
 
-use std::sync::LazyLock;
-
-use axum::http::{HeaderName, Method, header};
+use axum::http::Method;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
@@ -16,9 +14,9 @@ use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, Ref, RefOr, Requi
 use utoipa::{OpenApi as _, PartialSchema, ToSchema};
 
 use super::problem::{MEDIA_TYPE, Problem};
-use super::routes::{Needs, needs};
-use super::rules::{BUCKET, IDEMPOTENCY_KEY, OWNER};
-use super::{claims, entries, locks, owners};
+use super::request::constraints::{BUCKET, IDEMPOTENCY_KEY, OWNER};
+use super::route::Needs;
+use super::{assignments, claims, locks, owners, query};
 
 /// The names of the security schemes in the document.
 const OWNER_SECRET: &str = "ownerSecret";
@@ -28,35 +26,35 @@ const BEARER: &str = "bearer";
 /// What the handlers say of themselves, in the order in which it is told.
 #[derive(utoipa::OpenApi)]
 #[openapi(paths(
-    owners::open,
-    owners::show,
-    owners::end,
-    owners::heartbeat,
-    locks::lock,
-    locks::list,
-    locks::release,
-    locks::undo,
-    claims::claim,
-    claims::show,
-    claims::renew,
-    claims::release,
-    claims::finalize,
-    claims::assignment,
-    claims::unassign,
-    entries::query
+    owners::routes::open,
+    owners::routes::show,
+    owners::routes::end,
+    owners::routes::heartbeat,
+    locks::routes::lock,
+    locks::routes::list,
+    locks::routes::release,
+    locks::routes::undo,
+    claims::routes::claim,
+    claims::routes::show,
+    claims::routes::renew,
+    claims::routes::release,
+    claims::routes::finalize,
+    assignments::routes::show,
+    assignments::routes::unassign,
+    query::routes::query
 ))]
 struct Handlers;
 
-/// The text, made once.
-static TEXT: LazyLock<String> = LazyLock::new(|| complete(Handlers::openapi()));
+/// What a route needs, by its method and path.
+type NeedsOf = fn(&Method, &str) -> Option<Needs>;
 
-/// `GET /openapi.json`.
-pub(super) async fn show() -> ([(HeaderName, &'static str); 1], &'static str) {
-    ([(header::CONTENT_TYPE, "application/json")], &TEXT)
+/// The document.
+pub(super) fn text(needs: NeedsOf) -> String {
+    complete(Handlers::openapi(), needs)
 }
 
 /// Adds to every operation what holds for all, and gives the text.
-fn complete(mut document: OpenApi) -> String {
+fn complete(mut document: OpenApi, needs: NeedsOf) -> String {
     document.info = InfoBuilder::new()
         .title("lockhouse")
         .version(env!("CARGO_PKG_VERSION"))
@@ -97,14 +95,14 @@ fn complete(mut document: OpenApi) -> String {
         ];
         for (method, operation) in operations {
             if let Some(operation) = operation {
-                complete_operation(operation, path, &method);
+                complete_operation(operation, path, &method, needs);
             }
         }
     }
     document.to_pretty_json().expect("the document has nothing that JSON cannot hold")
 }
 
-fn complete_operation(operation: &mut Operation, path: &str, method: &Method) {
+fn complete_operation(operation: &mut Operation, path: &str, method: &Method, needs: NeedsOf) {
     let changes = method != Method::GET;
     let parameters = operation.parameters.get_or_insert_default();
     let mut add = |name: &str, place: ParameterIn, schema: ObjectBuilder, about: &str| {

@@ -10,53 +10,27 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use super::access::{Caller, charge_more};
-use super::body::collect;
 use super::problem::{Code, Problem};
-use super::read::Read;
-use super::routes::Route;
-use super::rules::IDEMPOTENCY_KEY;
+use super::request::body::collect;
+use super::request::headers::idempotency_key;
+use super::route::Route;
 use crate::bounds::HTTP_BODY_BYTES;
 use crate::idempotency::{Answer, Begin, digest};
 use crate::state::AppState;
 
-/// The header of a request.
-pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
 /// The header of an answer that was given before.
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-
-/// The value of the header; `None` if there is none.
-pub(super) fn key(headers: &HeaderMap) -> Read<Option<&str>> {
-    let mut values = headers.get_all(KEY).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let text = value.to_str().ok().filter(|text| IDEMPOTENCY_KEY.admits(text) && values.next().is_none());
-    match text {
-        Some(text) => Ok(Some(text)),
-        None => Err(Problem::field(Code::Invalid, "Idempotency-Key", IDEMPOTENCY_KEY.words())),
-    }
-}
-
-/// The value of the header, for a handler.
-pub(super) struct GivenKey(pub(super) Option<String>);
-
-impl FromRequestParts<Arc<AppState>> for GivenKey {
-    type Rejection = Box<Problem>;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
-        key(&parts.headers).map(|key| Self(key.map(str::to_owned)))
-    }
-}
 
 /// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
 pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'static Route) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, state).await;
-    let (Ok(Caller { identity, bucket: Some(bucket), .. }), Ok(Some(key))) = (caller, key(&parts.headers))
+    let (Ok(Caller { identity, bucket: Some(bucket), .. }), Ok(Some(key))) =
+        (caller, idempotency_key(&parts.headers))
     else {
         return route.answer(state, Request::from_parts(parts, body)).await;
     };

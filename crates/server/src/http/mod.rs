@@ -1,50 +1,42 @@
 //! The HTTP API: offline locks, claims, assignments and queries for programs that speak JSON over HTTP.
 //!
 //! ```text
-//!   request ─▶ routes ─▶ gate: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler (rules, read) ─▶ desk ─▶ lockhouse
-//!                                   └────────────────────┴──────────────┴─────────────────┴──▶ Problem (RFC 9457)
+//!   request ─▶ routes ─▶ entry: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler ─▶ calls ─▶ lockhouse
+//!                                   └─────────────────────┴──────────────┴─────────────┴─────────┴──▶ Problem (RFC 9457)
 //! ```
 //!
-//! What a request must look like stands once, in `rules`: requests are read by it, and the OpenAPI document tells it.
+//! Each resource has a folder: `routes` are its handlers, `bodies` what is said and answered, `calls` what is asked of the lock
+//! tables. What a request must look like stands once, in `request::constraints`: requests are read by it, and the OpenAPI
+//! document tells it.
 
 mod access;
+mod assignments;
 mod backup;
-mod body;
+mod calls;
 mod claims;
-mod desk;
 mod document;
-mod entries;
-mod gate;
+mod dto;
+mod entry;
 mod idempotency;
 mod locks;
-mod looks;
 mod owners;
-mod parameters;
 mod problem;
-mod read;
+mod query;
+mod request;
+mod route;
 mod routes;
-mod rules;
-mod views;
 
 use std::time::Duration;
 
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
-pub(crate) use self::body::whole;
-pub(crate) use self::gate::Gate;
+pub(crate) use self::entry::Gate;
 use self::problem::{Code, Problem};
-pub(crate) use self::routes::{Answering, find};
+pub(crate) use self::request::body::whole;
+pub(crate) use self::route::{Answering, is_api};
+pub(crate) use self::routes::find;
 use crate::access::Denied;
 use crate::limits::Refused;
-
-/// Below this everything is told as JSON, problems included.
-const BASE: &str = "/v1/buckets/{bucket}";
-
-/// Whether what is at the path is told as JSON.
-pub(crate) fn is_api(uri: &Uri) -> bool {
-    uri.path().starts_with("/v1/")
-}
 
 /// The answer to a path of the API at which nothing is.
 pub(crate) fn nowhere() -> Response {
@@ -71,9 +63,9 @@ mod tests {
 
     use lockhouse::NameBuf;
 
-    use super::claims::{Claimed, NewClaim};
-    use super::owners::OpenedOwner;
-    use super::views::{At, JsonName};
+    use super::claims::bodies::{Claimed, NewClaim};
+    use super::dto::{At, JsonName};
+    use super::owners::bodies::OpenedOwner;
 
     #[test]
     fn no_secret_of_an_answer_or_a_body_is_shown() {

@@ -1,53 +1,20 @@
 //! All routes of the API in one table: what each needs, and who answers it.
 
 use std::borrow::Cow;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use matchit::{Params, Router};
 use percent_encoding::percent_decode_str;
 
-use super::problem::{Code, Problem};
-use super::{backup, claims, document, entries, locks, owners, problem};
+use super::problem::{self, Code, Problem};
+use super::route::{Answering, Named, Needs, Route};
+use super::{assignments, backup, claims, document, locks, owners, query};
 use crate::settings::Permission;
 use crate::state::AppState;
-
-/// An answer under way.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-/// What a route needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needs {
-    /// No credential.
-    Nothing,
-    /// The permission in the bucket of the path.
-    InBucket(Permission),
-    /// The permission in all buckets.
-    Everywhere(Permission),
-}
-
-/// One route.
-#[derive(Debug)]
-pub(super) struct Route {
-    method: Method,
-    /// As `matchit` has it, and for buckets the OpenAPI document.
-    pub(super) path: &'static str,
-    pub(super) needs: Needs,
-    /// Whether the secret of an owner, or of the operator, stands in `Authorization`.
-    pub(super) takes_secret: bool,
-    handler: fn(Request, Arc<AppState>) -> Answering,
-}
-
-impl Route {
-    /// Answers a request that [was admitted](super::access::admit).
-    pub(super) fn answer(&self, state: &Arc<AppState>, request: Request) -> Answering {
-        (self.handler)(request, state.clone())
-    }
-}
 
 fn run<T>(
     handler: impl Handler<T, Arc<AppState>, Future = Answering>,
@@ -83,25 +50,25 @@ use Permission::{Claim, Offline, Operate, Query};
 /// Those with the same path stand together.
 #[rustfmt::skip]
 static ROUTES: [Route; 19] = [
-    route!(GET "/openapi.json", Nothing, document::show),
+    route!(GET "/openapi.json", Nothing, document),
     route!(GET "/problems/{code}", Nothing, problem::explain),
     secret!(POST "/v1/backup", Everywhere(Operate), backup::backup),
-    route!(POST "/v1/buckets/{bucket}/owners", InBucket(Offline), owners::open),
-    secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::show),
-    secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::end),
-    secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::heartbeat),
-    route!(GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::list),
-    secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::lock),
-    secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::release),
-    secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::undo),
-    route!(GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::show),
-    route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::claim),
-    route!(POST "/v1/buckets/{bucket}/claims/renew", InBucket(Claim), claims::renew),
-    route!(POST "/v1/buckets/{bucket}/claims/release", InBucket(Claim), claims::release),
-    route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::finalize),
-    route!(GET "/v1/buckets/{bucket}/assignments", InBucket(Query), claims::assignment),
-    route!(DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), claims::unassign),
-    route!(GET "/v1/buckets/{bucket}/query", InBucket(Query), entries::query),
+    route!(POST "/v1/buckets/{bucket}/owners", InBucket(Offline), owners::routes::open),
+    secret!(GET "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::show),
+    secret!(DELETE "/v1/buckets/{bucket}/owners/{owner}", InBucket(Offline), owners::routes::end),
+    secret!(POST "/v1/buckets/{bucket}/owners/{owner}/heartbeat", InBucket(Offline), owners::routes::heartbeat),
+    route!(GET "/v1/buckets/{bucket}/locks", InBucket(Query), locks::routes::list),
+    secret!(POST "/v1/buckets/{bucket}/locks", InBucket(Offline), locks::routes::lock),
+    secret!(POST "/v1/buckets/{bucket}/locks/release", InBucket(Offline), locks::routes::release),
+    secret!(POST "/v1/buckets/{bucket}/locks/undo", InBucket(Offline), locks::routes::undo),
+    route!(GET "/v1/buckets/{bucket}/claims", InBucket(Query), claims::routes::show),
+    route!(POST "/v1/buckets/{bucket}/claims", InBucket(Claim), claims::routes::claim),
+    route!(POST "/v1/buckets/{bucket}/claims/renew", InBucket(Claim), claims::routes::renew),
+    route!(POST "/v1/buckets/{bucket}/claims/release", InBucket(Claim), claims::routes::release),
+    route!(POST "/v1/buckets/{bucket}/claims/finalize", InBucket(Claim), claims::routes::finalize),
+    route!(GET "/v1/buckets/{bucket}/assignments", InBucket(Query), assignments::routes::show),
+    route!(DELETE "/v1/buckets/{bucket}/assignments", InBucket(Operate), assignments::routes::unassign),
+    route!(GET "/v1/buckets/{bucket}/query", InBucket(Query), query::routes::query),
 ];
 
 static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
@@ -113,8 +80,15 @@ static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
 });
 
 /// What the route needs, by its path in the table.
-pub(super) fn needs(method: &Method, path: &str) -> Option<Needs> {
+fn needs(method: &Method, path: &str) -> Option<Needs> {
     ROUTES.iter().find(|route| route.method == method && route.path == path).map(|route| route.needs)
+}
+
+/// `GET /openapi.json`.
+async fn document() -> ([(HeaderName, &'static str); 1], &'static str) {
+    /// The text, made once.
+    static TEXT: LazyLock<String> = LazyLock::new(|| document::text(needs));
+    ([(header::CONTENT_TYPE, "application/json")], &TEXT)
 }
 
 /// What is at a path.
@@ -122,13 +96,6 @@ pub(super) fn needs(method: &Method, path: &str) -> Option<Needs> {
 pub(crate) struct Found {
     routes: &'static [Route],
     pub(super) named: Named,
-}
-
-/// What a path names, percent-decoded; none where the path names none of that, or it is no UTF-8.
-#[derive(Clone, Debug)]
-pub(super) struct Named {
-    pub(super) bucket: Option<String>,
-    pub(super) owner: Option<String>,
 }
 
 /// What the API has at that path.
@@ -179,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_route_of_a_bucket_stands_in_the_document_and_no_other() {
-        let (_, text) = document::show().await;
+        let (_, text) = document().await;
         let document: serde_json::Value = serde_json::from_str(text).unwrap();
         let told: BTreeSet<(String, String)> = document["paths"]
             .as_object()

@@ -5,17 +5,18 @@ use std::time::SystemTime;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse::{Mode, NameBuf, Room};
+use lockhouse::{HolderKind, Mode, NameBuf, Room};
 use lockhouse_wire as wire;
+use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat, Type};
+use utoipa::openapi::{ObjectBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 /// An instant: RFC 3339, UTC, with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At(pub(super) SystemTime);
+pub(crate) struct At(pub(crate) SystemTime);
 
 impl Serialize for At {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -35,18 +36,18 @@ impl ToSchema for At {}
 
 /// An answer that is JSON already, so that what it tells could be counted, and its room until it is written.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(crate) struct Told {
     text: Vec<u8>,
     #[expect(dead_code, reason = "kept for its end")]
     room: Room,
 }
 
 impl Told {
-    pub(super) fn text(what: &impl Serialize) -> Vec<u8> {
+    pub(crate) fn text(what: &impl Serialize) -> Vec<u8> {
         serde_json::to_vec(what).expect("what is answered can be written")
     }
 
-    pub(super) fn new(text: Vec<u8>, room: Room) -> Self {
+    pub(crate) fn new(text: Vec<u8>, room: Room) -> Self {
         Self { text, room }
     }
 }
@@ -66,7 +67,7 @@ impl IntoResponse for Told {
 
 /// A resource name as a JSON string; lone surrogates as escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JsonName(pub(super) NameBuf);
+pub(crate) struct JsonName(pub(crate) NameBuf);
 
 impl Serialize for JsonName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -91,7 +92,7 @@ impl ToSchema for JsonName {}
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum ModeWord {
+pub(crate) enum ModeWord {
     Exclusive,
     Shared,
 }
@@ -108,30 +109,30 @@ impl From<Mode> for ModeWord {
 /// Who holds a name, as told to those who are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Holder {
+pub(crate) struct Holder {
     /// By which of the three disciplines.
-    pub(super) kind: HoldKind,
+    pub(crate) kind: HoldKind,
     /// The owner's label, the claimant, or the client id of a web lock.
     #[schema(example = "Anna, customer care")]
-    pub(super) label: String,
+    pub(crate) label: String,
     /// The owner of an offline lock.
     #[schema(example = "17")]
-    pub(super) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// In which mode.
-    pub(super) mode: ModeWord,
+    pub(crate) mode: ModeWord,
     /// Since when.
-    pub(super) since: At,
+    pub(crate) since: At,
     /// When it ends unless it is renewed.
     #[schema(value_type = Option<At>)]
-    pub(super) expires_at: Option<At>,
+    pub(crate) expires_at: Option<At>,
     /// What the holder said of it.
-    pub(super) metadata: Option<String>,
+    pub(crate) metadata: Option<String>,
 }
 
 /// The discipline by which a name is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum HoldKind {
+pub(crate) enum HoldKind {
     Web,
     Offline,
     Claim,
@@ -140,18 +141,84 @@ pub(super) enum HoldKind {
 /// A record that could not be locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Conflict {
+pub(crate) struct Conflict {
     /// The resource name that stands for it.
-    pub(super) name: JsonName,
+    pub(crate) name: JsonName,
     /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// Its id.
     #[schema(example = "42")]
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The first of its holders.
     #[schema(max_items = 8)]
-    pub(super) holders: Vec<Holder>,
+    pub(crate) holders: Vec<Holder>,
     /// How many requests wait for the name.
-    pub(super) queued: u32,
+    pub(crate) queued: u32,
+}
+
+/// A claim that became final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Assignment {
+    /// What is assigned.
+    pub(crate) resource: JsonName,
+    /// To whom.
+    pub(crate) claimant: String,
+    /// Since when.
+    pub(crate) assigned_at: At,
+    /// The fencing token of the claim.
+    #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
+    pub(crate) fencing_token: u64,
+}
+
+impl From<lockhouse::Assignment> for Assignment {
+    fn from(assignment: lockhouse::Assignment) -> Self {
+        Self {
+            resource: JsonName(assignment.resource),
+            claimant: assignment.claimant,
+            assigned_at: At(assignment.since),
+            fencing_token: assignment.fencing_token.get(),
+        }
+    }
+}
+
+impl HoldKind {
+    pub(crate) fn of(kind: HolderKind) -> (Self, Option<String>) {
+        match kind {
+            HolderKind::Offline(owner) => (Self::Offline, Some(owner.to_string())),
+            HolderKind::Claim => (Self::Claim, None),
+            _ => (Self::Web, None),
+        }
+    }
+}
+
+impl From<lockhouse::Holder> for Holder {
+    fn from(holder: lockhouse::Holder) -> Self {
+        let (kind, owner) = HoldKind::of(holder.kind);
+        Self {
+            kind,
+            label: holder.client_id,
+            owner,
+            mode: holder.mode.into(),
+            since: At(holder.since),
+            expires_at: holder.expires_at.map(At),
+            metadata: holder.metadata,
+        }
+    }
+}
+
+impl From<lockhouse::Conflict> for Conflict {
+    fn from(conflict: lockhouse::Conflict) -> Self {
+        let (kind, id) = record_of(&conflict.name).unwrap_or_default();
+        let holders = conflict.holders.into_iter().map(Holder::from).collect();
+        Self { name: JsonName(conflict.name), kind, id, holders, queued: conflict.queued }
+    }
+}
+
+/// The kind and the id of the record that a name stands for.
+pub(crate) fn record_of(name: &NameBuf) -> Option<(String, String)> {
+    let decode = |part: &str| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned());
+    let (kind, id) = name.as_name().as_str()?.split_once('/')?;
+    Some((decode(kind)?, decode(id)?))
 }

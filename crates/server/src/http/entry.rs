@@ -14,8 +14,9 @@ use tokio::task::yield_now;
 use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::body::whole;
 use super::problem::{Code, Problem};
+use super::request::body::whole;
+use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::routes::Found;
 use super::{access, idempotency};
 use crate::access::check_origin;
@@ -88,7 +89,7 @@ impl Gate {
             return problem.into_response();
         }
         let changes = matches!(*request.method(), Method::POST | Method::DELETE);
-        if changes && request.headers().contains_key(idempotency::KEY) {
+        if changes && request.headers().contains_key(IDEMPOTENCY_KEY_HEADER) {
             return Box::pin(idempotency::once(&self.state, request, route)).await;
         }
         route.answer(&self.state, request).await
@@ -101,7 +102,8 @@ fn cors(state: &Arc<AppState>) -> CorsLayer {
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {
         check_origin(&parts.headers, &allowed.config.allowed_origins).is_ok()
     };
-    let sent: [HeaderName; 4] = [access::KEY, header::AUTHORIZATION, header::CONTENT_TYPE, idempotency::KEY];
+    let sent: [HeaderName; 4] =
+        [access::KEY, header::AUTHORIZATION, header::CONTENT_TYPE, IDEMPOTENCY_KEY_HEADER];
     let seen: [HeaderName; 4] =
         [header::LOCATION, header::RETRY_AFTER, header::WWW_AUTHENTICATE, idempotency::REPLAYED];
     CorsLayer::new()

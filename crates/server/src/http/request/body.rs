@@ -12,15 +12,15 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{TryStreamExt, poll};
 use tokio::time::timeout;
 
-use super::is_api;
-use super::problem::{Code, Problem};
-use super::read::{FromMembers, Read, body};
+use super::decode::{FromMembers, Read, body};
 use crate::bounds::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
+use crate::http::problem::{Code, Problem};
+use crate::http::route::is_api;
 use crate::limits::{Network, Refused, Seat, Share};
 use crate::state::AppState;
 
 /// What the body says.
-pub(super) struct JsonBody<T>(pub(super) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Box<Problem>;
@@ -121,7 +121,7 @@ fn too_many() -> Box<Problem> {
 }
 
 /// All of a body, unless it is too long.
-pub(super) async fn collect(body: Body, most: usize) -> Read<Bytes> {
+pub(crate) async fn collect(body: Body, most: usize) -> Read<Bytes> {
     let mut chunks = body.into_data_stream();
     let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
     // Nearly always there is only one, which then need not be copied.

@@ -8,25 +8,25 @@ use lockhouse_wire as wire;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::problem::{Code, Problem};
-use super::rules::{Choice, Number, RESOURCE, Text};
+use super::constraints::{Choice, Number, RESOURCE, Text};
+use crate::http::problem::{Code, Problem};
 
-pub(super) type Read<T> = Result<T, Box<Problem>>;
+pub(crate) type Read<T> = Result<T, Box<Problem>>;
 
 /// The members of a JSON object; `null` counts as absent, unknown members are ignored.
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     /// Where the object stands in the body, such as `locks[1].`; empty for the body itself.
     path: String,
     all: Object<'a>,
 }
 
 /// What a body of a request is made from.
-pub(super) trait FromMembers: Sized {
+pub(crate) trait FromMembers: Sized {
     fn read(members: &Members<'_>) -> Read<Self>;
 }
 
 /// Reads the body of a request.
-pub(super) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
+pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
     let bad = |why: &dyn fmt::Display| {
         Problem::new(Code::BadRequest, format!("the body must be a JSON object, but {why}"))
     };
@@ -42,7 +42,7 @@ pub(super) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
 }
 
 impl<'a> Members<'a> {
-    pub(super) fn text(&self, key: &str, rule: &Text) -> Read<String> {
+    pub(crate) fn text(&self, key: &str, rule: &Text) -> Read<String> {
         self.need(
             key,
             || rule.words(),
@@ -50,38 +50,38 @@ impl<'a> Members<'a> {
         )
     }
 
-    pub(super) fn text_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
+    pub(crate) fn text_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
         self.get(key).map(|_| self.text(key, rule)).transpose()
     }
 
     /// As [`text`](Self::text), but never repeated in a problem.
-    pub(super) fn secret(&self, key: &str, rule: &Text) -> Read<String> {
+    pub(crate) fn secret(&self, key: &str, rule: &Text) -> Read<String> {
         self.text(key, rule).map_err(|_| Problem::field(Code::Invalid, self.named(key), rule.words()))
     }
 
-    pub(super) fn secret_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
+    pub(crate) fn secret_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
         self.get(key).map(|_| self.secret(key, rule)).transpose()
     }
 
-    pub(super) fn number(&self, key: &str, rule: &Number) -> Read<u64> {
+    pub(crate) fn number(&self, key: &str, rule: &Number) -> Read<u64> {
         self.need(key, || rule.words(), |raw| rule.parse_json(raw.get()))
     }
 
-    pub(super) fn number_if_any(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
+    pub(crate) fn number_if_any(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
         self.get(key).map(|_| self.number(key, rule)).transpose()
     }
 
-    pub(super) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<T> {
+    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<T> {
         self.need(key, || rule.words(), |raw| rule.parse(&string(raw)?))
     }
 
-    pub(super) fn flag_if_any(&self, key: &str) -> Read<Option<bool>> {
+    pub(crate) fn flag_if_any(&self, key: &str) -> Read<Option<bool>> {
         let read = |raw: &RawValue| raw.get().parse().ok();
         self.get(key).map(|_| self.need(key, || "true or false".to_owned(), read)).transpose()
     }
 
     /// A resource name; it may have lone surrogates.
-    pub(super) fn resource(&self, key: &str) -> Read<NameBuf> {
+    pub(crate) fn resource(&self, key: &str) -> Read<NameBuf> {
         self.need(
             key,
             || RESOURCE.words(),
@@ -92,12 +92,12 @@ impl<'a> Members<'a> {
         )
     }
 
-    pub(super) fn resource_if_any(&self, key: &str) -> Read<Option<NameBuf>> {
+    pub(crate) fn resource_if_any(&self, key: &str) -> Read<Option<NameBuf>> {
         self.get(key).map(|_| self.resource(key)).transpose()
     }
 
     /// Members that make no sense beside others.
-    pub(super) fn must_not_have(&self, keys: &[&str], rule: &str) -> Read<()> {
+    pub(crate) fn must_not_have(&self, keys: &[&str], rule: &str) -> Read<()> {
         match keys.iter().find(|key| self.get(key).is_some()) {
             Some(key) => Err(Problem::rule(Code::Invalid, self.named(key), "there", rule)),
             None => Ok(()),
@@ -105,7 +105,7 @@ impl<'a> Members<'a> {
     }
 
     /// A list of objects with at least one and at most `most` of them.
-    pub(super) fn list<T: FromMembers>(&self, key: &str, most: usize) -> Read<Vec<T>> {
+    pub(crate) fn list<T: FromMembers>(&self, key: &str, most: usize) -> Read<Vec<T>> {
         let rule = || format!("a list of 1 to {most} objects");
         let items: Vec<&'a RawValue> = self.need(key, rule, |raw| {
             serde_json::from_str(raw.get()).ok().filter(|items: &Vec<_>| (1..=most).contains(&items.len()))
@@ -119,12 +119,12 @@ impl<'a> Members<'a> {
         items.iter().enumerate().map(read).collect()
     }
 
-    pub(super) fn list_if_any<T: FromMembers>(&self, key: &str, most: usize) -> Read<Option<Vec<T>>> {
+    pub(crate) fn list_if_any<T: FromMembers>(&self, key: &str, most: usize) -> Read<Option<Vec<T>>> {
         self.get(key).map(|_| self.list(key, most)).transpose()
     }
 
     /// Where the member stands.
-    pub(super) fn named(&self, key: &str) -> String {
+    pub(crate) fn named(&self, key: &str) -> String {
         format!("{}{key}", self.path)
     }
 
@@ -201,7 +201,7 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::rules::{CLAIM_TTL_MS, LABEL};
+    use crate::http::request::constraints::{CLAIM_TTL_MS, LABEL};
 
     #[derive(Debug, PartialEq)]
     struct Sample {

@@ -1,37 +1,27 @@
-//! `locks`: offline locks, which business transactions hold over many requests.
+//! What is said of locks, and answered.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::{StatusCode, Uri};
 use lockhouse::core::Acquired;
 use lockhouse::{Mode, NameBuf};
 use serde::Serialize;
 use serde_json::{Value, json};
-use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{AllOfBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::{ObjectBuilder, RefOr};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::BASE;
-use super::body::JsonBody;
-use super::desk::{self, OwnerKey};
-use super::entries::{Cut, cut_parameters, parameter};
-use super::looks;
-use super::parameters::{Bearer, InBucket, Parameters, owner_number};
-use super::problem::{Code, Problem};
-use super::read::{FromMembers, Members, Read};
-use super::rules::{
-    self, AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, PREFIX, RELEASES, RESOURCE, TOKEN,
+use crate::http::dto::{At, JsonName, ModeWord, record_of};
+use crate::http::problem::{Code, Problem};
+use crate::http::query::entry::Entry;
+use crate::http::request::constraints::{
+    AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, RELEASES, RESOURCE, TOKEN,
 };
-use super::views::{At, JsonName, ModeWord, Told};
-use crate::state::AppState;
+use crate::http::request::decode::{FromMembers, Members, Read};
+use crate::http::request::path::owner_number;
+use crate::http::request::schema::{ObjectSchema, flag};
 
 /// What a record is locked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Intent {
+pub(crate) enum Intent {
     Read,
     Write,
 }
@@ -45,7 +35,7 @@ const TAKEN: Choice<Acquired> = Choice(&[("fresh", Acquired::Fresh), ("upgraded"
 
 /// Something to be locked.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     Record {
         record: Record,
         intent: Intent,
@@ -59,62 +49,62 @@ pub(super) enum Wanted {
 
 /// Something whose lock is meant: a record, or the name that stands for it.
 #[derive(Clone, Debug)]
-pub(super) enum Lockable {
+pub(crate) enum Lockable {
     Record(Record),
     Name(NameBuf),
 }
 
 /// Locks to be.
 #[derive(Clone, Debug)]
-pub(super) struct NewLocks {
-    pub(super) owner: u64,
-    pub(super) locks: Vec<Wanted>,
-    pub(super) metadata: Option<String>,
+pub(crate) struct NewLocks {
+    pub(crate) owner: u64,
+    pub(crate) locks: Vec<Wanted>,
+    pub(crate) metadata: Option<String>,
 }
 
 /// A record.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
-    pub(super) kind: String,
-    pub(super) id: String,
+pub(crate) struct Record {
+    pub(crate) kind: String,
+    pub(crate) id: String,
 }
 
 /// A lock to be released.
 #[derive(Clone, Debug)]
-pub(super) struct Unwanted {
-    pub(super) lockable: Lockable,
+pub(crate) struct Unwanted {
+    pub(crate) lockable: Lockable,
     /// Only the lock with this token.
-    pub(super) token: Option<u64>,
+    pub(crate) token: Option<u64>,
 }
 
 /// Which locks are released.
 #[derive(Clone, Debug)]
-pub(super) enum Release {
+pub(crate) enum Release {
     These(Vec<Unwanted>),
     AllBut(Vec<Lockable>),
 }
 
 /// Locks to be given back.
 #[derive(Clone, Debug)]
-pub(super) struct OldLocks {
-    pub(super) owner: u64,
-    pub(super) release: Release,
+pub(crate) struct OldLocks {
+    pub(crate) owner: u64,
+    pub(crate) release: Release,
 }
 
 /// A lock to be taken back.
 #[derive(Clone, Debug)]
-pub(super) struct Regretted {
-    pub(super) name: NameBuf,
-    pub(super) token: u64,
-    pub(super) how: Acquired,
-    pub(super) again: u32,
+pub(crate) struct Regretted {
+    pub(crate) name: NameBuf,
+    pub(crate) token: u64,
+    pub(crate) how: Acquired,
+    pub(crate) again: u32,
 }
 
 /// Locks to be taken back.
 #[derive(Clone, Debug)]
-pub(super) struct UndoneLocks {
-    pub(super) owner: u64,
-    pub(super) locks: Vec<Regretted>,
+pub(crate) struct UndoneLocks {
+    pub(crate) owner: u64,
+    pub(crate) locks: Vec<Regretted>,
 }
 
 fn owner(members: &Members<'_>) -> Read<u64> {
@@ -210,8 +200,8 @@ impl FromMembers for OldLocks {
 
 const OF_RECORD: [&str; 2] = ["kind", "id"];
 
-fn lockable(description: &str) -> rules::Members {
-    rules::Members::new(description)
+fn lockable(description: &str) -> ObjectSchema {
+    ObjectSchema::new(description)
         .may("kind", KIND.schema(), "The kind of the record, such as a table.")
         .may("id", ID.schema(), "Its id within the kind.")
         .may("name", RESOURCE.schema(), "Instead of `kind` and `id`: a resource name as it is.")
@@ -225,7 +215,7 @@ impl PartialSchema for NewLocks {
             .may("intent", INTENTS.schema(), intent)
             .may("mode", MODES.schema(), mode)
             .build_either(&["kind", "id", "intent"], &["name", "mode"]);
-        rules::Members::new("Locks to be: all of them, or none.")
+        ObjectSchema::new("Locks to be: all of them, or none.")
             .needs("owner", OWNER.schema(), "Who locks.")
             .needs_list(
                 "locks",
@@ -244,12 +234,12 @@ impl ToSchema for NewLocks {}
 impl PartialSchema for OldLocks {
     fn schema() -> RefOr<Schema> {
         let token = "Only the lock with this token; absent: whatever token it has.";
-        let either = |members: rules::Members| members.build_either(&OF_RECORD, &["name"]);
+        let either = |members: ObjectSchema| members.build_either(&OF_RECORD, &["name"]);
         let unwanted = either(lockable("A record, or a name.").may("fencingToken", TOKEN.schema(), token));
-        let object = rules::Members::new("Locks to be given back: either `locks`, or `all` of them.")
+        let object = ObjectSchema::new("Locks to be given back: either `locks`, or `all` of them.")
             .needs("owner", OWNER.schema(), "Whose locks.")
             .may_list("locks", unwanted, RELEASES, "These. What the owner does not hold is passed over.")
-            .may("all", rules::flag(), "All that the owner holds.")
+            .may("all", flag(), "All that the owner holds.")
             .may_list(
                 "sparing",
                 either(lockable("A record, or a name.")),
@@ -280,12 +270,12 @@ impl ToSchema for OldLocks {}
 
 impl PartialSchema for UndoneLocks {
     fn schema() -> RefOr<Schema> {
-        let regretted = rules::Members::new("A lock, as it was told when it was granted.")
+        let regretted = ObjectSchema::new("A lock, as it was told when it was granted.")
             .needs("name", RESOURCE.schema(), "The resource name.")
             .needs("fencingToken", TOKEN.schema(), "Its token.")
             .needs("how", TAKEN.schema(), "How the owner came by it.")
             .may("again", AGAIN.schema(), "How often the same step was told since that the owner has it already, 0 if absent. What others were told so is not taken back.");
-        rules::Members::new("Locks to be taken back.")
+        ObjectSchema::new("Locks to be taken back.")
             .needs("owner", OWNER.schema(), "Whose locks.")
             .needs_list("locks", regretted.build(), LOCKS, "Which. What is no longer held under its token is passed over.")
             .example(json!({"owner": "17", "locks": [{"name": "customer/42", "fencingToken": 18, "how": "fresh"}]}))
@@ -298,7 +288,7 @@ impl ToSchema for UndoneLocks {}
 /// How an owner came by a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum How {
+pub(crate) enum How {
     /// It had none of that record.
     Fresh,
     /// It was the sole reader, and may write now.
@@ -312,204 +302,124 @@ pub(super) enum How {
 /// A lock, as told to whoever asked for it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GrantedLock {
+pub(crate) struct GrantedLock {
     /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// Its id.
     #[schema(example = "42")]
-    pub(super) id: String,
+    pub(crate) id: String,
     /// What for, as asked; `null` where a name was asked for.
     #[schema(value_type = Option<Intent>)]
-    pub(super) intent: Option<Intent>,
+    pub(crate) intent: Option<Intent>,
     /// How it is held, which may be stronger than what was asked for; `null` if nothing was needed.
-    pub(super) mode: Option<ModeWord>,
+    pub(crate) mode: Option<ModeWord>,
     /// The resource name that stands for the record.
-    pub(super) name: JsonName,
+    pub(crate) name: JsonName,
     /// Higher than that of every earlier grant in the bucket.
     #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
-    pub(super) fencing_token: Option<u64>,
+    pub(crate) fencing_token: Option<u64>,
     /// How the owner came by it.
-    pub(super) how: How,
+    pub(crate) how: How,
 }
 
 /// Locks that were granted.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Locked {
+pub(crate) struct Locked {
     /// The owner.
     #[schema(example = "17")]
-    pub(super) owner: String,
+    pub(crate) owner: String,
     /// When it ends unless more is heard of it.
-    pub(super) expires_at: At,
+    pub(crate) expires_at: At,
     /// In the order asked.
     #[schema(max_items = 60)]
-    pub(super) locks: Vec<GrantedLock>,
+    pub(crate) locks: Vec<GrantedLock>,
 }
 
 /// Locks that were given back.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Released {
+pub(crate) struct Released {
     /// How many.
-    pub(super) released: usize,
+    pub(crate) released: usize,
 }
 
 /// Locks that were taken back.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Undone {
+pub(crate) struct Undone {
     /// How many.
-    pub(super) undone: usize,
+    pub(crate) undone: usize,
 }
 
 /// An offline lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HeldLock {
+pub(crate) struct HeldLock {
     /// The kind of the record; empty if the name is that of none.
     #[schema(example = "customer")]
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// Its id.
     #[schema(example = "42")]
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The resource name that stands for it.
-    pub(super) name: JsonName,
+    pub(crate) name: JsonName,
     /// How it is held.
-    pub(super) mode: ModeWord,
+    pub(crate) mode: ModeWord,
     /// Whose it is.
     #[schema(example = "17")]
-    pub(super) owner: String,
+    pub(crate) owner: String,
     /// What the owner is called.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// The instant of the grant.
-    pub(super) since: At,
+    pub(crate) since: At,
     /// When the owner ends unless more is heard of it.
     #[schema(value_type = Option<At>)]
-    pub(super) expires_at: Option<At>,
+    pub(crate) expires_at: Option<At>,
     /// Higher than that of every earlier grant in the bucket.
     #[schema(minimum = 1, maximum = 9007199254740991u64, example = 18)]
-    pub(super) fencing_token: u64,
+    pub(crate) fencing_token: u64,
     /// What the owner said of it.
-    pub(super) metadata: Option<String>,
+    pub(crate) metadata: Option<String>,
 }
 
 /// A page of locks, ordered by name.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HeldLocks {
+pub(crate) struct HeldLocks {
     /// At most as many as asked for.
     #[schema(max_items = 1000)]
-    pub(super) locks: Vec<HeldLock>,
+    pub(crate) locks: Vec<HeldLock>,
     /// The `cursor` of the next page; `null` on the last.
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
-struct ListParameters;
-
-impl IntoParams for ListParameters {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let filters = [
-            parameter("owner", OWNER.schema(), "Only the locks of this owner."),
-            parameter("kind", KIND.schema(), "Only locks of records of this kind."),
-            parameter("prefix", PREFIX.schema(), "Only resource names that begin with this."),
-        ];
-        filters.into_iter().chain(cut_parameters()).collect()
+impl HeldLock {
+    /// The entry as a lock, if it is one of an owner.
+    pub(crate) fn of(entry: Entry) -> Option<Self> {
+        let (kind, id) = record_of(&entry.name.0).unwrap_or_default();
+        Some(Self {
+            kind,
+            id,
+            name: entry.name,
+            mode: entry.mode,
+            owner: entry.owner?,
+            label: entry.client_id,
+            since: entry.since,
+            expires_at: entry.expires_at,
+            fencing_token: entry.fencing_token?,
+            metadata: entry.metadata,
+        })
     }
 }
 
-/// Lock records
-///
-/// All of them or none, at once: nothing waits. What the owner holds already is kept, and the sole reader of a record may become its
-/// writer.
-#[utoipa::path(
-    post, context_path = BASE, path = "/locks", tag = "locks", operation_id = "lock", request_body = NewLocks, security(("ownerSecret" = [])),
-    responses(
-        (status = 201, description = "The owner has all of them.", body = Locked),
-        (status = 404, description = "`unknown_owner`: it has ended."),
-        (status = 423, description = "`locked`: `conflicts` tells who has which of them. None was granted."),
-        (status = 503, description = "`recovering`, `unavailable`, `closing`."),
-    ),
-)]
-pub(super) async fn lock(
-    State(state): State<Arc<AppState>>,
-    Bearer(secret): Bearer,
-    InBucket(bucket): InBucket,
-    JsonBody(new): JsonBody<NewLocks>,
-) -> Read<(StatusCode, Json<Locked>)> {
-    let key = OwnerKey { owner: new.owner, secret };
-    let locked = desk::lock(&state, &bucket, &key, &new).await?;
-    Ok((StatusCode::CREATED, Json(locked)))
-}
-
-/// Release locks
-///
-/// What the owner does not hold, or holds under another token, is passed over: releasing again does no harm.
-#[utoipa::path(
-    post, context_path = BASE, path = "/locks/release", tag = "locks", operation_id = "unlock", request_body = OldLocks,
-    security(("ownerSecret" = [])),
-    responses(
-        (status = 200, description = "How many were given back.", body = Released),
-        (status = 404, description = "`unknown_owner`: it has ended, and its locks are free."),
-        (status = 503, description = "`unavailable`."),
-    ),
-)]
-pub(super) async fn release(
-    State(state): State<Arc<AppState>>,
-    Bearer(secret): Bearer,
-    InBucket(bucket): InBucket,
-    JsonBody(old): JsonBody<OldLocks>,
-) -> Read<Json<Released>> {
-    let key = OwnerKey { owner: old.owner, secret };
-    let released = desk::unlock(&state, &bucket, &key, &old.release).await?;
-    Ok(Json(Released { released }))
-}
-
-/// Take locks back
-///
-/// What a failed step was granted: what it took freshly is released, what it upgraded is shared again. What is no longer held under its token
-/// is passed over: taking back again does no harm.
-#[utoipa::path(
-    post, context_path = BASE, path = "/locks/undo", tag = "locks", operation_id = "undoLocks", request_body = UndoneLocks,
-    security(("ownerSecret" = [])),
-    responses(
-        (status = 200, description = "How many were taken back.", body = Undone),
-        (status = 404, description = "`unknown_owner`: it has ended, and its locks are free."),
-        (status = 503, description = "`unavailable`."),
-    ),
-)]
-pub(super) async fn undo(
-    State(state): State<Arc<AppState>>,
-    Bearer(secret): Bearer,
-    InBucket(bucket): InBucket,
-    JsonBody(regretted): JsonBody<UndoneLocks>,
-) -> Read<Json<Undone>> {
-    let key = OwnerKey { owner: regretted.owner, secret };
-    let undone = desk::undo(&state, &bucket, &key, &regretted.locks).await?;
-    Ok(Json(Undone { undone }))
-}
-
-/// List offline locks
-///
-/// Everybody who may connect to a bucket sees all of them.
-#[utoipa::path(
-    get, context_path = BASE, path = "/locks", tag = "locks", operation_id = "listLocks", params(ListParameters),
-    responses((status = 200, description = "A page of locks, ordered by name.", body = HeldLocks)),
-)]
-pub(super) async fn list(
-    State(state): State<Arc<AppState>>,
-    InBucket(bucket): InBucket,
-    uri: Uri,
-) -> Read<Told> {
-    let parameters = Parameters::parse(&uri)?;
-    let owner = parameters.owner("owner")?.map(|owner| owner.to_string());
-    let kind = parameters.text("kind", &KIND)?;
-    let prefix = parameters.text("prefix", &PREFIX)?.unwrap_or_default();
-    let cut = Cut::read(&parameters)?;
-    let is_wanted = |lock: &HeldLock| {
-        owner.as_ref().is_none_or(|owner| *owner == lock.owner)
-            && kind.is_none_or(|kind| kind == lock.kind)
-            && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes())
-    };
-    looks::locks(&state, &bucket, &cut, is_wanted).await
+impl From<Acquired> for How {
+    fn from(how: Acquired) -> Self {
+        match how {
+            Acquired::AlreadyHeld => Self::AlreadyHeld,
+            Acquired::Fresh => Self::Fresh,
+            Acquired::Upgraded => Self::Upgraded,
+        }
+    }
 }

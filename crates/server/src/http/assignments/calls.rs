@@ -1,0 +1,27 @@
+//! What the API asks of assignments.
+
+use lockhouse::{BucketKey, FencingToken, Name};
+
+use crate::http::calls::bucket;
+use crate::http::dto::Assignment;
+use crate::http::request::decode::Read;
+use crate::state::AppState;
+
+pub(crate) async fn assignment(
+    state: &AppState,
+    key: &BucketKey,
+    resource: Name<'_>,
+) -> Read<Option<Assignment>> {
+    let assignment = bucket(state, key)?.claims().assignment(resource).await?;
+    Ok(assignment.map(Assignment::from))
+}
+
+pub(crate) async fn unassign(
+    state: &AppState,
+    key: &BucketKey,
+    resource: Name<'_>,
+    token: Option<u64>,
+) -> Read<bool> {
+    let token = token.map(FencingToken::new);
+    Ok(bucket(state, key)?.claims().unassign(resource, token).await?)
+}

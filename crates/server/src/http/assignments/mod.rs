@@ -1,0 +1,5 @@
+//! Assignments.
+
+pub(crate) mod bodies;
+pub(crate) mod calls;
+pub(crate) mod routes;

@@ -1,0 +1,144 @@
+//! What the API asks of locks.
+
+use lockhouse::{Acquisition, BucketKey, FencingToken, LockType, Mode, NameBuf, OfflineLock, RecordKind};
+
+use super::bodies::{
+    GrantedLock, HeldLock, HeldLocks, How, Intent, Lockable, Locked, NewLocks, Record, Regretted, Release,
+    Wanted,
+};
+use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
+use crate::http::dto::{JsonName, Told, record_of};
+use crate::http::query::page::{Cut, Page, Position};
+use crate::http::query::snapshot::{look, tell};
+use crate::http::request::decode::Read;
+use crate::limits::apart;
+use crate::state::AppState;
+
+pub(crate) async fn lock(
+    state: &AppState,
+    key: &BucketKey,
+    owner: &OwnerKey,
+    new: &NewLocks,
+) -> Read<Locked> {
+    charge_locks(state, key, new.locks.len())?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(state, wanted)).collect();
+    let needed = wanted.iter().filter_map(|(name, mode)| Some((name.as_name(), (*mode)?)));
+    let needed: Vec<_> = needed.collect();
+    let granted = owner.lock_names(&needed, new.metadata.as_deref()).await?;
+    let mut granted = granted.into_iter();
+    let told = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
+        let (record, intent) = match asked {
+            Wanted::Record { record, intent } => ((record.kind.clone(), record.id.clone()), Some(*intent)),
+            Wanted::Name { name, .. } => (record_of(name).unwrap_or_default(), None),
+        };
+        // Records that need no lock are left out of what was granted.
+        let lock = mode.and_then(|_| granted.next());
+        GrantedLock {
+            kind: record.0,
+            id: record.1,
+            intent,
+            mode: lock.as_ref().map(|lock| lock.mode.into()),
+            name: JsonName(name),
+            fencing_token: lock.as_ref().map(|lock| lock.token.get()),
+            how: lock.map_or(How::NotNeeded, |lock| lock.how.into()),
+        }
+    });
+    let locks = told.collect();
+    Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
+}
+
+/// What is to be locked, and how, if at all.
+fn name_and_mode(state: &AppState, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
+    match wanted {
+        Wanted::Name { name, mode } => (name.clone(), Some(*mode)),
+        Wanted::Record { record, intent } => {
+            let record = kind_of(state, &record.kind).record(&record.id);
+            let wanted = match intent {
+                Intent::Read => record.for_read(),
+                Intent::Write => record.for_write(),
+            };
+            (wanted.name().to_buf(), wanted.mode())
+        }
+    }
+}
+
+fn kind_of(state: &AppState, kind: &str) -> RecordKind {
+    RecordKind::new(kind, state.config.lock_types.get(kind).copied().unwrap_or(LockType::ReadWrite))
+}
+
+fn name_of(lockable: &Lockable) -> NameBuf {
+    match lockable {
+        Lockable::Name(name) => name.clone(),
+        // The lock type has no say in the name.
+        Lockable::Record(Record { kind, id }) => {
+            RecordKind::new(&**kind, LockType::ReadWrite).record(id).name().to_buf()
+        }
+    }
+}
+
+pub(crate) async fn unlock(
+    state: &AppState,
+    key: &BucketKey,
+    owner: &OwnerKey,
+    release: &Release,
+) -> Read<usize> {
+    // What else goes with all of an owner's locks was paid for when it was locked.
+    let named = match release {
+        Release::These(unwanted) => unwanted.len(),
+        Release::AllBut(spared) => spared.len(),
+    };
+    charge_locks(state, key, named)?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    let released = match release {
+        Release::These(unwanted) => {
+            let names: Vec<_> =
+                unwanted.iter().map(|it| (name_of(&it.lockable), it.token.map(FencingToken::new))).collect();
+            let these: Vec<_> = names.iter().map(|(name, token)| (name.as_name(), *token)).collect();
+            owner.unlock_these(&these).await
+        }
+        Release::AllBut(spared) => {
+            let names: Vec<_> = spared.iter().map(name_of).collect();
+            let spared: Vec<_> = names.iter().map(NameBuf::as_name).collect();
+            owner.unlock_all_but(&spared).await
+        }
+    };
+    Ok(released?)
+}
+
+pub(crate) async fn undo(
+    state: &AppState,
+    key: &BucketKey,
+    owner: &OwnerKey,
+    regretted: &[Regretted],
+) -> Read<usize> {
+    charge_locks(state, key, regretted.len())?;
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    let lock = |it: &Regretted| {
+        let (name, token) = (it.name.clone(), FencingToken::new(it.token));
+        // The mode has no say in what is taken back.
+        let lock = OfflineLock { name, mode: Mode::Exclusive, token, how: it.how };
+        Acquisition { lock, again: it.again }
+    };
+    let locks: Vec<_> = regretted.iter().map(lock).collect();
+    Ok(owner.undo(&locks).await?)
+}
+
+/// A page of the offline locks that are wanted.
+pub(crate) async fn list(
+    state: &AppState,
+    key: &BucketKey,
+    cut: &Cut,
+    is_wanted: impl Fn(&HeldLock) -> bool,
+) -> Read<Told> {
+    let bucket = bucket(state, key)?;
+    let mut seen = look(state, &bucket).await?;
+    apart(seen.size(), || {
+        let locks = seen.take().filter_map(|entry| {
+            let at = Position::of(&entry);
+            HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))
+        });
+        let Page { entries: locks, next } = cut.page(locks);
+        tell(state, &bucket, &HeldLocks { locks, next })
+    })
+}

@@ -1,0 +1,5 @@
+//! Offline locks.
+
+pub(crate) mod bodies;
+pub(crate) mod calls;
+pub(crate) mod routes;

@@ -1,0 +1,111 @@
+//! What is said of owners, and answered.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::dto::At;
+use crate::http::locks::bodies::HeldLock;
+use crate::http::request::constraints::{LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
+use crate::http::request::decode::{FromMembers, Members, Read};
+use crate::http::request::schema::ObjectSchema;
+
+/// An owner to be.
+#[derive(Clone, Debug)]
+pub(crate) struct NewOwner {
+    pub(crate) label: String,
+    pub(crate) metadata: Option<String>,
+    pub(crate) ttl_ms: u64,
+    pub(crate) max_ms: Option<u64>,
+}
+
+impl FromMembers for NewOwner {
+    fn read(members: &Members<'_>) -> Read<Self> {
+        Ok(Self {
+            label: members.text("label", &LABEL)?,
+            metadata: members.text_if_any("metadata", &METADATA)?,
+            ttl_ms: members.number_if_any("ttlMs", &OWNER_TTL_MS)?.unwrap_or(OWNER_TTL_MS.example),
+            max_ms: members.number_if_any("maxMs", &OWNER_MAX_MS)?,
+        })
+    }
+}
+
+impl PartialSchema for NewOwner {
+    fn schema() -> RefOr<Schema> {
+        let ttl = OWNER_TTL_MS.schema().default(Some(OWNER_TTL_MS.example.into()));
+        ObjectSchema::new("An owner to be.")
+            .needs("label", LABEL.schema(), "What it is called, such as the name of the user: shown to those who are refused.")
+            .may("metadata", METADATA.schema(), "What else it says of itself, shown to others.")
+            .may("ttlMs", ttl, "How long it lives without any activity. Whatever it locks, releases or asks of itself is one.")
+            .may("maxMs", OWNER_MAX_MS.schema(), "How long it lives at most, whatever it does.")
+            .example(json!({"label": "Anna, customer care", "ttlMs": 1_200_000}))
+            .build()
+    }
+}
+
+impl ToSchema for NewOwner {}
+
+/// An owner, as told to whoever began it.
+#[derive(Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenedOwner {
+    /// Its id, which is no secret.
+    #[schema(example = "17")]
+    pub(crate) owner: String,
+    /// What every call of the owner needs, as `Authorization: Bearer …`. It is told only here.
+    pub(crate) owner_secret: String,
+    /// What it is called.
+    pub(crate) label: String,
+    /// How long it lives without any activity.
+    pub(crate) ttl_ms: u64,
+    /// When it ends unless more is heard of it.
+    pub(crate) expires_at: At,
+    /// When it ends at the latest.
+    #[schema(value_type = Option<At>)]
+    pub(crate) ends_at: Option<At>,
+}
+
+impl fmt::Debug for OpenedOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedOwner").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+/// A sign of life was taken note of.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Beat {
+    /// The owner.
+    #[schema(example = "17")]
+    pub(crate) owner: String,
+    /// When it ends unless more is heard of it.
+    pub(crate) expires_at: At,
+}
+
+/// An owner and its locks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OwnerState {
+    /// Its id.
+    #[schema(example = "17")]
+    pub(crate) owner: String,
+    /// What it is called.
+    pub(crate) label: String,
+    /// What else it said of itself.
+    pub(crate) metadata: Option<String>,
+    /// When it began.
+    pub(crate) since: At,
+    /// How long it lives without any activity.
+    pub(crate) ttl_ms: u64,
+    /// When it ends unless more is heard of it.
+    pub(crate) expires_at: At,
+    /// When it ends at the latest.
+    #[schema(value_type = Option<At>)]
+    pub(crate) ends_at: Option<At>,
+    /// What it holds.
+    pub(crate) locks: Vec<HeldLock>,
+}

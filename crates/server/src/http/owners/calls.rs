@@ -1,0 +1,77 @@
+//! What the API asks of owners.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lockhouse::BucketKey;
+
+use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
+use crate::http::calls::{OwnerKey, bucket, expiry, resume};
+use crate::http::dto::{At, Told};
+use crate::http::locks::bodies::HeldLock;
+use crate::http::problem::Problem;
+use crate::http::query::snapshot::{look, tell};
+use crate::http::request::decode::Read;
+use crate::limits::apart;
+use crate::state::AppState;
+
+pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
+    let mut opening = bucket(state, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
+    if let Some(max_ms) = new.max_ms {
+        opening = opening.max_life(Duration::from_millis(max_ms));
+    }
+    if let Some(metadata) = &new.metadata {
+        opening = opening.metadata(&**metadata);
+    }
+    let owner = opening.await?;
+    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
+    Ok(OpenedOwner {
+        owner: owner.id().to_string(),
+        owner_secret: owner.secret().reveal(),
+        label: info.label,
+        ttl_ms: info.ttl.as_millis() as u64,
+        expires_at: At(info.expires_at),
+        ends_at: info.ends_at.map(At),
+    })
+}
+
+pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Beat> {
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    if !owner.touch().await? {
+        return Err(Problem::unknown_owner());
+    }
+    Ok(Beat { owner: owner.id().to_string(), expires_at: expiry(&owner).await? })
+}
+
+pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Told> {
+    let bucket = bucket(state, key)?;
+    let owner = resume(state, &bucket, owner).await?;
+    let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
+    let id = owner.id().to_string();
+    let mut seen = look(state, &bucket).await?;
+    // In its own order: oldest first.
+    let locks = owner.locks().await?.into_iter();
+    apart(seen.size(), || {
+        let mut of_owner: HashMap<_, _> = seen
+            .take()
+            .filter(|entry| entry.owner.as_ref() == Some(&id))
+            .map(|entry| (entry.name.0.clone(), entry))
+            .collect();
+        let shown = OwnerState {
+            locks: locks.filter_map(|lock| of_owner.remove(&lock.name).and_then(HeldLock::of)).collect(),
+            owner: id,
+            label: info.label,
+            metadata: info.metadata,
+            since: At(info.since),
+            ttl_ms: info.ttl.as_millis() as u64,
+            expires_at: At(info.expires_at),
+            ends_at: info.ends_at.map(At),
+        };
+        tell(state, &bucket, &shown)
+    })
+}
+
+pub(crate) async fn end_owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<()> {
+    let owner = resume(state, &bucket(state, key)?, owner).await?;
+    if owner.end().await? { Ok(()) } else { Err(Problem::unknown_owner()) }
+}

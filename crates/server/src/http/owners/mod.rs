@@ -1,0 +1,5 @@
+//! Owners: sessions and business transactions.
+
+pub(crate) mod bodies;
+pub(crate) mod calls;
+pub(crate) mod routes;

@@ -1,0 +1,108 @@
+//! `owners`: sessions and business transactions, which hold offline locks.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
+use super::calls;
+use crate::audit;
+use crate::audit::Deed;
+use crate::http::access::Caller;
+use crate::http::calls::OwnerKey;
+use crate::http::dto::Told;
+use crate::http::request::asker::Bearer;
+use crate::http::request::body::JsonBody;
+use crate::http::request::decode::Read;
+use crate::http::request::path::{InBucket, OfOwner};
+use crate::http::route::BASE;
+use crate::state::AppState;
+
+/// Begin an owner
+///
+/// An owner stands for a session or a business transaction. Nothing is locked yet.
+#[utoipa::path(
+    post, context_path = BASE, path = "/owners", tag = "owners", operation_id = "openOwner", request_body = NewOwner,
+    responses(
+        (status = 201, description = "The owner lives.", body = OpenedOwner,
+            headers(("Location" = String, description = "Where it is."))),
+        (status = 503, description = "`unavailable`, `closing`."),
+    ),
+)]
+pub(crate) async fn open(
+    State(state): State<Arc<AppState>>,
+    InBucket(bucket): InBucket,
+    JsonBody(new): JsonBody<NewOwner>,
+) -> Read<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
+    let opened = calls::open_owner(&state, &bucket, &new).await?;
+    let bucket = utf8_percent_encode(&bucket.bucket, NON_ALPHANUMERIC);
+    let location = format!("/v1/buckets/{bucket}/owners/{}", opened.owner);
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(opened)))
+}
+
+/// Say that an owner lives
+///
+/// Its TTL runs anew from now. Whatever else an owner does has the same effect.
+#[utoipa::path(
+    post, context_path = BASE, path = "/owners/{owner}/heartbeat", tag = "owners", operation_id = "heartbeat", security(("ownerSecret" = [])),
+    responses(
+        (status = 200, description = "The TTL runs anew.", body = Beat),
+        (status = 404, description = "`unknown_owner`: it has ended."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(crate) async fn heartbeat(
+    State(state): State<Arc<AppState>>,
+    Bearer(secret): Bearer,
+    of: OfOwner,
+) -> Read<Json<Beat>> {
+    calls::heartbeat(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
+}
+
+/// Show an owner and its locks
+#[utoipa::path(
+    get, context_path = BASE, path = "/owners/{owner}", tag = "owners", operation_id = "getOwner", security(("ownerSecret" = [])),
+    responses(
+        (status = 200, description = "The owner and what it holds.", body = OwnerState),
+        (status = 404, description = "`unknown_owner`: it has ended."),
+    ),
+)]
+pub(crate) async fn show(
+    State(state): State<Arc<AppState>>,
+    Bearer(secret): Bearer,
+    of: OfOwner,
+) -> Read<Told> {
+    calls::owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
+}
+
+/// End an owner
+///
+/// All its locks are released. This is how a business transaction ends.
+#[utoipa::path(
+    delete, context_path = BASE, path = "/owners/{owner}", tag = "owners", operation_id = "endOwner", security(("ownerSecret" = [])),
+    responses(
+        (status = 204, description = "It has ended, and its locks are free."),
+        (status = 404, description = "`unknown_owner`: it had ended before."),
+        (status = 503, description = "`unavailable`."),
+    ),
+)]
+pub(crate) async fn end(
+    State(state): State<Arc<AppState>>,
+    caller: Caller,
+    Bearer(secret): Bearer,
+    of: OfOwner,
+) -> Read<StatusCode> {
+    let from = secret.asker.from;
+    calls::end_owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
+    let deed = Deed {
+        who: Some(&caller.identity),
+        what: "end owner",
+        bucket: &of.bucket.bucket,
+        name: Some(&of.owner),
+    };
+    audit::note(from, &deed, None, Some("by its secret"));
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,257 @@
+//! A problem, as it is sent: every answer that is no success, as RFC 9457 wants it.
+//!
+//! <https://www.rfc-editor.org/rfc/rfc9457>
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use lockhouse::Quota;
+use lockhouse_wire as wire;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::code::{Code, Kind};
+use crate::auth::Unauthenticated;
+use crate::http::dto::{Assignment, At, Conflict, Holder};
+use crate::limits::told_ms;
+use crate::settings::Permission;
+
+/// The media type of a problem.
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// A problem, as it is sent. Members that say nothing are left out.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(description = "What went wrong (RFC 9457). A member that does not apply is absent.")]
+pub(crate) struct Problem {
+    /// Where the code is explained, relative to the server.
+    #[serde(rename = "type")]
+    #[schema(format = "uri-reference", example = "/problems/locked")]
+    kind: String,
+    /// The same in a few words, equal for all problems of the code.
+    #[schema(example = "Locked by somebody else")]
+    title: &'static str,
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599, example = 423)]
+    status: u16,
+    /// What is wrong this time, as a sentence.
+    pub(crate) detail: Cow<'static, str>,
+    /// What kind of problem, for programs.
+    pub(crate) code: Code,
+    /// The member, parameter or header that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "ttlMs")]
+    field: Option<String>,
+    /// What it was, at most 64 characters of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_length = 64, example = "0")]
+    value: Option<String>,
+    /// What it must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "an integer from 1 to 2592000000")]
+    rule: Option<Cow<'static, str>>,
+    /// The permission that the credential has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "claim")]
+    permission: Option<&'static str>,
+    /// Who holds the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 8)]
+    holders: Option<Vec<Holder>>,
+    /// How many requests wait for the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    queued: Option<u32>,
+    /// The locks that could not be granted; none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 60)]
+    conflicts: Option<Vec<Conflict>>,
+    /// To whom the resource belongs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Assignment)]
+    assignment: Option<Assignment>,
+    /// When what stands in the way ends unless it is renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = At)]
+    expires_at: Option<At>,
+    /// After how many milliseconds it makes sense to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    retry_after_ms: Option<u64>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Box<Self> {
+        let Kind { word, status, title, .. } = code.kind();
+        Box::new(Self {
+            kind: format!("/problems/{word}"),
+            title,
+            status: status.as_u16(),
+            detail: detail.into(),
+            code,
+            field: None,
+            value: None,
+            rule: None,
+            permission: None,
+            holders: None,
+            queued: None,
+            conflicts: None,
+            assignment: None,
+            expires_at: None,
+            retry_after_ms: None,
+        })
+    }
+
+    /// A value that breaks a rule; told as "`field` is `value`, but must be `rule`".
+    pub(crate) fn rule(
+        code: Code,
+        field: impl Into<String>,
+        value: &str,
+        rule: impl Into<String>,
+    ) -> Box<Self> {
+        let (field, rule, value) = (field.into(), rule.into(), wire::shorten(value));
+        let mut problem = Self::new(code, format!("{field} is {value}, but must be {rule}"));
+        (problem.field, problem.value, problem.rule) = (Some(field), Some(value), Some(rule.into()));
+        problem
+    }
+
+    /// As [`rule`](Self::rule), for what is not there, or must not be repeated.
+    pub(crate) fn field(code: Code, field: impl Into<String>, rule: impl Into<String>) -> Box<Self> {
+        let (field, rule) = (field.into(), rule.into());
+        let mut problem = Self::new(code, format!("{field} must be {rule}"));
+        (problem.field, problem.rule) = (Some(field), Some(rule.into()));
+        problem
+    }
+
+    /// What a path names is no UTF-8.
+    pub(crate) fn bad_path(field: &str) -> Box<Self> {
+        Self::field(Code::BadRequest, field, "percent-encoded UTF-8")
+    }
+
+    /// The owner's secret is absent or wrong.
+    pub(crate) fn unauthorized() -> Box<Self> {
+        Self::field(Code::Unauthorized, "Authorization", "\"Bearer \" and the secret of the owner")
+    }
+
+    /// The credential is not taken.
+    pub(crate) fn unauthenticated(why: &Unauthenticated) -> Box<Self> {
+        let rule = "an API key, or a token of an issuer that the server knows";
+        let mut problem = Self::field(Code::Unauthenticated, "Lockhouse-Key", rule);
+        problem.detail = format!("Lockhouse-Key must be {rule}: {why}").into();
+        problem
+    }
+
+    /// The tenant does more than `tenant_rate`.
+    pub(crate) fn too_fast(rate: u32, wait: Duration) -> Box<Self> {
+        let why = format!("the tenant makes more than {rate} calls and frames in a second");
+        Self::new(Code::RateLimited, why).retry_after(wait)
+    }
+
+    /// The credential is taken, but has not the permission there.
+    pub(crate) fn forbidden(permission: Permission, place: &str) -> Box<Self> {
+        let word = permission.word();
+        let mut problem =
+            Self::new(Code::Forbidden, format!("the credential has no permission \"{word}\" in {place}"));
+        problem.permission = Some(word);
+        problem
+    }
+
+    pub(crate) fn holders(mut self: Box<Self>, holders: Vec<Holder>, queued: u32) -> Box<Self> {
+        (self.holders, self.queued) = (Some(holders), Some(queued));
+        self
+    }
+
+    pub(crate) fn conflicts(mut self: Box<Self>, conflicts: Vec<Conflict>) -> Box<Self> {
+        self.conflicts = Some(conflicts);
+        self
+    }
+
+    /// As [`rule`](Self::rule), of a bound, told as the library does.
+    pub(crate) fn bound(code: Code, quota: &Quota) -> Box<Self> {
+        let mut problem = Self::new(code, quota.to_string());
+        problem.field = Some(quota.field.clone());
+        problem.value = Some(wire::shorten(&quota.value));
+        problem.rule = Some(quota.rule.clone().into());
+        problem
+    }
+
+    pub(crate) fn assignment(mut self: Box<Self>, assignment: Assignment) -> Box<Self> {
+        self.assignment = Some(assignment);
+        self
+    }
+
+    pub(crate) fn expires_at(mut self: Box<Self>, at: Option<At>) -> Box<Self> {
+        self.expires_at = at;
+        self
+    }
+
+    pub(crate) fn retry_after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
+        self.retry_after_ms = Some(told_ms(pause));
+        self
+    }
+}
+
+impl IntoResponse for Box<Problem> {
+    fn into_response(self) -> Response {
+        let status = self.code.status();
+        // What the caller sent is not repeated: it may be a secret in the wrong place.
+        let detail = status.is_server_error().then_some(&*self.detail);
+        tracing::debug!(%status, title = self.title, field = self.field, detail, "a request is answered with a problem");
+        let body = serde_json::to_vec(&self).expect("a problem has nothing that JSON cannot hold");
+        let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(ms) = self.retry_after_ms {
+            // In whole seconds, rounded up once more.
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+        }
+        let realm = match self.code {
+            Code::Unauthenticated => Some("Bearer realm=\"lockhouse\""),
+            Code::Unauthorized => Some("Bearer realm=\"owner\""),
+            _ => None,
+        };
+        if let Some(realm) = realm {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(realm));
+        }
+        if let Some(refused) = self.code.refused() {
+            response.extensions_mut().insert(refused);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::code::KINDS;
+    use super::*;
+
+    #[test]
+    fn every_kind_is_told_by_the_word_of_its_code() {
+        for kind in KINDS {
+            assert_eq!(serde_json::to_value(kind.code).unwrap(), kind.word);
+            assert_eq!(kind.code.kind().word, kind.word, "one kind for each code");
+        }
+        let schema = serde_json::to_value(<Code as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["enum"].as_array().unwrap().len(), KINDS.len(), "a kind for every code");
+    }
+
+    #[test]
+    fn nobody_is_told_to_come_before_it_is_time() {
+        let pauses = [
+            (0, 1, "1"),
+            (1, 1, "1"),
+            (1_000_000, 1, "1"),
+            (1_000_001, 2, "1"),
+            (1_000_000_000, 1_000, "1"),
+            (1_000_000_001, 1_001, "2"),
+            (u64::MAX, u64::MAX / 1_000_000 + 1, "18446744074"),
+        ];
+        for (ns, ms, seconds) in pauses {
+            let problem = Problem::new(Code::Recovering, "").retry_after(Duration::from_nanos(ns));
+            assert_eq!(problem.retry_after_ms, Some(ms), "{ns} ns");
+            assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], seconds, "{ns} ns");
+        }
+    }
+}

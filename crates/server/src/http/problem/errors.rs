@@ -1,0 +1,101 @@
+//! Problems of the library's errors.
+
+use std::time::Duration;
+
+use lockhouse::{ClaimError, LockError, OwnerError, Quota, StoreError};
+
+use super::answer::Problem;
+use super::code::Code;
+use crate::http::dto::{Assignment, Conflict, Holder};
+use crate::limits::QUOTA;
+
+/// For how long a server that stops is away, about.
+const RESTART: Duration = Duration::from_secs(1);
+
+impl Problem {
+    /// The owner has ended, or never was.
+    pub(crate) fn unknown_owner() -> Box<Self> {
+        Self::new(Code::UnknownOwner, "there is no such owner, or it has ended")
+    }
+}
+
+fn closing() -> Box<Problem> {
+    Problem::new(Code::Closing, "the server stops and grants nothing any more").retry_after(RESTART)
+}
+
+fn recovering(retry_after: Duration) -> Box<Problem> {
+    let why = "the bucket recovers from a restart, and grants nothing meanwhile";
+    Problem::new(Code::Recovering, why).retry_after(retry_after)
+}
+
+fn of_quota(quota: &Quota) -> Box<Problem> {
+    Problem::bound(Code::QuotaExceeded, quota).retry_after(QUOTA)
+}
+
+impl From<StoreError> for Box<Problem> {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { why, retry_after } => {
+                Problem::new(Code::Unavailable, why).retry_after(retry_after)
+            }
+            StoreError::Closed => closing(),
+            error => Problem::new(Code::Unavailable, error.to_string()).retry_after(RESTART),
+        }
+    }
+}
+
+impl From<OwnerError> for Box<Problem> {
+    fn from(error: OwnerError) -> Self {
+        match error {
+            OwnerError::Unknown => Problem::unknown_owner(),
+            OwnerError::WrongSecret => Problem::unauthorized(),
+            OwnerError::Closed => closing(),
+            OwnerError::Quota(quota) => of_quota(&quota),
+            OwnerError::Store(error) => error.into(),
+            error => Problem::new(Code::Internal, error.to_string()),
+        }
+    }
+}
+
+impl From<LockError> for Box<Problem> {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Conflict(conflicts) => {
+                let told = LockError::Conflict(conflicts.clone()).to_string();
+                Problem::new(Code::Locked, told)
+                    .conflicts(conflicts.into_iter().map(Conflict::from).collect())
+            }
+            LockError::OwnerEnded => Problem::unknown_owner(),
+            LockError::Recovering { retry_after } => recovering(retry_after),
+            LockError::Closed => closing(),
+            LockError::Quota(quota) => of_quota(&quota),
+            LockError::Store(error) => error.into(),
+            error => Problem::new(Code::Internal, error.to_string()),
+        }
+    }
+}
+
+impl From<ClaimError> for Box<Problem> {
+    fn from(error: ClaimError) -> Self {
+        let told = error.to_string();
+        match error {
+            ClaimError::Claimed { holder } => {
+                let holder = Holder::from(*holder);
+                let expires_at = holder.expires_at;
+                Problem::new(Code::Claimed, told).expires_at(expires_at).holders(vec![holder], 0)
+            }
+            ClaimError::Busy { holders, queued } => Problem::new(Code::Busy, told)
+                .holders(holders.into_iter().map(Holder::from).collect(), queued),
+            ClaimError::AlreadyAssigned(assignment) => {
+                Problem::new(Code::AlreadyAssigned, told).assignment(Assignment::from(*assignment))
+            }
+            ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, told),
+            ClaimError::ClaimLost => Problem::new(Code::ClaimLost, told),
+            ClaimError::Recovering { retry_after } => recovering(retry_after),
+            ClaimError::Closed => closing(),
+            ClaimError::Quota(quota) => of_quota(&quota),
+            ClaimError::Store(error) => error.into(),
+            error => Problem::new(Code::Internal, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Problems: every answer that is no success, as RFC 9457 wants it.
+
+mod answer;
+mod code;
+mod errors;
+mod explain;
+
+pub(crate) use self::answer::{MEDIA_TYPE, Problem};
+pub(crate) use self::code::Code;
+pub(crate) use self::explain::explain;

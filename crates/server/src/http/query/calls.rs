@@ -1,0 +1,96 @@
+//! What the API asks of all that is held, pending and assigned.
+
+use lockhouse::BucketKey;
+
+use super::entry::Entry;
+use super::filter::Filter;
+use super::page::{Cut, Position};
+use super::snapshot::{Seen, charge, look, tell};
+use crate::http::calls::bucket;
+use crate::http::dto::Told;
+use crate::http::request::decode::Read;
+use crate::limits::{apart, price_of_look};
+use crate::state::AppState;
+
+/// A page of what is held, pending and assigned.
+pub(crate) async fn query(state: &AppState, key: &BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
+    let bucket = bucket(state, key)?;
+    let mut seen = if filter.admits_entries() { look(state, &bucket).await? } else { Seen::default() };
+    let assigned = if filter.admits_assignments() {
+        // The first may be the last of the page before, and the last says that there is a next page.
+        let found = bucket.assignments_from(filter.prefix(), cut.start(), cut.limit + 2);
+        let found = found.await?;
+        charge(state, &bucket, price_of_look(found.len()));
+        found
+    } else {
+        Vec::new()
+    };
+    apart(seen.size(), || {
+        let all = seen.take().chain(assigned.into_iter().map(Entry::from));
+        let chosen = all.filter(|entry| filter.admits(entry));
+        tell(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
+
+    use axum::response::IntoResponse;
+
+    use super::*;
+    use crate::Config;
+    use crate::http::problem::Code;
+    use crate::http::request::parameters::Parameters;
+
+    async fn page(state: &AppState, key: &BucketKey) -> Read<Told> {
+        let uri = "/query".parse().unwrap();
+        let parameters = Parameters::parse(&uri)?;
+        query(state, key, &Filter::read(&parameters)?, &Cut::read(&parameters)?).await
+    }
+
+    #[tokio::test]
+    async fn a_call_looks_if_there_is_room_for_the_copy_and_for_the_answer_until_it_is_taken() {
+        let state = AppState::empty(Config::default());
+        let key = BucketKey::from("b");
+        let bucket = state.house.bucket(key.clone());
+        let agent = bucket.agent("holder").unwrap();
+        let _held = agent.locks().request("held").await.unwrap();
+        let bounds = &state.bounds;
+        for (rooms, most) in [
+            (&bounds.looks, bounds.settings().table_bytes()),
+            (&bounds.unread, bounds.settings().unread_bytes()),
+        ] {
+            let mut others = rooms.of(key.tenant());
+            others.make(most).unwrap();
+            assert_eq!(page(&state, &key).await.unwrap_err().code, Code::QuotaExceeded);
+            drop(others);
+            assert_eq!(rooms.taken(key.tenant()), 0);
+        }
+        let answer = page(&state, &key).await.unwrap().into_response();
+        assert_eq!(bounds.looks.taken(key.tenant()), 0, "the copy is gone");
+        assert_eq!(bounds.unread.taken(key.tenant()), 4096, "the answer is there");
+        drop(answer);
+        assert_eq!(bounds.unread.taken(key.tenant()), 0);
+    }
+
+    #[tokio::test]
+    async fn whoever_looks_at_nothing_else_may_look_at_any_bucket() {
+        let state = AppState::empty(Config::default());
+        let key = BucketKey::from("b");
+        let bucket = state.house.bucket(key.clone());
+        let agent = bucket.agent("holder").unwrap();
+        let names: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
+        let _held: Vec<_> = futures_util::future::join_all(
+            names.iter().map(|name| agent.locks().request(&**name).into_future()),
+        )
+        .await;
+        let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
+        state.bounds.reload(limits);
+        assert!(bucket.bytes_of_snapshot() > 1 << 20);
+        let room = state.bounds.room_to_look(&bucket).unwrap();
+        assert!(state.bounds.room_to_look(&bucket).is_none(), "two at once");
+        drop(room);
+        assert!(state.bounds.room_to_look(&bucket).is_some());
+    }
+}

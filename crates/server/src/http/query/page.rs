@@ -1,0 +1,158 @@
+//! Pages of entries.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::path::Parameter;
+
+use super::entry::Entry;
+use crate::http::request::constraints::{CURSOR, PAGE};
+use crate::http::request::decode::Read;
+use crate::http::request::parameters::Parameters;
+use crate::http::request::schema::parameter;
+
+/// A page of entries, ordered by name.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Page<T> {
+    /// At most as many as asked for.
+    #[schema(max_items = 1000)]
+    pub(crate) entries: Vec<T>,
+    /// The `cursor` of the next page; `null` on the last.
+    pub(crate) next: Option<String>,
+}
+
+/// Where a page begins, and how long it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) limit: usize,
+    /// The last position of the page before.
+    pub(crate) after: Option<Position>,
+}
+
+/// The place of an entry in the order of all. Those of one name: what is held first, then the queue, then the assignment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    name: Vec<u8>,
+    rank: u8,
+    number: u64,
+}
+
+impl Cut {
+    pub(crate) fn read(parameters: &Parameters<'_>) -> Read<Self> {
+        let limit = parameters.number("limit", &PAGE)?.unwrap_or(PAGE.example);
+        let after = parameters.text("cursor", &CURSOR)?.map(Position::parse);
+        Ok(Self { limit: limit as usize, after })
+    }
+
+    /// No name on the page is before this.
+    pub(crate) fn start(&self) -> &[u8] {
+        self.after.as_ref().map_or(&[], |after| &after.name)
+    }
+
+    /// The page of these entries that begins there.
+    pub(crate) fn page<T>(&self, entries: impl Iterator<Item = (Position, T)>) -> Page<T> {
+        let by_position = |a: &(Position, T), b: &(Position, T)| -> Ordering { a.0.cmp(&b.0) };
+        // Only what is shown has to be in order.
+        let leave = |rest: &mut Vec<(Position, T)>, most: usize| {
+            if rest.len() > most {
+                rest.select_nth_unstable_by(most, by_position);
+                rest.truncate(most);
+            }
+        };
+        let mut rest = Vec::new();
+        for entry in entries.filter(|(at, _)| self.after.as_ref().is_none_or(|after| at > after)) {
+            rest.push(entry);
+            if rest.len() > 2 * self.limit {
+                // One more than is shown tells that there is a next page.
+                leave(&mut rest, self.limit + 1);
+            }
+        }
+        let has_more = rest.len() > self.limit;
+        leave(&mut rest, self.limit);
+        rest.sort_unstable_by(by_position);
+        let next = rest.last().filter(|_| has_more).map(|(at, _)| at.to_cursor());
+        Page { entries: rest.into_iter().map(|(_, entry)| entry).collect(), next }
+    }
+}
+
+impl Position {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self {
+            name: entry.name.0.as_name().as_wtf8().to_vec(),
+            rank: entry.state as u8,
+            number: entry.place.or(entry.fencing_token).unwrap_or_default(),
+        }
+    }
+
+    fn to_cursor(&self) -> String {
+        let mut text = format!("{:02x}{:016x}", self.rank, self.number);
+        // Writing to a string never fails.
+        self.name.iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
+        text
+    }
+
+    /// Any bytes are some position, which need not be that of an entry.
+    fn parse(hex: &str) -> Self {
+        let byte = |pair: &[u8]| {
+            let digits = std::str::from_utf8(pair).ok();
+            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default()
+        };
+        let bytes: Vec<u8> = hex.as_bytes().chunks(2).map(byte).collect();
+        let (rank, rest) = bytes.split_first().map_or((0, &[][..]), |(rank, rest)| (*rank, rest));
+        let (number, name) = rest.split_at(rest.len().min(8));
+        Self {
+            name: name.to_vec(),
+            rank,
+            number: number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        }
+    }
+}
+
+/// `limit` and `cursor`.
+pub(crate) fn cut_parameters() -> [Parameter; 2] {
+    let limit = PAGE.schema().default(Some(PAGE.example.into()));
+    [
+        parameter("limit", limit, "How many entries a page has at most."),
+        parameter("cursor", CURSOR.schema(), "The `next` of the page before; absent for the first page."),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_in_order_and_every_entry_is_on_one_of_them() {
+        let position = |name: &str, number| Position { name: name.into(), rank: 0, number };
+        let all: Vec<_> =
+            ["b", "a", "", "ab", "c"].into_iter().zip(1..).map(|(name, n)| position(name, n)).collect();
+        let mut seen = Vec::new();
+        let mut cut = Cut { limit: 2, after: None };
+        loop {
+            let page = cut.page(all.iter().map(|at| (at.clone(), at.clone())));
+            assert!(page.entries.len() <= 2);
+            seen.extend(page.entries);
+            match page.next {
+                Some(next) => cut.after = Some(Position::parse(&next)),
+                None => break,
+            }
+        }
+        let names: Vec<_> = seen.iter().map(|at| std::str::from_utf8(&at.name).unwrap()).collect();
+        assert_eq!(names, ["", "a", "ab", "b", "c"]);
+    }
+
+    #[test]
+    fn a_cursor_survives_its_text_and_any_text_is_a_cursor() {
+        let position = Position { name: vec![0, 255, 7], rank: 2, number: 1 << 52 };
+        assert!(CURSOR.admits(&position.to_cursor()));
+        assert_eq!(Position::parse(&position.to_cursor()), position);
+        for text in ["", "00", "ff00", "0102030405060708090a0b"] {
+            assert!(CURSOR.admits(text));
+            Position::parse(text);
+        }
+        assert!(!CURSOR.admits("0") && !CURSOR.admits("0G"));
+    }
+}

@@ -1,0 +1,53 @@
+//! `GET query`: what is held, who waits, what is claimed and what is assigned, page by page.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+
+use super::calls;
+use super::entry::Entry;
+use super::filter::{Filter, KINDS, STATES};
+use super::page::{Cut, Page, cut_parameters};
+use crate::http::dto::Told;
+use crate::http::request::constraints::{OWNER, PREFIX};
+use crate::http::request::decode::Read;
+use crate::http::request::parameters::Parameters;
+use crate::http::request::path::InBucket;
+use crate::http::request::schema::parameter;
+use crate::http::route::BASE;
+use crate::state::AppState;
+
+struct QueryParameters;
+
+impl IntoParams for QueryParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let filters = [
+            parameter("prefix", PREFIX.schema(), "Only names that begin with this."),
+            parameter("kind", KINDS.schema(), "Only entries of this kind."),
+            parameter("owner", OWNER.schema(), "Only the offline locks of this owner."),
+            parameter("state", STATES.schema(), "Only what is held, waits, or is assigned."),
+        ];
+        filters.into_iter().chain(cut_parameters()).collect()
+    }
+}
+
+/// List what is held and who waits
+///
+/// Everybody who may connect to a bucket sees all of it. Each page is a cut of its own moment: what was there all the time
+/// is shown once, what comes and goes meanwhile may be missed.
+#[utoipa::path(
+    get, context_path = BASE, path = "/query", tag = "query", operation_id = "query", params(QueryParameters),
+    responses((status = 200, description = "A page of entries, ordered by name.", body = Page<Entry>)),
+)]
+pub(crate) async fn query(
+    State(state): State<Arc<AppState>>,
+    InBucket(bucket): InBucket,
+    uri: Uri,
+) -> Read<Told> {
+    let parameters = Parameters::parse(&uri)?;
+    let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
+    calls::query(&state, &bucket, &filter, &cut).await
+}

@@ -1,0 +1,52 @@
+//! What the path of a request names.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use lockhouse::BucketKey;
+
+use super::constraints::OWNER;
+use super::decode::Read;
+use super::headers::idempotency_key;
+use crate::http::access::Caller;
+use crate::http::problem::{Code, Problem};
+use crate::state::AppState;
+
+/// The bucket of the path.
+#[derive(Clone, Debug)]
+pub(crate) struct InBucket(pub(crate) Arc<BucketKey>);
+
+/// The owner of the path, in its bucket.
+#[derive(Clone, Debug)]
+pub(crate) struct OfOwner {
+    pub(crate) bucket: Arc<BucketKey>,
+    pub(crate) owner: u64,
+}
+
+impl FromRequestParts<Arc<AppState>> for InBucket {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
+        let caller = Caller::of(parts)?;
+        idempotency_key(&parts.headers)?;
+        let none = || Problem::new(Code::Internal, "the path names no bucket");
+        caller.bucket.clone().map(Self).ok_or_else(none)
+    }
+}
+
+impl FromRequestParts<Arc<AppState>> for OfOwner {
+    type Rejection = Box<Problem>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Read<Self> {
+        let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
+        let owner = Caller::of(parts)?.owner.as_deref().ok_or_else(|| Problem::bad_path("owner"))?;
+        Ok(Self { bucket, owner: owner_number("owner", owner)? })
+    }
+}
+
+/// Reads the id of an owner.
+pub(crate) fn owner_number(field: &str, text: &str) -> Read<u64> {
+    let number = text.parse().ok().filter(|_| OWNER.admits(text));
+    number.ok_or_else(|| Problem::rule(Code::Invalid, field, &format!("{text:?}"), OWNER.words()))
+}

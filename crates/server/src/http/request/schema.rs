@@ -1,0 +1,115 @@
+//! The schemas of bodies and parameters, for the OpenAPI document.
+
+use serde_json::Value;
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{Object, ObjectBuilder, RefOr, Required};
+
+use super::constraints::RESOURCE;
+
+/// The schema of a request's body, member by member.
+pub(crate) struct ObjectSchema(ObjectBuilder);
+
+impl ObjectSchema {
+    pub(crate) fn new(description: &str) -> Self {
+        Self(ObjectBuilder::new().description(Some(description)))
+    }
+
+    /// A member that must be there.
+    pub(crate) fn needs(self, key: &str, schema: ObjectBuilder, description: &str) -> Self {
+        let member = schema.description(Some(description));
+        Self(self.0.property(key, member).required(key))
+    }
+
+    /// A member that may be left out, or be `null`.
+    pub(crate) fn may(self, key: &str, schema: ObjectBuilder, description: &str) -> Self {
+        let member = nullable(schema.description(Some(description)).build());
+        Self(self.0.property(key, member))
+    }
+
+    /// A list that must be there.
+    pub(crate) fn needs_list(
+        self,
+        key: &str,
+        items: impl Into<RefOr<Schema>>,
+        most: usize,
+        description: &str,
+    ) -> Self {
+        Self(self.0.property(key, list(items, most, description)).required(key))
+    }
+
+    /// A list that may be left out, or be `null`.
+    pub(crate) fn may_list(
+        self,
+        key: &str,
+        items: impl Into<RefOr<Schema>>,
+        most: usize,
+        description: &str,
+    ) -> Self {
+        let types = SchemaType::from_iter([Type::Array, Type::Null]);
+        Self(self.0.property(key, list(items, most, description).schema_type(types)))
+    }
+
+    pub(crate) fn example(self, example: Value) -> Self {
+        Self(self.0.examples([example]))
+    }
+
+    pub(crate) fn build(self) -> RefOr<Schema> {
+        self.0.into()
+    }
+
+    /// Either the members of the first list, and none of those of the second, or the other way round; all are members that may be left out.
+    pub(crate) fn build_either(self, one: &[&str], other: &[&str]) -> RefOr<Schema> {
+        let nothing = || ObjectBuilder::new().schema_type(Type::Null);
+        let string = || ObjectBuilder::new().schema_type(Type::String);
+        let with = |there: &[&str], absent: &[&str]| {
+            let object =
+                there.iter().fold(ObjectBuilder::new(), |it, key| it.property(*key, string()).required(*key));
+            absent.iter().fold(object, |it, key| it.property(*key, nothing()))
+        };
+        let either = OneOfBuilder::new().item(with(one, other)).item(with(other, one));
+        AllOfBuilder::new().item(self.0.build()).item(either).into()
+    }
+}
+
+fn nullable(mut member: Object) -> Object {
+    if let SchemaType::Type(kind) = member.schema_type {
+        member.schema_type = SchemaType::from_iter([kind, Type::Null]);
+    }
+    // An enumeration has to list what it may be.
+    if let Some(values) = &mut member.enum_values {
+        values.push(Value::Null);
+    }
+    member
+}
+
+fn list(items: impl Into<RefOr<Schema>>, most: usize, description: &str) -> ArrayBuilder {
+    let items: RefOr<Schema> = items.into();
+    ArrayBuilder::new().items(items).min_items(Some(1)).max_items(Some(most)).description(Some(description))
+}
+
+pub(crate) fn flag() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean)
+}
+
+/// A parameter of the query string, as the OpenAPI document tells it.
+pub(crate) fn parameter(name: &str, schema: ObjectBuilder, description: &str) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+    parameter.description(Some(description)).schema(Some(schema.build())).build()
+}
+
+/// `resource`, as the OpenAPI document tells it.
+pub(crate) fn of_resource() -> Parameter {
+    let parameter = ParameterBuilder::from(parameter("resource", RESOURCE.schema(), "The resource."));
+    parameter.required(Required::True).build()
+}
+
+/// `resource` alone.
+pub(crate) struct GetParameters;
+
+impl IntoParams for GetParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![of_resource()]
+    }
+}
