@@ -172,7 +172,7 @@ pub enum Permission {
 }
 
 /// `[auth]`, whose lists are taken whole.
-pub(in crate::settings) fn keys() -> Vec<Key> {
+pub(crate) fn keys() -> Vec<Key> {
     ["auth.keys", "auth.jwt", "auth.certificates"].map(|path| Key::new(path, "[]").reloads()).to_vec()
 }
 

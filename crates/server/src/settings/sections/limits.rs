@@ -206,7 +206,7 @@ impl LimitSettings {
 }
 
 /// `[limits]`
-pub(in crate::settings) fn keys() -> Vec<Key> {
+pub(crate) fn keys() -> Vec<Key> {
     let key = |setting: &LimitSetting| Key {
         path: format!("limits.{}", setting.key).into(),
         default: Some(limit_text(setting.default).into()),

@@ -39,7 +39,7 @@ pub enum ClientAuth {
 }
 
 /// The keys of `[tls]`.
-pub(in crate::settings) fn keys() -> Vec<Key> {
+pub(crate) fn keys() -> Vec<Key> {
     vec![
         Key::unset("tls.cert").flag("--tls-cert").reloads(),
         Key::unset("tls.key").flag("--tls-key").reloads(),
@@ -70,7 +70,7 @@ impl TlsSettings {
     }
 
     /// Tells which keys do not go together.
-    pub(in crate::settings) fn check(&self, wrong: &mut dyn FnMut(&str, &[&str], &str)) {
+    pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &[&str], &str)) {
         match (&self.cert, &self.key) {
             (Some(_), None) => {
                 wrong("tls.cert", &["tls.key"], "needs tls.key, the file with the private key");
