@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Failure;
-use super::api::{Api, Call};
-use super::print::{line, print};
-use super::target::Target;
+use super::common::api::{Api, Call};
+use super::common::print::{line, print};
+use super::common::target::Target;
+use super::exit::Failure;
 
 /// List assignments: claims that were made final.
 #[derive(Debug, Args)]

@@ -10,10 +10,10 @@ use lockhouse::store::restore;
 use lockhouse_server::{StoreChoice, operator_file};
 use serde_json::json;
 
-use super::api::{Api, Call};
-use super::print::{print, text};
-use super::target::Target;
-use super::{FAILURE, Failure, USAGE};
+use super::common::api::{Api, Call};
+use super::common::print::{print, text};
+use super::common::target::Target;
+use super::exit::{FAILURE, Failure, USAGE};
 
 /// Back up the database of a running server.
 ///

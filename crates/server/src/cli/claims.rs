@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::api::{Api, Call};
+use super::common::api::{Api, Call};
+use super::common::duration;
+use super::common::print::{line, print, text};
+use super::common::target::Target;
+use super::exit::Failure;
 use super::owner::millis;
-use super::print::{line, print, text};
-use super::target::Target;
-use super::{Failure, duration};
 
 /// Claim a resource: reserve it now, prepare, and make it final only if it is still yours.
 ///

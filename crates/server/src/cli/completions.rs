@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use super::{Cli, FAILURE};
+use super::exit::FAILURE;
 
 /// Print completions for a shell.
 #[derive(Debug, Args)]
@@ -21,9 +21,9 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self, command: &mut Command) -> ExitCode {
         let mut script = Vec::new();
-        generate(self.shell, &mut Cli::command(), "lockhouse", &mut script);
+        generate(self.shell, command, "lockhouse", &mut script);
         match std::io::stdout().write_all(&script) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::from(FAILURE),

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use lockhouse_server::Sources;
 
-use super::settings::{Options, load};
-use super::{FAILURE, USAGE, complain};
+use super::common::options::{Options, load};
+use super::exit::{FAILURE, USAGE, complain};
 
 /// Check or show the settings of a server without starting it.
 #[derive(Debug, Args)]

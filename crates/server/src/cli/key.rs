@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use lockhouse_server::auth::{Authority, DEFAULT_TENANT, KeySettings, NewKey, Permission, Settings};
 use serde::Serialize;
 
-use super::{FAILURE, Failure, USAGE};
+use super::exit::{FAILURE, Failure, USAGE};
 
 /// Make API keys.
 #[derive(Debug, Args)]

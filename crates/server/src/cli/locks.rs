@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Failure;
-use super::api::{Api, Call};
+use super::common::api::{Api, Call};
+use super::common::print::{line, print};
+use super::common::target::Target;
+use super::exit::Failure;
 use super::owner::Whose;
-use super::print::{line, print};
-use super::target::Target;
 
 /// Lock records for an owner: all of them or none, without waiting.
 ///

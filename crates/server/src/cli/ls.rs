@@ -12,8 +12,9 @@ use lockhouse_wire as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::target::Target;
-use super::{FAILURE, Failure, complain, duration};
+use super::common::duration;
+use super::common::target::Target;
+use super::exit::{FAILURE, Failure, complain};
 
 /// List who holds and who waits.
 ///

@@ -1,49 +1,27 @@
-//! One file per subcommand.
+//! One file per subcommand. What several of them need is in `common`.
 
-mod api;
 mod assignments;
 mod backup;
 mod claims;
+mod common;
 mod completions;
 mod config;
-mod duration;
+mod exit;
 mod key;
 mod locks;
 mod ls;
-mod name;
 mod owner;
-mod print;
-mod queue_line;
-mod reload;
 mod run;
 mod serve;
-mod settings;
-mod signals;
-mod target;
 mod token;
 
 use std::ffi::OsStr;
-use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Something went wrong.
-const FAILURE: u8 = 1;
-
-/// The command line or the configuration makes no sense.
-const USAGE: u8 = 2;
-
-/// The server cannot be reached.
-const UNREACHABLE: u8 = 69;
-
-/// The lock was not granted.
-const NOT_GRANTED: u8 = 75;
-
-/// The lock was lost.
-const LOST: u8 = 76;
+use self::exit::{FAILURE, Failure, complain};
 
 /// Locks for tabs, workers, processes and machines, with the semantics of the Web Locks API.
 #[derive(Debug, Parser)]
@@ -97,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Token(token) => finish(std::future::ready(token.run())),
         Command::Backup(backup) => finish(backup.run()),
         Command::Restore(restore) => finish(std::future::ready(restore.run())),
-        Command::Completions(completions) => completions.run(),
+        Command::Completions(completions) => completions.run(&mut Cli::command()),
     }
 }
 
@@ -107,19 +85,6 @@ fn deaf_to_empty(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg })
         .mut_subcommands(deaf_to_empty)
-}
-
-/// Why a command did not do its work.
-#[derive(Debug)]
-struct Failure {
-    code: u8,
-    message: String,
-}
-
-impl Failure {
-    fn new(code: u8, message: impl Display) -> Self {
-        Self { code, message: message.to_string() }
-    }
 }
 
 /// Carries out a command that talks to a server.
@@ -133,10 +98,4 @@ fn finish(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode 
         complain(message);
         ExitCode::from(code)
     })
-}
-
-/// One line to stderr.
-fn complain(message: impl Display) {
-    // Without stderr there is nobody to tell.
-    _ = writeln!(std::io::stderr(), "lockhouse: {message}");
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::api::{Api, Call};
-use super::print::{line, print, text};
-use super::target::Target;
-use super::{Failure, duration};
+use super::common::api::{Api, Call};
+use super::common::duration;
+use super::common::print::{line, print, text};
+use super::common::target::Target;
+use super::exit::Failure;
 
 /// Open, show, keep alive and end owners of offline locks.
 ///

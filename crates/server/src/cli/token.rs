@@ -10,9 +10,9 @@ use lockhouse_server::Sources;
 use lockhouse_server::auth::{Authority, Taken, Unproven, key_id};
 use serde_json::{Map, Value, json};
 
-use super::print::print;
-use super::settings::load;
-use super::{FAILURE, Failure, USAGE, complain};
+use super::common::options::load;
+use super::common::print::print;
+use super::exit::{FAILURE, Failure, USAGE, complain};
 
 /// Inspect API keys and tokens; needs no server.
 #[derive(Debug, Args)]

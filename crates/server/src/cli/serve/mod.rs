@@ -1,5 +1,7 @@
 //! `lockhouse serve`
 
+mod reload;
+
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,9 +18,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 
-use super::reload::Reload;
-use super::settings::{Options, load};
-use super::{FAILURE, USAGE, complain};
+use self::reload::Reload;
+use super::common::options::{Options, load};
+use super::exit::{FAILURE, USAGE, complain};
 
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
 ///

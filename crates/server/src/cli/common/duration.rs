@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-pub(super) use lockhouse_server::parse_duration as parse;
+pub(crate) use lockhouse_server::parse_duration as parse;
 
 /// In its largest whole unit.
-pub(super) fn age(length: Duration) -> String {
+pub(crate) fn age(length: Duration) -> String {
     match length.as_secs() {
         seconds @ ..60 => format!("{seconds}s"),
         seconds @ ..3_600 => format!("{}m", seconds / 60),

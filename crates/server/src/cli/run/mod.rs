@@ -1,5 +1,9 @@
 //! `lockhouse run`
 
+mod name;
+mod queue_line;
+mod signals;
+
 use std::ffi::OsString;
 use std::future::IntoFuture;
 use std::io;
@@ -15,10 +19,11 @@ use lockhouse_wire as wire;
 use rustix::process::Signal;
 use tokio::process::{Child, Command};
 
-use super::queue_line::QueueLine;
-use super::signals::{self, Signals};
-use super::target::Target;
-use super::{FAILURE, Failure, LOST, NOT_GRANTED, USAGE, complain, duration, name};
+use self::queue_line::QueueLine;
+use self::signals::Signals;
+use super::common::duration;
+use super::common::target::Target;
+use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, USAGE, complain};
 
 /// The command was found but could not be started.
 const CANNOT_EXECUTE: u8 = 126;

@@ -8,7 +8,7 @@ use lockhouse::{LockInfo, NameBuf, RequestError, Snapshot, State};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::duration;
+use crate::cli::common::duration;
 
 /// A wait that is shorter than this is not worth a line.
 const GRACE: Duration = Duration::from_millis(300);

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use lockhouse::remote::{Connect, ConnectError, Connection, connect};
 
-use super::{FAILURE, Failure, UNREACHABLE, USAGE};
+use crate::cli::exit::{FAILURE, Failure, UNREACHABLE, USAGE};
 
 /// The advice for a credential that the server does not accept.
-pub(super) const DENIED: &str =
+pub(crate) const DENIED: &str =
     "name another key with --key or LOCKHOUSE_KEY, or another certificate with --cert or LOCKHOUSE_CERT";
 
 /// The options of every command that talks to a server.
 #[derive(Debug, Args)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The URL of the server
     #[arg(
         long,
@@ -22,34 +22,34 @@ pub(super) struct Target {
         env = "LOCKHOUSE_URL",
         default_value = "http://127.0.0.1:7420"
     )]
-    pub(super) url: String,
+    pub(crate) url: String,
 
     /// For https://: a PEM file with the CA of the server's certificate, instead of the CAs that the system
     /// trusts
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CA")]
-    pub(super) ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
 
     /// For https://: a PEM file with your client certificate, for servers that identify their clients by
     /// certificates
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT")]
-    pub(super) cert: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
 
     /// A PEM file with the private key of the client certificate, if it is not in the same file
     #[arg(long, value_name = "FILE", global = true, env = "LOCKHOUSE_CERT_KEY", requires = "cert")]
-    pub(super) cert_key: Option<PathBuf>,
+    pub(crate) cert_key: Option<PathBuf>,
 
     /// The bucket, instead of the one in the URL or "default"; an empty text counts as none
     #[arg(long, value_name = "NAME", global = true, env = "LOCKHOUSE_BUCKET")]
-    pub(super) bucket: Option<String>,
+    pub(crate) bucket: Option<String>,
 
     /// Your API key or token, if the server requires one; an empty text counts as none
     #[arg(long, value_name = "KEY", global = true, env = "LOCKHOUSE_KEY", hide_env_values = true)]
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 impl Target {
     /// A connection to it that is not made yet.
-    pub(super) fn connecting(&self) -> Connect {
+    pub(crate) fn connecting(&self) -> Connect {
         let mut connect = connect(&self.url).label(concat!("lockhouse-cli/", env!("CARGO_PKG_VERSION")));
         if let Some(ca) = self.ca.as_ref().filter(|ca| !ca.as_os_str().is_empty()) {
             connect = connect.ca(ca);
@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// What was named cannot be used.
-    pub(super) fn wrong(&self, error: &ConnectError) -> Failure {
+    pub(crate) fn wrong(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Certificate { .. } if self.cert_key.is_none() => {
                 let advice = "name the file of its key with --cert-key or LOCKHOUSE_CERT_KEY";
@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         self.connecting().await.map_err(|error| match error {
             ConnectError::Url { .. }
             | ConnectError::Scope { .. }
@@ -100,7 +100,7 @@ impl Target {
 }
 
 /// A server with which TLS failed, and what to do if it was for a certificate.
-pub(super) fn untrusted(mut why: String) -> Failure {
+pub(crate) fn untrusted(mut why: String) -> Failure {
     if why.contains("fatal alert") {
         why.push_str(" (name a certificate that the server accepts with --cert or LOCKHOUSE_CERT)");
     } else if why.contains("CaUsedAsEndEntity") {

@@ -3,31 +3,31 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-pub(super) use lockhouse::remote::http::Call;
+pub(crate) use lockhouse::remote::http::Call;
 use lockhouse::remote::http::{Http, Unanswered};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::target::{DENIED, Target, untrusted};
-use super::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
+use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 
 /// How long an answer may take: longer than any disk.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bucket of a server.
-pub(super) struct Api {
+pub(crate) struct Api {
     http: Http,
     timeout: Duration,
 }
 
 impl Api {
-    pub(super) fn new(target: &Target) -> Result<Self, Failure> {
+    pub(crate) fn new(target: &Target) -> Result<Self, Failure> {
         let http = target.connecting().http().map_err(|error| target.wrong(&error))?;
         Ok(Self { http, timeout: TIMEOUT })
     }
 
     /// Asks; the answer's body, `null` if it has none.
-    pub(super) async fn call(&self, call: Call) -> Result<Value, Failure> {
+    pub(crate) async fn call(&self, call: Call) -> Result<Value, Failure> {
         let answer = match timeout(self.timeout, self.http.send(&call)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Unanswered::Unreachable(why))) => return Err(self.unreachable(&why)),
@@ -56,7 +56,7 @@ impl Api {
     }
 
     /// All pages of a list.
-    pub(super) async fn all(
+    pub(crate) async fn all(
         &self,
         path: &[&str],
         list: &str,

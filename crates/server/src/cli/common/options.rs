@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use lockhouse_server::{Loaded, Problem, Said, Sources};
 
-use super::complain;
+use crate::cli::exit::complain;
 
 /// Each of these can also stand in the file and in the environment: see docs/config.md.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// A TOML file with settings; options and environment variables override it
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
@@ -73,7 +73,7 @@ fn lock_type(text: &str) -> Result<(String, String), String> {
 
 impl Options {
     /// The options as a source of settings, beside the file and the environment.
-    pub(super) fn sources(self) -> Sources {
+    pub(crate) fn sources(self) -> Sources {
         let texts = [
             ("listen", self.listen),
             ("lease", self.lease),
@@ -99,6 +99,6 @@ impl Options {
 }
 
 /// Reads the settings, or prints each fault in one line.
-pub(super) fn load(sources: &Sources) -> Option<Loaded> {
+pub(crate) fn load(sources: &Sources) -> Option<Loaded> {
     sources.load().map_err(|problems| problems.iter().for_each(|problem: &Problem| complain(problem))).ok()
 }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::{FAILURE, Failure};
+use crate::cli::exit::{FAILURE, Failure};
 
 /// The answer itself as one line, or what people are told of it.
-pub(super) fn print(
+pub(crate) fn print(
     json: bool,
     answer: &Value,
     lines: impl FnOnce() -> Vec<String>,
@@ -25,7 +25,7 @@ pub(super) fn print(
 }
 
 /// A member as people read it: control characters escaped, `-` if it is `null` or absent.
-pub(super) fn text(answer: &Value, key: &str) -> String {
+pub(crate) fn text(answer: &Value, key: &str) -> String {
     match &answer[key] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.escape_debug().collect(),
@@ -34,6 +34,6 @@ pub(super) fn text(answer: &Value, key: &str) -> String {
 }
 
 /// Some members on one line.
-pub(super) fn line(answer: &Value, keys: &[&str]) -> String {
+pub(crate) fn line(answer: &Value, keys: &[&str]) -> String {
     keys.iter().map(|key| text(answer, key)).collect::<Vec<_>>().join("  ")
 }

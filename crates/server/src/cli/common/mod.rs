@@ -1,0 +1,7 @@
+//! What several commands need.
+
+pub(super) mod api;
+pub(super) mod duration;
+pub(super) mod options;
+pub(super) mod print;
+pub(super) mod target;
