@@ -17,10 +17,10 @@ use tokio::time::{Instant, sleep};
 use crate::access::Denied;
 use crate::auth::Identity;
 use crate::bounds::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
-use crate::limits::{Bounds, Network, Refused, Seat};
+use crate::limits::{ConnectionPermit, Limiter, Network, Refused};
 
 /// What is noted of one deed.
-pub(crate) struct Deed<'a> {
+pub(crate) struct AuditEvent<'a> {
     /// Who; none if the credential was not taken.
     pub(crate) who: Option<&'a Identity>,
     /// What he did or wanted to do, such as `steal`, or the operation of the HTTP API.
@@ -32,18 +32,24 @@ pub(crate) struct Deed<'a> {
 }
 
 /// Notes a deed that was done, from where and why, if that is known; `lost` is how many holders lost it, and who they are.
-pub(crate) fn note(from: Option<Network>, deed: &Deed<'_>, lost: Option<(u64, &str)>, why: Option<&str>) {
-    let Deed { who, what, bucket, name } = deed;
+pub(crate) fn note(
+    from: Option<Network>,
+    event: &AuditEvent<'_>,
+    lost: Option<(u64, &str)>,
+    why: Option<&str>,
+) {
+    let AuditEvent { who, what, bucket, name } = event;
     let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
     let name = short(name.map(ToString::to_string).unwrap_or_default());
-    let (from, lost, victims) = (Shown(from), lost.map(|(count, _)| count), lost.map(|(_, victims)| victims));
+    let (from, lost, victims) =
+        (DisplayNetwork(from), lost.map(|(count, _)| count), lost.map(|(_, victims)| victims));
     tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, lost, why, victims, "done");
 }
 
 /// Who was denied what lately.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    bounds: Arc<Bounds>,
+    limiter: Arc<Limiter>,
     lately: Mutex<HashMap<Series, Lately>>,
 }
 
@@ -82,20 +88,20 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const NAME_CHARS: usize = 256;
 
 impl Audit {
-    pub(crate) fn new(bounds: Arc<Bounds>) -> Self {
-        Self { bounds, lately: Mutex::default() }
+    pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
+        Self { limiter, lately: Mutex::default() }
     }
 
     /// Notes a deed that was denied, unless whoever asks was told of often enough. `from` is where the request came from, if that is known.
-    pub(crate) fn deny(&self, from: Option<Network>, deed: &Deed<'_>, why: &dyn fmt::Display) {
-        let Deed { who, what, bucket, name } = deed;
+    pub(crate) fn deny(&self, from: Option<Network>, event: &AuditEvent<'_>, why: &dyn fmt::Display) {
+        let AuditEvent { who, what, bucket, name } = event;
         if !self.is_told(Series::new(*who, from, what)) {
-            self.bounds.refuse(Refused::AuditLine);
+            self.limiter.refuse(Refused::AuditLine);
             return;
         }
         let (tenant, key) = who.map_or(("", ""), |who| (&who.tenant, &who.name));
         let name = short(name.map(ToString::to_string).unwrap_or_default());
-        let (bucket, from) = (short((*bucket).to_owned()), Shown(from));
+        let (bucket, from) = (short((*bucket).to_owned()), DisplayNetwork(from));
         let why = why.to_string();
         tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, why, "denied");
     }
@@ -105,8 +111,8 @@ impl Audit {
         let header = denied.header();
         let given = request.headers().get(&header).map(|value| String::from_utf8_lossy(value.as_bytes()));
         let name = given.as_ref().map(|given| given as &dyn fmt::Display);
-        let from = request.extensions().get::<Seat>().map(|seat| seat.from);
-        self.deny(from, &Deed { who: None, what: header.as_str(), bucket: "", name }, denied);
+        let from = request.extensions().get::<ConnectionPermit>().map(|permit| permit.from);
+        self.deny(from, &AuditEvent { who: None, what: header.as_str(), bucket: "", name }, denied);
     }
 
     /// Counts it; whether it is told as well.
@@ -169,10 +175,10 @@ impl Lately {
         }
         let (tenant, key, from, what) = match series {
             Series::Of { who: Who::Identity { tenant, key }, what } => {
-                (&**tenant, &**key, Shown(None), &**what)
+                (&**tenant, &**key, DisplayNetwork(None), &**what)
             }
-            Series::Of { who: Who::From(from), what } => ("", "", Shown(*from), &**what),
-            Series::Others => ("", "", Shown(None), "anything, by many others"),
+            Series::Of { who: Who::From(from), what } => ("", "", DisplayNetwork(*from), &**what),
+            Series::Others => ("", "", DisplayNetwork(None), "anything, by many others"),
         };
         tracing::info!(target: "audit", tenant, key, %from, what, left_out, "denied so often beyond what was told");
     }
@@ -188,18 +194,18 @@ pub(crate) fn short(mut text: String) -> String {
 }
 
 /// Where somebody comes from, in a log.
-struct Shown(Option<Network>);
+struct DisplayNetwork(Option<Network>);
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |network| network.fmt(f))
     }
 }
 
 /// A resource name in a log.
-pub(crate) struct Named<'a>(pub(crate) Name<'a>);
+pub(crate) struct DisplayName<'a>(pub(crate) Name<'a>);
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for DisplayName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(self.0.as_wtf8()))
     }
@@ -213,7 +219,7 @@ mod tests {
     use crate::settings::LimitSettings;
 
     fn audit() -> Audit {
-        Audit::new(Arc::new(Bounds::new(LimitSettings::default())))
+        Audit::new(Arc::new(Limiter::new(LimitSettings::default())))
     }
 
     fn network(number: u32) -> Option<Network> {

@@ -21,7 +21,6 @@ mod idempotency;
 mod limits;
 mod page;
 mod random;
-mod recent;
 mod router;
 mod server;
 mod session;
@@ -30,15 +29,16 @@ mod state;
 mod store;
 mod tls;
 mod upgrade;
+mod warm_buckets;
 mod websocket;
 
 pub use config::Config;
 pub use limits::{Refused, fit_open_files};
 pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, router, serve};
 pub use settings::{
-    ClientAuth, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting, LimitSettings,
-    LimitValue, Loaded, NoStore, Origin, Place, Problem, Said, Settings, Sources, StoreChoice, TlsSettings,
-    keys, parse_duration,
+    ClientAuth, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting,
+    LimitSettings, LimitValue, Loaded, NoStore, Origin, Place, Problem, Settings, Sources, StoreChoice,
+    TlsSettings, keys, parse_duration,
 };
 pub use store::{StoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

@@ -13,7 +13,7 @@ use lockhouse_wire::PATH;
 use serde::Serialize;
 use tower::{ServiceExt, service_fn};
 
-use crate::http::{self, Answering, Gate};
+use crate::http::{self, Answering, ApiEntry};
 use crate::page;
 use crate::state::{AppState, Phase};
 use crate::tls::Tls;
@@ -37,13 +37,13 @@ pub(crate) struct Routes(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     tls: Option<Tls>,
-    api: Gate,
+    api: ApiEntry,
     others: Router,
 }
 
 impl Routes {
     pub(crate) fn new(state: Arc<AppState>) -> Self {
-        let (tls, api) = (state.config.tls.clone(), Gate::new(&state));
+        let (tls, api) = (state.config.tls.clone(), ApiEntry::new(&state));
         let others = Router::new()
             .route(PATH, get(upgrade))
             .route("/healthz", get(health))
@@ -76,7 +76,7 @@ impl Routes {
 
 /// What everything outside of the API passes first.
 async fn guard_host(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    http::whole(&state, request, |request| of_right_host(&state, request, next)).await
+    http::buffer_request(&state, request, |request| of_right_host(&state, request, next)).await
 }
 
 async fn of_right_host(state: &AppState, request: Request, next: Next) -> Response {

@@ -11,11 +11,11 @@ use crate::access::{Denied, Initiator, check_host, check_origin};
 use crate::audit::Audit;
 use crate::auth::Authority;
 use crate::config::Config;
-use crate::idempotency::Answers;
-use crate::limits::{Bounds, house_options};
+use crate::idempotency::IdempotencyStore;
+use crate::limits::{Limiter, house_options};
 use crate::random::random_hex;
-use crate::recent::Recent;
 use crate::store::Operator;
+use crate::warm_buckets::WarmBuckets;
 use crate::websocket::Registry;
 
 /// The lock tables, the sessions, and how far the server is in its life.
@@ -31,13 +31,13 @@ pub(crate) struct AppState {
     pub(crate) sessions: Registry,
     pub(crate) tasks: TaskTracker,
     /// What requests with an `Idempotency-Key` were answered.
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) idempotency: Arc<IdempotencyStore>,
     /// What calls have asked for lately.
-    pub(crate) recent: Recent,
+    pub(crate) warm_buckets: WarmBuckets,
     /// Who was denied what.
     pub(crate) audit: Arc<Audit>,
     /// Who may have how much.
-    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) limiter: Arc<Limiter>,
     phase: watch::Sender<Phase>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Phase {
 impl AppState {
     /// Over these lock tables.
     pub(crate) fn new(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
-        let bounds = Arc::new(Bounds::new(config.limits));
+        let limiter = Arc::new(Limiter::new(config.limits));
         if let Some(rooms) = house.rooms() {
             rooms.set(config.limits.table_bytes());
         }
@@ -67,10 +67,10 @@ impl AppState {
             epoch: random_hex::<16>(),
             sessions: Registry::default(),
             tasks: TaskTracker::new(),
-            answers: Arc::default(),
-            recent: Recent::default(),
-            audit: Arc::new(Audit::new(bounds.clone())),
-            bounds,
+            idempotency: Arc::default(),
+            warm_buckets: WarmBuckets::default(),
+            audit: Arc::new(Audit::new(limiter.clone())),
+            limiter,
             phase: watch::Sender::new(Phase::Running),
         })
     }
@@ -120,7 +120,7 @@ impl AppState {
     }
 
     /// Has all sessions judged anew.
-    pub(crate) fn judge_anew(&self) {
+    pub(crate) fn revalidate(&self) {
         self.authority.send_modify(|_| {});
     }
 

@@ -15,7 +15,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use lockhouse_server::{Loaded, Place, Problem, Said, Settings, Sources, keys};
+use lockhouse_server::{Loaded, Place, Problem, FlagValue, Settings, Sources, keys};
 
 use crate::promise;
 
@@ -81,10 +81,10 @@ fn say(sources: &mut Sources, line: &[u8]) {
     let path: &'static str = &key.path;
     let value = value.to_owned();
     match path {
-        "fresh" => _ = sources.flags.insert(path, Said::Yes),
+        "fresh" => _ = sources.flags.insert(path, FlagValue::Yes),
         "allowed_origins" => {
-            let said = sources.flags.entry(path).or_insert_with(|| Said::List(Vec::new()));
-            let Said::List(items) = said else { return };
+            let said = sources.flags.entry(path).or_insert_with(|| FlagValue::List(Vec::new()));
+            let FlagValue::List(items) = said else { return };
             items.push(value);
         }
         "lock_types" => {
@@ -92,11 +92,11 @@ fn say(sources: &mut Sources, line: &[u8]) {
             let Some((kind, lock_type)) = value.rsplit_once('=').filter(|(kind, _)| !kind.is_empty()) else {
                 return;
             };
-            let said = sources.flags.entry(path).or_insert_with(|| Said::Table(Vec::new()));
-            let Said::Table(pairs) = said else { return };
+            let said = sources.flags.entry(path).or_insert_with(|| FlagValue::Table(Vec::new()));
+            let FlagValue::Table(pairs) = said else { return };
             pairs.push((kind.to_owned(), lock_type.to_owned()));
         }
-        _ => _ = sources.flags.insert(path, Said::Text(value)),
+        _ => _ = sources.flags.insert(path, FlagValue::Text(value)),
     }
 }
 
@@ -171,9 +171,9 @@ mod tests {
             say(&mut sources, line.as_bytes());
         }
         let flags = BTreeMap::from([
-            ("lease", Said::Text("5s".to_owned())),
-            ("fresh", Said::Yes),
-            ("lock_types", Said::Table(vec![("a=b".to_owned(), "c".to_owned())])),
+            ("lease", FlagValue::Text("5s".to_owned())),
+            ("fresh", FlagValue::Yes),
+            ("lock_types", FlagValue::Table(vec![("a=b".to_owned(), "c".to_owned())])),
         ]);
         assert_eq!(sources.flags, flags);
         assert_eq!(sources.environment, BTreeMap::from([("A".to_owned(), "b=c".into())]));

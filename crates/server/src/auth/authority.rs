@@ -6,11 +6,11 @@ use lockhouse_wire::Credential;
 
 use super::bad_settings::BadSettings;
 use super::certificates::Certificate;
+use super::grant::CredentialGrant;
 use super::identity::{Identity, isolated};
 use super::keys::{self, ID_RULE, KeyHash, is_id};
-use super::rights::Rights;
 use super::tokens::{self, Hearing, Issuer};
-use super::unauthenticated::{Shown, Unauthenticated};
+use super::unauthenticated::{PresentedCertificate, Unauthenticated};
 use crate::access::Initiator;
 use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySettings, Settings};
 
@@ -30,7 +30,7 @@ pub struct Authority {
 struct Key {
     hash: KeyHash,
     isolates_origins: bool,
-    rights: Rights,
+    grant: CredentialGrant,
 }
 
 impl Authority {
@@ -139,7 +139,7 @@ impl Authority {
     pub(crate) fn identify(
         &self,
         credential: Option<&Credential<'_>>,
-        certificate: &Shown,
+        certificate: &PresentedCertificate,
         initiator: &Initiator,
     ) -> Result<Identity, Unauthenticated> {
         if self.is_open() {
@@ -152,7 +152,7 @@ impl Authority {
         }
     }
 
-    fn by_certificate(&self, shown: &Shown) -> Result<Identity, Unauthenticated> {
+    fn by_certificate(&self, shown: &PresentedCertificate) -> Result<Identity, Unauthenticated> {
         if !self.knows_certificates() {
             return Err(Unauthenticated::Absent);
         }
@@ -160,15 +160,15 @@ impl Authority {
         certificate.check()?;
         let mut entries = self.certificates.iter();
         let entry = entries.find(|entry| certificate.subject.has(&entry.mark));
-        let Certificate { id, rights, .. } = entry.ok_or(Unauthenticated::Certificate)?;
-        Ok(Identity { expires_at: Some(certificate.expires_at), ..rights.identity(id) })
+        let Certificate { id, grant, .. } = entry.ok_or(Unauthenticated::Certificate)?;
+        Ok(Identity { expires_at: Some(certificate.expires_at), ..grant.identity(id) })
     }
 
     fn by_key(&self, text: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let id = keys::key_id(text).ok_or(Unauthenticated::Key)?;
         let key = self.keys.get(id).filter(|key| key.hash.fits(text)).ok_or(Unauthenticated::Key)?;
         let origin = key.isolates_origins.then(|| isolated(initiator)).transpose()?;
-        Ok(Identity { origin, ..key.rights.identity(id) })
+        Ok(Identity { origin, ..key.grant.identity(id) })
     }
 
     fn by_token(&self, text: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
@@ -176,7 +176,7 @@ impl Authority {
         let mut refused = Unauthenticated::Issuer;
         // An issuer may stand there twice, while its keys change.
         for issuer in self.issuers.iter().filter(|issuer| issuer.is_named(&name)) {
-            match issuer.judge(text, initiator) {
+            match issuer.authenticate(text, initiator) {
                 Ok(identity) => return Ok(identity),
                 Err(why) => refused = why,
             }
@@ -206,8 +206,9 @@ impl Key {
                 "must be sha256: and 64 hexadecimal digits, as lockhouse key new prints it".to_owned(),
             )
         })?;
-        let rights = Rights::new(&settings.tenant, settings.session.as_deref(), &settings.buckets, place)?;
-        Ok(Self { hash, isolates_origins: settings.isolate_origins, rights })
+        let grant =
+            CredentialGrant::new(&settings.tenant, settings.session.as_deref(), &settings.buckets, place)?;
+        Ok(Self { hash, isolates_origins: settings.isolate_origins, grant })
     }
 }
 

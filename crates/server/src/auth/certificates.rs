@@ -4,7 +4,7 @@
 //! addresses. The common name is not read: what a CA may write there its name constraints do not say.
 
 use super::bad_settings::BadSettings;
-use super::rights::Rights;
+use super::grant::CredentialGrant;
 use crate::settings::sections::auth::CertificateSettings;
 use crate::tls::subject::Mark;
 
@@ -16,15 +16,15 @@ const DNS_BYTES: usize = 253;
 pub(super) struct Certificate {
     pub(super) id: String,
     pub(super) mark: Mark,
-    pub(super) rights: Rights,
+    pub(super) grant: CredentialGrant,
 }
 
 impl Certificate {
     /// As the entry at that place says.
     pub(super) fn new(settings: &CertificateSettings, place: &str) -> Result<Self, BadSettings> {
         let CertificateSettings { id, tenant, session, buckets, .. } = settings;
-        let rights = Rights::new(tenant, session.as_deref(), buckets, place)?;
-        Ok(Self { id: id.clone(), mark: Mark::new(settings, place)?, rights })
+        let grant = CredentialGrant::new(tenant, session.as_deref(), buckets, place)?;
+        Ok(Self { id: id.clone(), mark: Mark::new(settings, place)?, grant })
     }
 }
 

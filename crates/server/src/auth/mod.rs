@@ -11,11 +11,11 @@
 mod authority;
 mod bad_settings;
 mod certificates;
+mod grant;
 mod identity;
 mod inspect;
 mod keys;
 mod permissions;
-mod rights;
 mod tokens;
 mod unauthenticated;
 
@@ -28,4 +28,4 @@ pub(crate) use identity::Identity;
 pub use inspect::{NotTaken, Taken, Unproven};
 pub use keys::{NewKey, key_id};
 pub(crate) use permissions::Permissions;
-pub(crate) use unauthenticated::{Shown, Unauthenticated, certificate};
+pub(crate) use unauthenticated::{PresentedCertificate, Unauthenticated, certificate};

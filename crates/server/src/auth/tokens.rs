@@ -117,7 +117,11 @@ impl Issuer {
     }
 
     /// Who presents the token.
-    pub(super) fn judge(&self, token: &str, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
+    pub(super) fn authenticate(
+        &self,
+        token: &str,
+        initiator: &Initiator,
+    ) -> Result<Identity, Unauthenticated> {
         let header = decode_header(token).map_err(|_| Unauthenticated::NotAToken)?;
         if header.crit.is_some() {
             // RFC 7515, section 4.1.11: there is no extension that we understand.
@@ -406,35 +410,38 @@ mod tests {
         encode(header, claims, &EncodingKey::from_secret(SECRET)).unwrap()
     }
 
-    fn judged(claims: &Value) -> Result<Identity, Unauthenticated> {
-        hmac().judge(&signed(&Header::default(), claims), &Initiator::Page("https://a.example".to_owned()))
+    fn authenticated(claims: &Value) -> Result<Identity, Unauthenticated> {
+        hmac().authenticate(
+            &signed(&Header::default(), claims),
+            &Initiator::Page("https://a.example".to_owned()),
+        )
     }
 
     #[test]
     fn a_token_says_who_where_and_what() {
-        let identity = judged(&claims()).unwrap();
+        let identity = authenticated(&claims()).unwrap();
         assert_eq!((&*identity.name, &*identity.tenant), ("idp/ada", "acme"));
         assert!(identity.permissions("orders-7").has(crate::settings::Permission::Query));
         assert!(identity.permissions("seats").is_empty());
         assert_eq!((identity.session, identity.origin), (None, None));
         let left = identity.expires_at.unwrap().duration_since(SystemTime::now()).unwrap();
         assert!(left > Duration::from_secs(90) && left < Duration::from_secs(101), "{left:?}");
-        let apart = judged(&but("isolateOrigins", json!(true))).unwrap();
+        let apart = authenticated(&but("isolateOrigins", json!(true))).unwrap();
         assert_eq!(apart.origin.as_deref(), Some("https://a.example"));
-        assert_eq!(judged(&but("session", json!("s-1"))).unwrap().session.as_deref(), Some("s-1"));
+        assert_eq!(authenticated(&but("session", json!("s-1"))).unwrap().session.as_deref(), Some("s-1"));
     }
 
     #[test]
     fn a_token_out_of_its_time_is_told_so() {
-        assert_eq!(judged(&but("exp", json!(now() - 5))), Err(Unauthenticated::Expired));
-        assert_eq!(judged(&but("nbf", json!(now() + 50))), Err(Unauthenticated::NotYetValid));
+        assert_eq!(authenticated(&but("exp", json!(now() - 5))), Err(Unauthenticated::Expired));
+        assert_eq!(authenticated(&but("nbf", json!(now() + 50))), Err(Unauthenticated::NotYetValid));
         // An end beyond the calendar is none.
-        assert_eq!(judged(&but("exp", json!(1e18))).unwrap().expires_at, None);
+        assert_eq!(authenticated(&but("exp", json!(1e18))).unwrap().expires_at, None);
     }
 
     #[test]
     fn a_token_for_others_or_without_what_it_needs_is_refused() {
-        assert_eq!(judged(&but("iss", json!("evil"))), Err(Unauthenticated::Issuer));
+        assert_eq!(authenticated(&but("iss", json!("evil"))), Err(Unauthenticated::Issuer));
         for (member, value) in [
             ("aud", json!("others")),
             ("aud", Value::Null),
@@ -447,7 +454,7 @@ mod tests {
             ("buckets", json!({"a*b": ["query"]})),
             ("buckets", json!({"a": ["everything"]})),
         ] {
-            let refused = judged(&but(member, value.clone()));
+            let refused = authenticated(&but(member, value.clone()));
             assert!(matches!(refused, Err(Unauthenticated::Claims(_))), "{member} {value}: {refused:?}");
         }
     }
@@ -455,26 +462,27 @@ mod tests {
     #[test]
     fn the_issuer_decides_on_the_tenant_where_its_settings_do() {
         let issuer = Issuer { tenant: Some("acme".to_owned()), ..hmac() };
-        let judge = |claims: &Value| issuer.judge(&signed(&Header::default(), claims), &Initiator::Program);
-        assert_eq!(judge(&but("tenant", Value::Null)).unwrap().tenant, "acme");
-        assert!(matches!(judge(&but("tenant", json!("beta"))), Err(Unauthenticated::Claims(_))));
+        let authenticate =
+            |claims: &Value| issuer.authenticate(&signed(&Header::default(), claims), &Initiator::Program);
+        assert_eq!(authenticate(&but("tenant", Value::Null)).unwrap().tenant, "acme");
+        assert!(matches!(authenticate(&but("tenant", json!("beta"))), Err(Unauthenticated::Claims(_))));
     }
 
     #[test]
     fn a_token_says_nothing_of_the_algorithm_and_the_key() {
         let hs512 = signed(&Header::new(jsonwebtoken::Algorithm::HS512), &claims());
-        assert_eq!(hmac().judge(&hs512, &Initiator::Program), Err(Unauthenticated::Algorithm));
+        assert_eq!(hmac().authenticate(&hs512, &Initiator::Program), Err(Unauthenticated::Algorithm));
         // The public key of another algorithm, taken for a secret by whoever signed.
         let rsa = issuer(Algorithm::RS256, Keys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
         let confused = signed(&Header::default(), &claims());
-        assert_eq!(rsa.judge(&confused, &Initiator::Program), Err(Unauthenticated::Algorithm));
+        assert_eq!(rsa.authenticate(&confused, &Initiator::Program), Err(Unauthenticated::Algorithm));
         let payload = confused.split('.').nth(1).unwrap();
         // {"alg":"none"}
         let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
-        assert!(hmac().judge(&unsigned, &Initiator::Program).is_err());
+        assert!(hmac().authenticate(&unsigned, &Initiator::Program).is_err());
         let critical = Header { crit: Some(vec!["b64".to_owned()]), ..Header::default() };
         assert!(matches!(
-            hmac().judge(&signed(&critical, &claims()), &Initiator::Program),
+            hmac().authenticate(&signed(&critical, &claims()), &Initiator::Program),
             Err(Unauthenticated::Claims(_))
         ));
     }
@@ -488,16 +496,16 @@ mod tests {
         let named = |kid: Option<&str>| {
             signed(&Header { kid: kid.map(str::to_owned), ..Header::default() }, &claims())
         };
-        assert!(set(&[Some("a"), Some("b")]).judge(&named(Some("b")), &Initiator::Program).is_ok());
+        assert!(set(&[Some("a"), Some("b")]).authenticate(&named(Some("b")), &Initiator::Program).is_ok());
         assert_eq!(
-            set(&[Some("a"), Some("b")]).judge(&named(Some("c")), &Initiator::Program),
+            set(&[Some("a"), Some("b")]).authenticate(&named(Some("c")), &Initiator::Program),
             Err(Unauthenticated::Signature)
         );
         assert_eq!(
-            set(&[Some("a"), Some("b")]).judge(&named(None), &Initiator::Program),
+            set(&[Some("a"), Some("b")]).authenticate(&named(None), &Initiator::Program),
             Err(Unauthenticated::Signature)
         );
-        assert!(set(&[Some("a")]).judge(&named(None), &Initiator::Program).is_ok());
+        assert!(set(&[Some("a")]).authenticate(&named(None), &Initiator::Program).is_ok());
     }
 
     /// RFC 7515, appendix A.2.
@@ -532,13 +540,13 @@ mod tests {
             (Algorithm::EdDSA, ED_SET, ed),
         ] {
             let issuer = issuer(algorithm, Keys::Set(key_set(algorithm, set.as_bytes()).unwrap()));
-            let genuine = issuer.judge(token, &Initiator::Program);
+            let genuine = issuer.authenticate(token, &Initiator::Program);
             assert!(matches!(genuine, Err(Unauthenticated::Claims(_))), "{algorithm:?}: {genuine:?}");
             let (signed, signature) = token.rsplit_once('.').unwrap();
             let first = if signature.starts_with('A') { 'B' } else { 'A' };
             let forged = format!("{signed}.{first}{}", &signature[1..]);
             assert_eq!(
-                issuer.judge(&forged, &Initiator::Program),
+                issuer.authenticate(&forged, &Initiator::Program),
                 Err(Unauthenticated::Signature),
                 "{algorithm:?}"
             );
@@ -577,11 +585,12 @@ mod tests {
     fn keys_that_share_a_kid_are_all_tried() {
         let key = |secret: &[u8]| (Some("k".to_owned()), DecodingKey::from_secret(secret));
         let token = signed(&Header { kid: Some("k".to_owned()), ..Header::default() }, &claims());
-        let judge = |keys| issuer(Algorithm::HS256, Keys::Set(keys)).judge(&token, &Initiator::Program);
+        let authenticate =
+            |keys| issuer(Algorithm::HS256, Keys::Set(keys)).authenticate(&token, &Initiator::Program);
         let other = b"another secret of 32 bytes or so".as_slice();
-        assert!(judge(vec![key(other), key(SECRET)]).is_ok());
-        assert!(judge(vec![key(SECRET), key(other)]).is_ok());
-        assert_eq!(judge(vec![key(other), key(other)]), Err(Unauthenticated::Signature));
+        assert!(authenticate(vec![key(other), key(SECRET)]).is_ok());
+        assert!(authenticate(vec![key(SECRET), key(other)]).is_ok());
+        assert_eq!(authenticate(vec![key(other), key(other)]), Err(Unauthenticated::Signature));
     }
 
     #[test]
@@ -593,7 +602,7 @@ mod tests {
             but("buckets", json!({format!("a*{long}"): ["query"]})),
             but("tenant", json!(long)),
         ] {
-            let refused = judged(&claims).unwrap_err().to_string();
+            let refused = authenticated(&claims).unwrap_err().to_string();
             assert!(!refused.contains(&long[..64]), "{refused}");
         }
     }

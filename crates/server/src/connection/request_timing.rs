@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::limits::{Bounds, Refused};
+use crate::limits::{Limiter, Refused};
 
 /// Where a connection stands between a request and its answer.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct RequestTiming {
     began: Instant,
     /// When something was written last, in nanoseconds since it began.
     written: AtomicU64,
@@ -23,9 +23,9 @@ pub(super) struct Exchange {
 
 /// While it lives, the connection waits for its server.
 #[derive(Debug)]
-pub(super) struct Answered(Arc<Exchange>);
+pub(super) struct Answered(Arc<RequestTiming>);
 
-impl Exchange {
+impl RequestTiming {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
@@ -45,10 +45,10 @@ impl Exchange {
     /// Waits until the head of a request has been waited for longer than `header_timeout`. Cancel safe.
     ///
     /// A request sets no timer: as that for the head before it runs out, it is set anew for what is left.
-    pub(super) async fn overdue(&self, bounds: &Bounds) -> Refused {
+    pub(super) async fn overdue(&self, limiter: &Limiter) -> Refused {
         let mut since = self.began;
         loop {
-            let limit = bounds.settings().header_timeout;
+            let limit = limiter.settings().header_timeout;
             sleep_until(since + limit).await;
             let now = Instant::now();
             let is_waited_for = [&self.is_answered, &self.is_stalled];

@@ -17,11 +17,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::timeout_stream::Watched;
+use super::timeout_stream::TimeoutStream;
 use crate::bounds::HEAD_BYTES;
 use crate::clock::until;
 use crate::http::overloaded;
-use crate::limits::{Bounds, Refused, Seat};
+use crate::limits::{ConnectionPermit, Limiter, Refused};
 use crate::router::Routes;
 use crate::tls::{ClientCertificate, Tls};
 
@@ -33,24 +33,24 @@ pub(crate) async fn serve(
     stream: TcpStream,
     tls: Option<Tls>,
     routes: Routes,
-    seat: Seat,
-    bounds: Arc<Bounds>,
+    permit: ConnectionPermit,
+    limiter: Arc<Limiter>,
     stop: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it began");
         return;
     }
-    let Some(tls) = tls else { return serve_http(stream, None, routes, seat, bounds, stop).await };
+    let Some(tls) = tls else { return serve_http(stream, None, routes, permit, limiter, stop).await };
     let accepted = tokio::select! {
-        accepted = tls.accept(stream, bounds.settings().header_timeout) => accepted,
+        accepted = tls.accept(stream, limiter.settings().header_timeout) => accepted,
         () = stop.cancelled() => return,
     };
     match accepted {
-        Ok((stream, certificate)) => serve_http(stream, certificate, routes, seat, bounds, stop).await,
+        Ok((stream, certificate)) => serve_http(stream, certificate, routes, permit, limiter, stop).await,
         Err(error) => {
             if error.kind() == io::ErrorKind::TimedOut {
-                bounds.refuse(Refused::HeaderTimeout);
+                limiter.refuse(Refused::HeaderTimeout);
             }
             tracing::debug!(%error, "a TLS handshake failed");
         }
@@ -62,18 +62,18 @@ async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     certificate: Option<ClientCertificate>,
     routes: Routes,
-    seat: Seat,
-    bounds: Arc<Bounds>,
+    permit: ConnectionPermit,
+    limiter: Arc<Limiter>,
     stop: CancellationToken,
 ) {
-    let stream = Watched::new(stream, bounds.clone());
-    let exchange = stream.exchange();
+    let stream = TimeoutStream::new(stream, limiter.clone());
+    let timing = stream.timing();
     let expires_at = certificate.as_ref().map(|certificate| certificate.expires_at);
     let certificate = certificate.map(Arc::new);
-    let is_answered = exchange.clone();
+    let is_answered = timing.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let answered = is_answered.clone().answer();
-        request.extensions_mut().insert(seat.clone());
+        request.extensions_mut().insert(permit.clone());
         if let Some(certificate) = &certificate {
             request.extensions_mut().insert(certificate.clone());
         }
@@ -85,7 +85,7 @@ async fn serve_http(
         }
     });
     let connection = http1::Builder::new()
-        // `Exchange::overdue` does this for less: a timer a connection, not one a request.
+        // `RequestTiming::overdue` does this for less: a timer a connection, not one a request.
         .header_read_timeout(None)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
@@ -95,7 +95,7 @@ async fn serve_http(
         tokio::select! {
             () = stop.cancelled() => None,
             () = until(expires_at) => None,
-            refused = exchange.overdue(&bounds) => Some(refused),
+            refused = timing.overdue(&limiter) => Some(refused),
         }
     };
     // It is polled as it is woken, not with each request.
@@ -111,12 +111,12 @@ async fn serve_http(
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => return note_end(result),
-                refused = exchange.overdue(&bounds) => refused,
+                refused = timing.overdue(&limiter) => refused,
             }
         }
     };
     tracing::debug!(?refused, "an HTTP connection is given up");
-    bounds.refuse(refused);
+    limiter.refuse(refused);
 }
 
 fn note_end(result: hyper::Result<()>) {
@@ -150,19 +150,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn half_a_head_is_not_waited_for_any_longer_after_a_stop() {
         let state = AppState::empty(Config::default());
-        let bounds = state.bounds.clone();
-        let limit = bounds.settings().header_timeout;
-        let seat = bounds.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
+        let limiter = state.limiter.clone();
+        let limit = limiter.settings().header_timeout;
+        let permit = limiter.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
         let stop = CancellationToken::new();
         let (mut far, near) = duplex(1024);
         far.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").await.unwrap();
-        let serving = serve_http(near, None, Routes::new(state), seat, bounds.clone(), stop.clone());
+        let serving = serve_http(near, None, Routes::new(state), permit, limiter.clone(), stop.clone());
         let stops = async {
             sleep(limit / 2).await;
             stop.cancel();
         };
         let served = async { tokio::join!(serving, stops) };
         timeout(limit + Duration::from_secs(1), served).await.expect("it is waited for");
-        assert_eq!(bounds.refusals.of(Refused::HeaderTimeout), 1);
+        assert_eq!(limiter.refusals.of(Refused::HeaderTimeout), 1);
     }
 }

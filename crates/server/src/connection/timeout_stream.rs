@@ -8,39 +8,43 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::request_timing::Exchange;
-use crate::limits::{Bounds, Refused};
+use super::request_timing::RequestTiming;
+use crate::limits::{Limiter, Refused};
 
 /// How long an answer is at most that is copied to be written in one piece, which takes the kernel less than several.
 const ONE_PIECE: usize = 1024;
 
 /// A stream that fails to write once the peer has taken nothing for the length of `write_timeout`.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct TimeoutStream<S> {
     stream: S,
-    bounds: Arc<Bounds>,
+    limiter: Arc<Limiter>,
     /// Runs while there is something to write and the peer takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    exchange: Arc<Exchange>,
+    timing: Arc<RequestTiming>,
     /// It has failed for good.
     is_cut_off: bool,
 }
 
-impl<S> Watched<S> {
-    pub(super) fn new(stream: S, bounds: Arc<Bounds>) -> Self {
-        Self { stream, bounds, stalled: None, exchange: Exchange::new(), is_cut_off: false }
+impl<S> TimeoutStream<S> {
+    pub(super) fn new(stream: S, limiter: Arc<Limiter>) -> Self {
+        Self { stream, limiter, stalled: None, timing: RequestTiming::new(), is_cut_off: false }
     }
 
-    pub(super) fn exchange(&self) -> Arc<Exchange> {
-        self.exchange.clone()
+    pub(super) fn timing(&self) -> Arc<RequestTiming> {
+        self.timing.clone()
     }
 
-    fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check_stall<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
                 // What TLS has taken has gone only now.
-                self.exchange.note_taken();
-                self.exchange.note_stalled(false);
+                self.timing.note_taken();
+                self.timing.note_stalled(false);
             }
             return written;
         }
@@ -48,21 +52,21 @@ impl<S> Watched<S> {
         if self.is_cut_off {
             return cut_off();
         }
-        let limit = self.bounds.settings().write_timeout;
+        let limit = self.limiter.settings().write_timeout;
         let stalled = self.stalled.get_or_insert_with(|| {
-            self.exchange.note_stalled(true);
+            self.timing.note_stalled(true);
             Box::pin(sleep(limit))
         });
         if stalled.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
         self.is_cut_off = true;
-        self.bounds.refuse(Refused::WriteTimeout);
+        self.limiter.refuse(Refused::WriteTimeout);
         cut_off()
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -71,13 +75,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.exchange.note_asked();
+            self.timing.note_asked();
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,9 +89,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         if written.is_ready() {
-            self.exchange.note_written();
+            self.timing.note_written();
         }
-        self.judge(context, written)
+        self.check_stall(context, written)
     }
 
     fn poll_write_vectored(
@@ -101,9 +105,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
             None => Pin::new(&mut self.stream).poll_write_vectored(context, slices),
         };
         if written.is_ready() {
-            self.exchange.note_written();
+            self.timing.note_written();
         }
-        self.judge(context, written)
+        self.check_stall(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -112,13 +116,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(context, flushed)
+        self.check_stall(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // TLS says good-bye, which the peer has to take as well.
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge(context, shut)
+        self.check_stall(context, shut)
     }
 }
 
@@ -148,7 +152,7 @@ mod tests {
             [&["head", "", "body"][..], &[&"h".repeat(ONE_PIECE - 1), "b"], &["head", &"b".repeat(ONE_PIECE)]]
         {
             let (near, mut far) = duplex(4 * ONE_PIECE);
-            let mut stream = Watched::new(near, Arc::new(Bounds::new(LimitSettings::default())));
+            let mut stream = TimeoutStream::new(near, Arc::new(Limiter::new(LimitSettings::default())));
             let mut left = pieces.concat();
             let mut slices: Vec<_> = pieces.iter().map(|piece| io::IoSlice::new(piece.as_bytes())).collect();
             let mut slices = &mut slices[..];
@@ -165,23 +169,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_no_farewell_is_given_up() {
-        let bounds = Arc::new(Bounds::new(LimitSettings::default()));
+        let limiter = Arc::new(Limiter::new(LimitSettings::default()));
         let (near, _far) = duplex(1);
         // What is left to say is written by the shutdown, as TLS does it.
-        let mut stream = Watched::new(BufWriter::new(near), bounds.clone());
+        let mut stream = TimeoutStream::new(BufWriter::new(near), limiter.clone());
         stream.write_all(b"good-bye").await.expect("there is room for it");
-        let given_up = tokio::time::timeout(2 * bounds.settings().write_timeout, stream.shutdown()).await;
+        let given_up = tokio::time::timeout(2 * limiter.settings().write_timeout, stream.shutdown()).await;
         let error = given_up.expect("it waits for ever").expect_err("nobody took it");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_has_all_the_time_for_its_next_request_once_it_has_taken_an_answer() {
-        let bounds = Arc::new(Bounds::new(LimitSettings::default()));
-        let LimitSettings { header_timeout, write_timeout, .. } = bounds.settings();
+        let limiter = Arc::new(Limiter::new(LimitSettings::default()));
+        let LimitSettings { header_timeout, write_timeout, .. } = limiter.settings();
         let (near, mut far) = duplex(1);
-        let mut stream = Watched::new(BufWriter::new(near), bounds.clone());
-        let exchange = stream.exchange();
+        let mut stream = TimeoutStream::new(BufWriter::new(near), limiter.clone());
+        let timing = stream.timing();
         stream.write_all(b"answer").await.expect("there is room for it");
         let takes = async {
             sleep(write_timeout - Duration::from_millis(1)).await;
@@ -190,7 +194,7 @@ mod tests {
         };
         let (flushed, taken) = tokio::join!(stream.flush(), takes);
         flushed.expect("it was taken in time");
-        assert_eq!(exchange.overdue(&bounds).await, Refused::IdleTimeout);
+        assert_eq!(timing.overdue(&limiter).await, Refused::IdleTimeout);
         assert_eq!(taken.elapsed().as_secs(), header_timeout.as_secs());
     }
 }

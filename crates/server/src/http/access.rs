@@ -14,12 +14,12 @@ use lockhouse_wire::{CREDENTIAL_BYTES, Credential};
 
 use super::problem::{Code, Problem};
 use super::request::constraints::BUCKET;
-use super::request::decode::Read;
+use super::request::decode::ApiResult;
 use super::request::headers::bearer;
-use super::route::{Named, Needs, Route};
-use crate::audit::Deed;
+use super::route::{Needs, PathParameters, Route};
+use crate::audit::AuditEvent;
 use crate::auth::{self, Identity, Permissions, Unauthenticated};
-use crate::limits::Seat;
+use crate::limits::ConnectionPermit;
 use crate::settings::Permission;
 use crate::state::AppState;
 
@@ -46,8 +46,8 @@ pub(super) fn admit(
     state: &AppState,
     request: &mut Request,
     route: &'static Route,
-    named: Named,
-) -> Read<()> {
+    named: PathParameters,
+) -> ApiResult<()> {
     let caller = caller(state, request, route, named)?;
     if let Some(bucket) = &caller.bucket {
         charge(state, bucket.tenant())?;
@@ -58,25 +58,30 @@ pub(super) fn admit(
 
 /// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his call is parsed. What it costs beyond that is
 /// charged where it shows.
-fn charge(state: &AppState, tenant: &str) -> Read<()> {
-    let rate = state.bounds.settings().tenant_rate;
-    state.bounds.paces.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
+fn charge(state: &AppState, tenant: &str) -> ApiResult<()> {
+    let rate = state.limiter.settings().tenant_rate;
+    state.limiter.rate_limiters.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
 /// Charges for what a call is about to cost beyond its admission. Of those that were admitted together the first goes on, so that a tenant never owes more
 /// than one of them costs.
-pub(super) fn charge_more(state: &AppState, tenant: &str, count: usize) -> Read<()> {
-    let rate = state.bounds.settings().tenant_rate;
+pub(super) fn charge_more(state: &AppState, tenant: &str, count: usize) -> ApiResult<()> {
+    let rate = state.limiter.settings().tenant_rate;
     let count = count.try_into().unwrap_or(u32::MAX);
-    state.bounds.paces.admit_more(tenant, count, rate).map_err(|wait| Problem::too_fast(rate, wait))
+    state.limiter.rate_limiters.admit_more(tenant, count, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
-fn caller(state: &AppState, request: &mut Request, route: &'static Route, named: Named) -> Read<Caller> {
+fn caller(
+    state: &AppState,
+    request: &mut Request,
+    route: &'static Route,
+    named: PathParameters,
+) -> ApiResult<Caller> {
     let needs = route.needs;
     if needs == Needs::Nothing {
         return Ok(Caller { identity: ANYBODY.clone(), route, bucket: None, owner: None });
     }
-    let Named { bucket, owner } = named;
+    let PathParameters { bucket, owner } = named;
     let identity = identify(state, request, route, bucket.as_deref().unwrap_or_default())?;
     // First, as whatever is told of it would be as long as the path.
     let bucket = match needs {
@@ -103,7 +108,7 @@ fn caller(state: &AppState, request: &mut Request, route: &'static Route, named:
     Ok(Caller { identity, route, bucket, owner: owner.map(Arc::from) })
 }
 
-fn of_path(identity: &Identity, bucket: String) -> Read<BucketKey> {
+fn of_path(identity: &Identity, bucket: String) -> ApiResult<BucketKey> {
     if !BUCKET.admits(&bucket) {
         let given = format!("{bucket:?}");
         return Err(Problem::rule(Code::Invalid, "bucket", &given, BUCKET.words()));
@@ -112,7 +117,12 @@ fn of_path(identity: &Identity, bucket: String) -> Read<BucketKey> {
     identity.bucket(bucket, "").map_err(|error| Problem::new(Code::Invalid, error.to_string()))
 }
 
-fn identify(state: &AppState, request: &mut Request, route: &Route, bucket: &str) -> Read<Arc<Identity>> {
+fn identify(
+    state: &AppState,
+    request: &mut Request,
+    route: &Route,
+    bucket: &str,
+) -> ApiResult<Arc<Identity>> {
     let authority = state.authority();
     if authority.is_open() {
         return Ok(ANYBODY.clone());
@@ -158,13 +168,13 @@ fn deny(
     why: &dyn Display,
 ) {
     let what = format!("{} {}", request.method(), route.path);
-    let from = request.extensions().get::<Seat>().map(|seat| seat.from);
-    state.audit.deny(from, &Deed { who, what: &what, bucket, name: None }, why);
+    let from = request.extensions().get::<ConnectionPermit>().map(|permit| permit.from);
+    state.audit.deny(from, &AuditEvent { who, what: &what, bucket, name: None }, why);
 }
 
 impl Caller {
     /// Fails for a route that nobody has said what it needs of.
-    pub(super) fn of(request: &Parts) -> Read<&Self> {
+    pub(super) fn of(request: &Parts) -> ApiResult<&Self> {
         let none = || Problem::new(Code::Internal, "nobody has said who may call this route");
         request.extensions.get::<Self>().ok_or_else(none)
     }
@@ -173,7 +183,7 @@ impl Caller {
 impl FromRequestParts<Arc<AppState>> for Caller {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> ApiResult<Self> {
         Self::of(parts).cloned()
     }
 }

@@ -16,15 +16,15 @@ use super::problem::{Code, Problem};
 use super::request::asker::Bearer;
 use super::request::body::JsonBody;
 use super::request::constraints::FILE;
-use super::request::decode::{FromMembers, Members, Read};
-use crate::audit::{self, Deed};
+use super::request::decode::{ApiResult, FromMembers, Members};
+use crate::audit::{self, AuditEvent};
 use crate::state::AppState;
 
 /// Where the backup is to be.
 pub(super) struct NewBackup(PathBuf);
 
 impl FromMembers for NewBackup {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         members.text("file", &FILE).map(|file| Self(file.into()))
     }
 }
@@ -43,7 +43,7 @@ pub(super) async fn backup(
     caller: Caller,
     Bearer(secret): Bearer,
     JsonBody(NewBackup(file)): JsonBody<NewBackup>,
-) -> Read<Json<Backup>> {
+) -> ApiResult<Json<Backup>> {
     let known = state.operator.as_ref().is_some_and(|known| known.is(&secret.text));
     let Some(store) = state.house.store().filter(|_| known) else {
         secret.asker.deny(&state, &file.display(), &"not the secret of the operator");
@@ -52,13 +52,13 @@ pub(super) async fn backup(
     };
     match store.backup(file.clone()).await {
         Ok(()) => {
-            let deed = Deed {
+            let event = AuditEvent {
                 who: Some(&caller.identity),
                 what: "backup",
                 bucket: "*",
                 name: Some(&file.display()),
             };
-            audit::note(secret.asker.from, &deed, None, Some("by the secret of the operator"));
+            audit::note(secret.asker.from, &event, None, Some("by the secret of the operator"));
             Ok(Json(Backup { file: file.display().to_string() }))
         }
         Err(error @ (BackupError::Exists(_) | BackupError::NoFolder(_) | BackupError::Unsupported(..))) => {

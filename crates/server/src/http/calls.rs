@@ -6,24 +6,24 @@ use lockhouse::{Bucket, BucketKey, Owner, OwnerError, Secret};
 use super::access::charge_more;
 use super::dto::At;
 use super::problem::{Code, Problem};
-use super::request::asker::Shown;
-use super::request::decode::Read;
+use super::request::asker::PresentedSecret;
+use super::request::decode::ApiResult;
 use crate::limits::Refused;
-use crate::recent::STAY;
 use crate::state::{AppState, Phase};
+use crate::warm_buckets::STAY;
 
 /// Who speaks for an owner.
 pub(crate) struct OwnerKey {
     pub(crate) owner: u64,
-    pub(crate) secret: Shown,
+    pub(crate) secret: PresentedSecret,
 }
 
 /// Every call comes here once.
-pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> Read<Bucket> {
-    let most = state.bounds.settings().buckets_per_tenant;
-    let room = state.recent.bucket(&state.house, key, most as usize);
+pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
+    let most = state.limiter.settings().buckets_per_tenant;
+    let room = state.warm_buckets.bucket(&state.house, key, most as usize);
     let bucket = room.ok_or_else(|| {
-        state.bounds.refuse(Refused::BucketsPerTenant);
+        state.limiter.refuse(Refused::BucketsPerTenant);
         let rule = format!("one of at most {most} of a tenant that are in use at once");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(STAY)
     })?;
@@ -35,12 +35,12 @@ pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> Read<Bucket> {
 }
 
 /// Charges for a call that names so many locks: it costs as much as so many calls with one.
-pub(crate) fn charge_locks(state: &AppState, key: &BucketKey, count: usize) -> Read<()> {
+pub(crate) fn charge_locks(state: &AppState, key: &BucketKey, count: usize) -> ApiResult<()> {
     charge_more(state, key.tenant(), count.saturating_sub(1))
 }
 
 /// The owner, if that is its secret.
-pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) -> Read<Owner> {
+pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) -> ApiResult<Owner> {
     let resumed = match key.secret.text.parse::<Secret>() {
         Ok(secret) => bucket.owners().resume(OwnerId::new(key.owner), &secret).await,
         // What is no secret at all is the secret of no owner.
@@ -55,6 +55,6 @@ pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) ->
 }
 
 /// When the owner ends unless more is heard of it.
-pub(crate) async fn expiry(owner: &Owner) -> Read<At> {
+pub(crate) async fn expiry(owner: &Owner) -> ApiResult<At> {
     owner.expires_at().await?.map(At).ok_or_else(Problem::unknown_owner)
 }

@@ -36,13 +36,13 @@ impl ToSchema for At {}
 
 /// An answer that is JSON already, so that what it tells could be counted, and its room until it is written.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct JsonAnswer {
     text: Vec<u8>,
     #[expect(dead_code, reason = "kept for its end")]
     room: Room,
 }
 
-impl Told {
+impl JsonAnswer {
     pub(crate) fn text(what: &impl Serialize) -> Vec<u8> {
         serde_json::to_vec(what).expect("what is answered can be written")
     }
@@ -52,13 +52,13 @@ impl Told {
     }
 }
 
-impl AsRef<[u8]> for Told {
+impl AsRef<[u8]> for JsonAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.text
     }
 }
 
-impl IntoResponse for Told {
+impl IntoResponse for JsonAnswer {
     fn into_response(self) -> Response {
         let json = HeaderValue::from_static("application/json");
         ([(header::CONTENT_TYPE, json)], Bytes::from_owner(self)).into_response()

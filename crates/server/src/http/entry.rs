@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::problem::{Code, Problem};
-use super::request::body::whole;
+use super::request::body::buffer_request;
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
 use super::routes::Found;
 use super::{access, idempotency};
@@ -24,19 +24,19 @@ use crate::state::AppState;
 
 /// Where every call comes in.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ApiEntry {
     state: Arc<AppState>,
     cors: CorsLayer,
 }
 
-impl Gate {
+impl ApiEntry {
     pub(crate) fn new(state: &Arc<AppState>) -> Self {
         Self { state: state.clone(), cors: cors(state) }
     }
 
     /// Answers what is asked of what is at the path.
     pub(crate) async fn pass(&self, found: Found, request: Request) -> Response {
-        let mut answering = pin!(whole(&self.state, request, |request| self.admit(found, request)));
+        let mut answering = pin!(buffer_request(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
             Poll::Ready(response) => {
                 // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for

@@ -48,7 +48,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
     let id = digest(&[key.as_bytes(), identity.name.as_bytes(), method, path, secret]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let content = digest(&[query, &body, bytes_of(&parts.headers, &header::CONTENT_TYPE)]);
-    match state.answers.begin(&bucket, id, content) {
+    match state.idempotency.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
             // To its end, even if the caller goes away meanwhile: it will come again and want the answer.

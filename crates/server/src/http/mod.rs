@@ -30,9 +30,9 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 
-pub(crate) use self::entry::Gate;
+pub(crate) use self::entry::ApiEntry;
 use self::problem::{Code, Problem};
-pub(crate) use self::request::body::whole;
+pub(crate) use self::request::body::buffer_request;
 pub(crate) use self::route::{Answering, is_api};
 pub(crate) use self::routes::find;
 use crate::access::Denied;

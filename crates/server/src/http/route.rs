@@ -53,7 +53,7 @@ impl Route {
 
 /// What a path names, percent-decoded; none where the path names none of that, or it is no UTF-8.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct PathParameters {
     pub(crate) bucket: Option<String>,
     pub(crate) owner: Option<String>,
 }

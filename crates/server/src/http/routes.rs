@@ -11,7 +11,7 @@ use matchit::{Params, Router};
 use percent_encoding::percent_decode_str;
 
 use super::problem::{self, Code, Problem};
-use super::route::{Answering, Named, Needs, Route};
+use super::route::{Answering, Needs, PathParameters, Route};
 use super::{assignments, backup, claims, document, locks, owners, query};
 use crate::settings::Permission;
 use crate::state::AppState;
@@ -95,13 +95,14 @@ async fn document() -> ([(HeaderName, &'static str); 1], &'static str) {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     routes: &'static [Route],
-    pub(super) named: Named,
+    pub(super) named: PathParameters,
 }
 
 /// What the API has at that path.
 pub(crate) fn find(path: &str) -> Option<Found> {
     let found = PATHS.at(path).ok()?;
-    let named = Named { bucket: decode(&found.params, "bucket"), owner: decode(&found.params, "owner") };
+    let named =
+        PathParameters { bucket: decode(&found.params, "bucket"), owner: decode(&found.params, "owner") };
     Some(Found { routes: found.value, named })
 }
 

@@ -1,9 +1,9 @@
 //! What requests with an `Idempotency-Key` were answered, to be answered again when they are sent again.
 
 mod answer;
-mod ranks;
-mod shelf;
+mod bucket_answers;
 mod store;
+mod usage_index;
 
 pub(crate) use self::answer::{Answer, digest};
-pub(crate) use self::store::{Answers, Begin};
+pub(crate) use self::store::{Begin, IdempotencyStore};

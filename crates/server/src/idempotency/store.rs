@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::answer::{Answer, Id};
-use super::ranks::Ranks;
-use super::shelf::{Load, Shelf, Slot};
+use super::bucket_answers::{BucketAnswers, Load, Slot};
+use super::usage_index::UsageIndex;
 use crate::bounds::{
     IDEMPOTENCY_AGE, IDEMPOTENCY_BYTES, IDEMPOTENCY_BYTES_PER_TENANT, IDEMPOTENCY_KEYS,
     IDEMPOTENCY_KEYS_PER_BUCKET,
@@ -24,15 +24,15 @@ const REPEATED: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, heade
 
 /// The answers of the last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Shelves>);
+pub(crate) struct IdempotencyStore(Mutex<BucketMap>);
 
 #[derive(Debug, Default)]
-struct Shelves {
-    by_bucket: HashMap<BucketKey, Shelf>,
+struct BucketMap {
+    by_bucket: HashMap<BucketKey, BucketAnswers>,
     /// How many requests each has, under way or answered.
-    counts: Ranks,
+    counts: UsageIndex,
     /// How many bytes their answers take.
-    bytes: Ranks,
+    bytes: UsageIndex,
     swept: Option<Instant>,
 }
 
@@ -50,31 +50,33 @@ pub(crate) enum Begin {
     Full,
 }
 
-impl Answers {
+impl IdempotencyStore {
     /// Begins a request of that bucket and with that key, unless it has begun before.
     pub(crate) fn begin(self: &Arc<Self>, bucket: &BucketKey, id: Id, content: Id) -> Begin {
         let now = Instant::now();
-        let mut shelves = self.0.lock();
-        shelves.sweep(now);
-        if let Some(slot) = shelves.by_bucket.get(bucket).and_then(|shelf| shelf.slots.get(&id)) {
+        let mut buckets = self.0.lock();
+        buckets.sweep(now);
+        if let Some(slot) =
+            buckets.by_bucket.get(bucket).and_then(|answers_of_bucket| answers_of_bucket.slots.get(&id))
+        {
             return match &slot.answer {
                 _ if slot.content != content => Begin::Mismatch,
                 Some(answer) => Begin::Again(answer.clone()),
                 None => Begin::InFlight,
             };
         }
-        if !shelves.make_room(bucket) {
+        if !buckets.make_room(bucket) {
             return Begin::Full;
         }
-        shelves.change(bucket, |shelf| {
-            shelf.slots.insert(id, Slot { content, since: now, answer: None });
-            shelf.order.push_back(id);
+        buckets.change(bucket, |answers_of_bucket| {
+            answers_of_bucket.slots.insert(id, Slot { content, since: now, answer: None });
+            answers_of_bucket.order.push_back(id);
         });
         Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
     }
 }
 
-impl Shelves {
+impl BucketMap {
     /// Forgets what is too old, in all buckets, every now and then.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP_EVERY) {
@@ -82,23 +84,29 @@ impl Shelves {
         }
         self.swept = Some(now);
         let mut thinned = Vec::new();
-        for (bucket, shelf) in &mut self.by_bucket {
-            let before = shelf.load();
-            while shelf.oldest().is_some_and(|slot| now.duration_since(slot.since) > IDEMPOTENCY_AGE) {
-                shelf.forget(0);
+        for (bucket, answers_of_bucket) in &mut self.by_bucket {
+            let before = answers_of_bucket.load();
+            while answers_of_bucket
+                .oldest()
+                .is_some_and(|slot| now.duration_since(slot.since) > IDEMPOTENCY_AGE)
+            {
+                answers_of_bucket.forget(0);
             }
-            if shelf.load() != before {
+            if answers_of_bucket.load() != before {
                 thinned.push((bucket.clone(), before));
             }
         }
         thinned.iter().for_each(|(bucket, before)| self.rank(bucket, *before));
-        self.by_bucket.retain(|_, shelf| !shelf.slots.is_empty());
+        self.by_bucket.retain(|_, answers_of_bucket| !answers_of_bucket.slots.is_empty());
     }
 
     /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is full; if all are, of the tenant that has
     /// most, and there of the bucket that has most. False if there is none.
     fn make_room(&mut self, bucket: &BucketKey) -> bool {
-        while self.by_bucket.get(bucket).is_some_and(|shelf| shelf.slots.len() >= IDEMPOTENCY_KEYS_PER_BUCKET)
+        while self
+            .by_bucket
+            .get(bucket)
+            .is_some_and(|answers_of_bucket| answers_of_bucket.slots.len() >= IDEMPOTENCY_KEYS_PER_BUCKET)
         {
             if !self.forget_oldest(bucket) {
                 return false;
@@ -115,11 +123,15 @@ impl Shelves {
 
     /// Keeps the answer, unless its request has been forgotten.
     fn remember(&mut self, bucket: &BucketKey, id: &Id, answer: Answer) {
-        if !self.by_bucket.get(bucket).is_some_and(|shelf| shelf.slots.contains_key(id)) {
+        if !self
+            .by_bucket
+            .get(bucket)
+            .is_some_and(|answers_of_bucket| answers_of_bucket.slots.contains_key(id))
+        {
             return;
         }
         self.make_room_for_bytes(bucket.tenant(), answer.bytes());
-        self.change(bucket, |shelf| shelf.put(id, answer));
+        self.change(bucket, |answers_of_bucket| answers_of_bucket.put(id, answer));
     }
 
     /// Forgets the oldest answers until there is room for so many bytes more: of the tenant, if it has all that it may have; if all is taken, of the tenant
@@ -141,25 +153,27 @@ impl Shelves {
 
     /// Forgets the oldest answer of the bucket; false if there is none.
     fn forget_oldest(&mut self, bucket: &BucketKey) -> bool {
-        let Some(shelf) = self.by_bucket.get(bucket) else { return false };
-        let Some(place) = shelf.order.iter().position(|id| shelf.slots[id].answer.is_some()) else {
+        let Some(answers_of_bucket) = self.by_bucket.get(bucket) else { return false };
+        let Some(place) =
+            answers_of_bucket.order.iter().position(|id| answers_of_bucket.slots[id].answer.is_some())
+        else {
             return false;
         };
-        self.change(bucket, |shelf| shelf.forget(place));
+        self.change(bucket, |answers_of_bucket| answers_of_bucket.forget(place));
         true
     }
 
     /// Changes what is on a shelf.
-    fn change(&mut self, bucket: &BucketKey, change: impl FnOnce(&mut Shelf)) {
-        let shelf = self.by_bucket.entry(bucket.clone()).or_default();
-        let before = shelf.load();
-        change(shelf);
+    fn change(&mut self, bucket: &BucketKey, change: impl FnOnce(&mut BucketAnswers)) {
+        let answers_of_bucket = self.by_bucket.entry(bucket.clone()).or_default();
+        let before = answers_of_bucket.load();
+        change(answers_of_bucket);
         self.rank(bucket, before);
     }
 
     /// Takes note of what is on a shelf that had so much before.
     fn rank(&mut self, bucket: &BucketKey, before: Load) {
-        let now = self.by_bucket.get(bucket).map_or(Load::default(), Shelf::load);
+        let now = self.by_bucket.get(bucket).map_or(Load::default(), BucketAnswers::load);
         self.counts.change(bucket, before.count, now.count);
         self.bytes.change(bucket, before.bytes, now.bytes);
     }
@@ -170,7 +184,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// A request under way; dropped without an answer, the key is free again.
 pub(crate) struct Pending {
-    answers: Arc<Answers>,
+    answers: Arc<IdempotencyStore>,
     bucket: BucketKey,
     id: Id,
     kept: bool,
@@ -205,11 +219,11 @@ impl Drop for Pending {
         if self.kept {
             return;
         }
-        let mut shelves = self.answers.0.lock();
-        let Some(shelf) = shelves.by_bucket.get(&self.bucket) else { return };
+        let mut buckets = self.answers.0.lock();
+        let Some(answers_of_bucket) = buckets.by_bucket.get(&self.bucket) else { return };
         // It came lately, if it has not been forgotten.
-        if let Some(place) = shelf.order.iter().rposition(|id| *id == self.id) {
-            shelves.change(&self.bucket, |shelf| shelf.forget(place));
+        if let Some(place) = answers_of_bucket.order.iter().rposition(|id| *id == self.id) {
+            buckets.change(&self.bucket, |answers_of_bucket| answers_of_bucket.forget(place));
         }
     }
 }
@@ -226,14 +240,14 @@ mod tests {
         digest(&[&number.to_le_bytes()])
     }
 
-    async fn answer(answers: &Arc<Answers>, bucket: &str, number: usize, status: StatusCode) {
+    async fn answer(answers: &Arc<IdempotencyStore>, bucket: &str, number: usize, status: StatusCode) {
         let Begin::First(pending) = answers.begin(&bucket.into(), id(number), id(0)) else {
             panic!("{number} is not new");
         };
         pending.keep((status, "told").into_response()).await.unwrap();
     }
 
-    fn is_known(answers: &Arc<Answers>, bucket: &str, number: usize) -> bool {
+    fn is_known(answers: &Arc<IdempotencyStore>, bucket: &str, number: usize) -> bool {
         match answers.begin(&bucket.into(), id(number), id(0)) {
             Begin::Again(_) => true,
             Begin::First(_) => false,
@@ -243,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_success_is_told_again_and_a_refusal_is_not() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         answer(&answers, "b", 1, StatusCode::CREATED).await;
         answer(&answers, "b", 2, StatusCode::LOCKED).await;
         assert!(is_known(&answers, "b", 1));
@@ -254,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_under_way_is_a_conflict_until_it_is_answered_or_dropped() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         let Begin::First(pending) = answers.begin(&"b".into(), id(1), id(0)) else { panic!() };
         assert!(matches!(answers.begin(&"b".into(), id(1), id(0)), Begin::InFlight));
         assert!(matches!(answers.begin(&"b".into(), id(1), id(7)), Begin::Mismatch));
@@ -265,20 +279,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_forgotten_after_its_age_in_every_bucket() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         answer(&answers, "a", 1, StatusCode::OK).await;
         tokio::time::advance(IDEMPOTENCY_AGE).await;
         assert!(is_known(&answers, "a", 1));
         tokio::time::advance(2 * SWEEP_EVERY).await;
         assert!(!is_known(&answers, "b", 1));
-        let shelves = answers.0.lock();
-        assert_eq!((shelves.counts.all(), shelves.bytes.all(), shelves.by_bucket.len()), (0, 0, 1));
-        assert!(shelves.by_bucket[&"b".into()].slots.is_empty());
+        let buckets = answers.0.lock();
+        assert_eq!((buckets.counts.all(), buckets.bytes.all(), buckets.by_bucket.len()), (0, 0, 1));
+        assert!(buckets.by_bucket[&"b".into()].slots.is_empty());
     }
 
     #[tokio::test]
     async fn a_full_bucket_forgets_its_oldest_answer_and_no_other_buckets() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         answer(&answers, "other", 0, StatusCode::OK).await;
         for number in 0..=IDEMPOTENCY_KEYS_PER_BUCKET {
             answer(&answers, "b", number, StatusCode::OK).await;
@@ -295,7 +309,7 @@ mod tests {
         BucketKey { bucket: bucket.to_string(), partition }
     }
 
-    async fn answer_in(answers: &Arc<Answers>, bucket: &BucketKey, number: usize) -> bool {
+    async fn answer_in(answers: &Arc<IdempotencyStore>, bucket: &BucketKey, number: usize) -> bool {
         match answers.begin(bucket, id(number), id(0)) {
             Begin::First(pending) => {
                 pending.keep((StatusCode::OK, "told").into_response()).await.unwrap();
@@ -308,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_that_fills_all_shelves_takes_no_room_from_another() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         let quiet = of_tenant("quiet", 0);
         assert!(answer_in(&answers, &quiet, 0).await);
         for bucket in 0..=IDEMPOTENCY_KEYS / IDEMPOTENCY_KEYS_PER_BUCKET {
@@ -324,13 +338,13 @@ mod tests {
                 "there is no room for somebody new"
             );
         }
-        let shelves = answers.0.lock();
-        assert_eq!((shelves.counts.all(), shelves.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
-        shelves.check();
+        let buckets = answers.0.lock();
+        assert_eq!((buckets.counts.all(), buckets.by_bucket[&quiet].slots.len()), (IDEMPOTENCY_KEYS, 100));
+        buckets.check();
     }
 
     /// Remembers an answer whose body is that long, without the memory for it.
-    fn answer_with(answers: &Arc<Answers>, bucket: &BucketKey, number: usize, body: &Bytes) {
+    fn answer_with(answers: &Arc<IdempotencyStore>, bucket: &BucketKey, number: usize, body: &Bytes) {
         let Begin::First(mut pending) = answers.begin(bucket, id(number), id(0)) else {
             panic!("{number} is not new")
         };
@@ -340,17 +354,23 @@ mod tests {
     }
 
     /// How many of these answers of the bucket are remembered.
-    fn remembered(answers: &Arc<Answers>, bucket: &BucketKey, numbers: std::ops::Range<usize>) -> usize {
-        let shelves = answers.0.lock();
-        let Some(shelf) = shelves.by_bucket.get(bucket) else { return 0 };
+    fn remembered(
+        answers: &Arc<IdempotencyStore>,
+        bucket: &BucketKey,
+        numbers: std::ops::Range<usize>,
+    ) -> usize {
+        let buckets = answers.0.lock();
+        let Some(answers_of_bucket) = buckets.by_bucket.get(bucket) else { return 0 };
         numbers
-            .filter(|number| shelf.slots.get(&id(*number)).is_some_and(|slot| slot.answer.is_some()))
+            .filter(|number| {
+                answers_of_bucket.slots.get(&id(*number)).is_some_and(|slot| slot.answer.is_some())
+            })
             .count()
     }
 
     #[tokio::test]
     async fn a_tenant_with_long_answers_loses_its_oldest_and_nobody_else_any() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         let (quiet, apart, loud) = (of_tenant("quiet", 0), of_tenant("loud", 1), of_tenant("loud", 0));
         let (short, long) = (Bytes::from(vec![0; 300]), Bytes::from(vec![0; 240_000]));
         for number in 0..100 {
@@ -371,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn if_the_answers_of_all_take_what_they_may_who_takes_most_loses_his_oldest() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         let long = Bytes::from(vec![0; 240_000]);
         let quiet = of_tenant("quiet", 0);
         answer_with(&answers, &quiet, 0, &long);
@@ -382,21 +402,24 @@ mod tests {
             assert!(answers.0.lock().bytes.all() <= IDEMPOTENCY_BYTES);
         }
         assert_eq!(remembered(&answers, &quiet, 0..1), 1);
-        let shelves = answers.0.lock();
-        assert!(shelves.bytes.all() > IDEMPOTENCY_BYTES - 250_000, "more is forgotten than has to be");
-        assert!(shelves.bytes.of("a") < IDEMPOTENCY_BYTES / 5, "each has a share");
-        shelves.check();
+        let buckets = answers.0.lock();
+        assert!(buckets.bytes.all() > IDEMPOTENCY_BYTES - 250_000, "more is forgotten than has to be");
+        assert!(buckets.bytes.of("a") < IDEMPOTENCY_BYTES / 5, "each has a share");
+        buckets.check();
     }
 
-    impl Shelves {
+    impl BucketMap {
         /// Whether the order is that of what there is.
         fn check(&self) {
-            let of = |measure: fn(&Shelf) -> usize| {
-                self.by_bucket.iter().map(|(bucket, shelf)| (bucket.clone(), measure(shelf))).collect()
+            let of = |measure: fn(&BucketAnswers) -> usize| {
+                self.by_bucket
+                    .iter()
+                    .map(|(bucket, answers_of_bucket)| (bucket.clone(), measure(answers_of_bucket)))
+                    .collect()
             };
-            self.counts.check(&of(|shelf| shelf.slots.len()));
-            self.bytes.check(&of(|shelf| {
-                let answers = shelf.slots.values().flat_map(|slot| &slot.answer);
+            self.counts.check(&of(|answers_of_bucket| answers_of_bucket.slots.len()));
+            self.bytes.check(&of(|answers_of_bucket| {
+                let answers = answers_of_bucket.slots.values().flat_map(|slot| &slot.answer);
                 answers.map(|answer| answer.bytes()).sum()
             }));
         }
@@ -404,7 +427,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whose_answers_go_first_is_known_whatever_came_and_went() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         for number in 0..300 {
             let bucket = of_tenant(["a", "b", "c"][number % 3], number % 7);
             match answers.begin(&bucket, id(number), id(0)) {
@@ -427,7 +450,7 @@ mod tests {
     /// Each of a hundred thousand buckets has one answer: who looked at all of them for each call would look at four billion.
     #[tokio::test]
     async fn a_call_costs_little_however_many_buckets_have_answers() {
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(IdempotencyStore::default());
         for bucket in 0..IDEMPOTENCY_KEYS {
             assert!(answer_in(&answers, &of_tenant("loud", bucket), 0).await);
         }

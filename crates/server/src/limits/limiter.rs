@@ -7,54 +7,54 @@ use lockhouse::{Bucket, Room, Rooms};
 use parking_lot::RwLock;
 
 use super::network::Network;
-use super::rate::Paces;
+use super::quotas::{Full, Permit, Quotas};
+use super::rate_limiter::RateLimiters;
 use super::refusals::{Refusals, Refused};
-use super::shares::{Full, Share, Shares};
 use crate::bounds::LATE_BODIES;
 use crate::settings::LimitSettings;
 
 /// All bounds of a server, and who has how much.
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct Limiter {
     settings: RwLock<LimitSettings>,
     pub(crate) refusals: Refusals,
-    pub(crate) paces: Paces,
-    networks: Shares<Network>,
-    tenants: Shares<String>,
-    bodies: Shares<Option<Network>>,
+    pub(crate) rate_limiters: RateLimiters,
+    networks: Quotas<Network>,
+    tenants: Quotas<String>,
+    bodies: Quotas<Option<Network>>,
     /// What the clients of each tenant have not taken yet.
     pub(crate) unread: Rooms,
     /// The copies by which each tenant looks at its buckets.
-    pub(crate) looks: Rooms,
+    pub(crate) query_budget: Rooms,
 }
 
 /// A place among the connections, kept as long as the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionPermit {
     #[expect(dead_code, reason = "kept for its end")]
-    network: Arc<Share<Network>>,
+    network: Arc<Permit<Network>>,
     /// Where it comes from.
     pub(crate) from: Network,
 }
 
 /// A place among the WebSockets of a tenant.
 #[derive(Debug)]
-pub(crate) struct TenantSeat {
+pub(crate) struct TenantPermit {
     #[expect(dead_code, reason = "kept for its end")]
-    tenant: Share<String>,
+    tenant: Permit<String>,
 }
 
-impl Bounds {
+impl Limiter {
     pub(crate) fn new(settings: LimitSettings) -> Self {
         Self {
             settings: RwLock::new(settings),
             refusals: Refusals::default(),
-            paces: Paces::default(),
-            networks: Shares::default(),
-            tenants: Shares::default(),
-            bodies: Shares::default(),
+            rate_limiters: RateLimiters::default(),
+            networks: Quotas::default(),
+            tenants: Quotas::default(),
+            bodies: Quotas::default(),
             unread: Rooms::new(settings.unread_bytes()),
-            looks: Rooms::new(settings.table_bytes()),
+            query_budget: Rooms::new(settings.table_bytes()),
         }
     }
 
@@ -68,7 +68,7 @@ impl Bounds {
         let mut present = self.settings.write();
         *present = settings.reloaded_over(&present);
         self.unread.set(present.unread_bytes());
-        self.looks.set(present.table_bytes());
+        self.query_budget.set(present.table_bytes());
     }
 
     /// Counts the refusal and gives it back.
@@ -78,46 +78,46 @@ impl Bounds {
     }
 
     /// A place for a connection from there.
-    pub(crate) fn admit(&self, from: IpAddr) -> Result<Seat, Refused> {
+    pub(crate) fn admit(&self, from: IpAddr) -> Result<ConnectionPermit, Refused> {
         let LimitSettings { connections, connections_per_address, .. } = self.settings();
         let from = from.into();
-        let share = self
+        let permit = self
             .networks
             .take(from, connections as usize, connections_per_address as usize)
             .map_err(|full| match full {
                 Full::All => self.refuse(Refused::Connections),
                 Full::Each => self.refuse(Refused::ConnectionsPerAddress),
             })?;
-        Ok(Seat { network: Arc::new(share), from })
+        Ok(ConnectionPermit { network: Arc::new(permit), from })
     }
 
     /// A place for a WebSocket of that tenant.
-    pub(crate) fn admit_tenant(&self, tenant: &str) -> Result<TenantSeat, Refused> {
+    pub(crate) fn admit_tenant(&self, tenant: &str) -> Result<TenantPermit, Refused> {
         let LimitSettings { connections, connections_per_tenant, .. } = self.settings();
-        let share = self
+        let permit = self
             .tenants
             .take(tenant.to_owned(), connections as usize, connections_per_tenant as usize)
             .map_err(|full| match full {
                 Full::All => self.refuse(Refused::Connections),
                 Full::Each => self.refuse(Refused::ConnectionsPerTenant),
             })?;
-        Ok(TenantSeat { tenant: share })
+        Ok(TenantPermit { tenant: permit })
     }
 
     /// A place for a large body that is waited for; none if there are too many, in all or from there.
-    pub(crate) fn await_body(&self, from: Option<Network>) -> Option<Share<Option<Network>>> {
+    pub(crate) fn await_body(&self, from: Option<Network>) -> Option<Permit<Option<Network>>> {
         self.bodies.take(from, LATE_BODIES, LATE_BODIES).ok()
     }
 
     /// Charges the tenant for what an admitted call has cost beyond that.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32) {
-        self.paces.charge_call(tenant, count, self.settings().tenant_rate);
+        self.rate_limiters.charge_call(tenant, count, self.settings().tenant_rate);
     }
 
     /// Room for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none while the copies of the tenant have together what its tables
     /// may have. Who looks at nothing else may look at any bucket.
-    pub(crate) fn room_to_look(&self, bucket: &Bucket) -> Option<Arc<Room>> {
-        let mut room = self.looks.of(bucket.key().tenant());
+    pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<Room>> {
+        let mut room = self.query_budget.of(bucket.key().tenant());
         room.make(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
         Some(Arc::new(room))
     }

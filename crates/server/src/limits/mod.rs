@@ -8,23 +8,23 @@
 
 mod derived;
 mod descriptors;
+mod fair_turns;
 #[cfg(test)]
 mod inventory;
 mod limiter;
 mod network;
 mod prices;
-mod rate;
+mod quotas;
+mod rate_limiter;
 mod refusals;
-mod shares;
-mod turns;
 
 pub(crate) use self::derived::{BUCKET_LIMITS, house_options, wire_limits};
 pub use self::descriptors::fit_open_files;
-pub(crate) use self::limiter::{Bounds, Seat, TenantSeat};
+pub(crate) use self::fair_turns::FairTurns;
+pub(crate) use self::limiter::{ConnectionPermit, Limiter, TenantPermit};
 pub(crate) use self::network::Network;
-pub(crate) use self::prices::{apart, price_of_look, price_of_text};
-pub(crate) use self::rate::Pace;
+pub(crate) use self::prices::{block_in_place_if_large, price_of_query, price_of_text};
+pub(crate) use self::quotas::{Full, Permit, Quotas};
+pub(crate) use self::rate_limiter::RateLimiter;
 pub use self::refusals::Refused;
 pub(crate) use self::refusals::{QUOTA, told_ms};
-pub(crate) use self::shares::{Full, Share, Shares};
-pub(crate) use self::turns::Turns;

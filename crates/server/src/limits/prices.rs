@@ -1,7 +1,7 @@
 //! What it costs to look at a bucket, and where that is done.
 
 /// What it costs to look at all entries of a bucket, in frames.
-pub(crate) fn price_of_look(entries: usize) -> u32 {
+pub(crate) fn price_of_query(entries: usize) -> u32 {
     (entries / 16).try_into().unwrap_or(u32::MAX)
 }
 
@@ -14,7 +14,7 @@ pub(crate) fn price_of_text(bytes: usize) -> u32 {
 const LARGE: usize = 10_000;
 
 /// Does work on a bucket with so many entries; if it is much, so that the other tasks of this thread go on meanwhile on another one.
-pub(crate) fn apart<T>(entries: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn block_in_place_if_large<T>(entries: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     match flavor {
@@ -38,7 +38,7 @@ mod tests {
                 let (tell, told) = std::sync::mpsc::channel();
                 tokio::spawn(async move { tell.send(()) });
                 // The only worker waits for the other task.
-                apart(LARGE + 1, || told.recv_timeout(Duration::from_secs(10)).is_ok())
+                block_in_place_if_large(LARGE + 1, || told.recv_timeout(Duration::from_secs(10)).is_ok())
             });
             work.await
         });

@@ -29,11 +29,11 @@ pub(super) async fn accept_until(state: &Arc<AppState>, listener: &TcpListener, 
             },
             () = stop.cancelled() => return,
         };
-        let (bounds, stop) = (state.bounds.clone(), stop.clone());
-        match bounds.admit(from.ip()) {
-            Ok(seat) => {
+        let (limiter, stop) = (state.limiter.clone(), stop.clone());
+        match limiter.admit(from.ip()) {
+            Ok(permit) => {
                 let (routes, tls) = (routes.clone(), state.config.tls.clone());
-                state.tasks.spawn(connection::serve(stream, tls, routes, seat, bounds, stop));
+                state.tasks.spawn(connection::serve(stream, tls, routes, permit, limiter, stop));
             }
             // A handshake for a refusal would be what there is no room for.
             Err(why) if state.config.tls.is_some() => {

@@ -27,7 +27,7 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
             "stopped while web locks were held; their holders can reclaim them from the next server"
         );
     }
-    state.recent.forget_all();
+    state.warm_buckets.forget_all();
     close_house(state, patience).await
 }
 

@@ -112,8 +112,8 @@ impl Server {
         let served = async { tokio::join!(accepting, living).1 };
         let end = tokio::select! {
             end = served => end,
-            never = state.recent.forget_in_time() => match never {},
-            never = state.bounds.refusals.tell() => match never {},
+            never = state.warm_buckets.forget_in_time() => match never {},
+            never = state.limiter.refusals.tell() => match never {},
             never = state.audit.tell_in_time() => match never {},
             never = tell_of_outages(&state.house) => match never {},
         };
@@ -138,12 +138,12 @@ impl Server {
 
     /// How many connections there are.
     pub fn connection_count(&self) -> usize {
-        self.state.bounds.connections()
+        self.state.limiter.connections()
     }
 
     /// How often that has occurred since the start.
     pub fn refused(&self, kind: Refused) -> u64 {
-        self.state.bounds.refusals.of(kind)
+        self.state.limiter.refusals.of(kind)
     }
 
     /// The lock tables.

@@ -50,7 +50,7 @@ impl Server {
         if let Some(rooms) = self.state.house.rooms() {
             rooms.set(limits.table_bytes());
         }
-        self.state.bounds.reload(limits);
+        self.state.limiter.reload(limits);
     }
 
     /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than before, end at once, their locks with them;
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`](crate::Tls) has loaded others.
-    pub fn judge_anew(&self) {
-        self.state.judge_anew();
+    pub fn revalidate(&self) {
+        self.state.revalidate();
     }
 }

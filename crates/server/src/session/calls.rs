@@ -9,8 +9,8 @@ use lockhouse_wire::{
 };
 
 use super::state::Session;
-use super::verdict::{Asked, Steal, Verdict};
-use crate::audit::{Named, short};
+use super::verdict::{PendingCall, Steal, Verdict};
+use crate::audit::{DisplayName, short};
 use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH};
 use crate::settings::Permission;
 use crate::websocket::{Connection, Incoming};
@@ -141,12 +141,12 @@ impl Session {
             return self.error(None, ErrorCode::QuotaExceeded, Problem::with_field("agent", rule));
         }
         // It lives as long as the session does, so that one renewal is enough for all.
-        self.ask(Asked::Join { agent }, Command::Join(NewAgent { client_id, lease_ms: None }))
+        self.ask(PendingCall::Join { agent }, Command::Join(NewAgent { client_id, lease_ms: None }))
     }
 
     fn leave(&mut self, number: u64) -> Verdict {
         match self.table.agent(number) {
-            Some(agent) => self.ask(Asked::Leave { agent: number }, Command::End { agent }),
+            Some(agent) => self.ask(PendingCall::Leave { agent: number }, Command::End { agent }),
             None => self.unknown_agent(None, number),
         }
     }
@@ -156,7 +156,7 @@ impl Session {
             return verdict;
         }
         let needs = if ask.acquire == Acquire::Steal { Permission::Steal } else { Permission::Request };
-        if let Some(verdict) = self.denied(ask.id, needs, Some(&Named(ask.name.as_name()))) {
+        if let Some(verdict) = self.denied(ask.id, needs, Some(&DisplayName(ask.name.as_name()))) {
             return verdict;
         }
         let Some(agent) = self.table.agent(ask.agent) else {
@@ -172,7 +172,7 @@ impl Session {
             metadata: ask.metadata.as_deref(),
             max_hold_ms: ask.max_hold_ms,
         };
-        let asked = Asked::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
+        let asked = PendingCall::Request { id: ask.id, agent: ask.agent, acquire: ask.acquire };
         if ask.acquire == Acquire::Steal {
             self.steal(ask.id, asked, request)
         } else {
@@ -181,8 +181,8 @@ impl Session {
     }
 
     /// What is held for good only those take away who operate.
-    fn steal(&mut self, id: u64, asked: Asked, request: NewRequest<'_>) -> Verdict {
-        let name = Named(request.name);
+    fn steal(&mut self, id: u64, asked: PendingCall, request: NewRequest<'_>) -> Verdict {
+        let name = DisplayName(request.name);
         let tag = self.next_tag(asked);
         let spares = !self.admission.allows(Permission::Operate);
         let Some(robbed) = self.port.steal(tag, request, spares) else {
@@ -218,7 +218,9 @@ impl Session {
             return verdict;
         }
         let Reclaim { id, agent: number, token, .. } = *reclaim;
-        if let Some(verdict) = self.denied(id, Permission::Request, Some(&Named(reclaim.name.as_name()))) {
+        if let Some(verdict) =
+            self.denied(id, Permission::Request, Some(&DisplayName(reclaim.name.as_name())))
+        {
             return verdict;
         }
         let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
@@ -233,9 +235,9 @@ impl Session {
             metadata: reclaim.metadata.as_deref(),
             max_hold_ms: reclaim.max_hold_ms,
         };
-        let tag = self.next_tag(Asked::Reclaim { id, agent: number });
+        let tag = self.next_tag(PendingCall::Reclaim { id, agent: number });
         if !self.port.reclaim(tag, new, reclaim.ticket.as_str()) {
-            let name = Named(reclaim.name.as_name());
+            let name = DisplayName(reclaim.name.as_name());
             self.admission.note_denied("reclaim", Some(&name), &"no ticket of that lock");
         }
         self.take_notices()
@@ -255,14 +257,16 @@ impl Session {
             return Verdict::GoOn;
         }
         match self.table.request(id) {
-            Some(request) => self.ask(Asked::Abort { id }, Command::Abort { request }),
+            Some(request) => self.ask(PendingCall::Abort { id }, Command::Abort { request }),
             None => Verdict::GoOn,
         }
     }
 
     fn release(&mut self, id: u64, reply: bool) -> Verdict {
         match self.table.request(id) {
-            Some(request) => return self.ask(Asked::Release { id, reply }, Command::Release { request }),
+            Some(request) => {
+                return self.ask(PendingCall::Release { id, reply }, Command::Release { request });
+            }
             None if reply => self.outbound.push(Event::Released { id, held: false }),
             None => {}
         }

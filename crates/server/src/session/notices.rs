@@ -10,7 +10,7 @@ use lockhouse_wire::{EndedReason, Event, HolderView, LostReason, Ticket};
 
 use super::refusals::{depends_on_others, fault_of, fit};
 use super::state::Session;
-use super::verdict::{Asked, Over, Verdict};
+use super::verdict::{PendingCall, SessionEnd, Verdict};
 use crate::bounds::{SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
 
@@ -19,7 +19,7 @@ impl Session {
     pub(super) fn take_notices(&mut self) -> Verdict {
         let mut notices: VecDeque<Notice> = std::mem::take(&mut self.notices);
         if self.port.drain(&mut notices).is_err() {
-            self.over = Some(Over::SlowReader);
+            self.over = Some(SessionEnd::SlowReader);
         }
         for notice in notices.drain(..) {
             match notice {
@@ -36,7 +36,7 @@ impl Session {
         // Its memory is used again.
         self.notices = notices;
         if self.outbound.overflowed() {
-            self.over = Some(Over::SlowReader);
+            self.over = Some(SessionEnd::SlowReader);
         }
         match self.over {
             // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
@@ -48,10 +48,10 @@ impl Session {
 
     /// What the client has not taken counts for its tenant. Whoever leaves much unacknowledged goes, if the tenant has all that it may have; an answer
     /// that is still being written had room when it was made.
-    pub(super) fn judge_unread(&mut self) -> Verdict {
+    pub(super) fn check_unread(&mut self) -> Verdict {
         self.unread.settle(self.counted());
         if self.outbound.unacknowledged_bytes() > SPARED_BYTES && self.unread.is_full() {
-            return Over::SlowTenant.verdict();
+            return SessionEnd::SlowTenant.verdict();
         }
         Verdict::GoOn
     }
@@ -66,32 +66,40 @@ impl Session {
         self.unread.make(self.counted() + bytes).is_ok()
     }
 
-    fn answer(&mut self, asked: Asked, outcome: Outcome) {
-        if let Asked::Request { id, acquire: Acquire::Steal, .. } = asked {
+    fn answer(&mut self, asked: PendingCall, outcome: Outcome) {
+        if let PendingCall::Request { id, acquire: Acquire::Steal, .. } = asked {
             self.note_steal(id, &outcome);
         }
         match (asked, outcome) {
-            (Asked::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
-            (Asked::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
-            (Asked::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
-            (Asked::Leave { agent }, _) => self.table.remove_agent(agent),
-            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Granted(grant)) => {
+            (PendingCall::Lease, Outcome::Joined(agent)) => self.lease_agent = Some(agent),
+            (PendingCall::Join { agent }, Outcome::Joined(id)) => self.table.add_agent(agent, id),
+            (PendingCall::Join { agent }, Outcome::Refused(refusal)) => self.refused_join(agent, &refusal),
+            (PendingCall::Leave { agent }, _) => self.table.remove_agent(agent),
+            (
+                PendingCall::Request { id, agent, .. } | PendingCall::Reclaim { id, agent },
+                Outcome::Granted(grant),
+            ) => {
                 self.table.add_request(id, agent, grant.request);
                 self.granted(id, grant);
             }
-            (Asked::Request { id, agent, .. } | Asked::Reclaim { id, agent }, Outcome::Queued(request)) => {
+            (
+                PendingCall::Request { id, agent, .. } | PendingCall::Reclaim { id, agent },
+                Outcome::Queued(request),
+            ) => {
                 self.table.add_request(id, agent, request);
             }
-            (Asked::Request { id, agent, acquire }, Outcome::Refused(refusal)) => {
+            (PendingCall::Request { id, agent, acquire }, Outcome::Refused(refusal)) => {
                 self.refused(id, agent, acquire, &refusal);
             }
-            (Asked::Reclaim { id, agent }, Outcome::Refused(refusal)) => {
+            (PendingCall::Reclaim { id, agent }, Outcome::Refused(refusal)) => {
                 self.refused_reclaim(id, agent, &refusal);
             }
-            (Asked::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
-            (Asked::Release { id, reply }, Outcome::Released { held }) => self.released(id, reply, held),
-            (Asked::Query(look, _room), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
-            (Asked::Watches(_room), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
+            (PendingCall::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
+            (PendingCall::Release { id, reply }, Outcome::Released { held }) => {
+                self.released(id, reply, held)
+            }
+            (PendingCall::Query(look, _room), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
+            (PendingCall::Watches(_room), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
     }
@@ -135,7 +143,7 @@ impl Session {
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
             Effect::AgentEnded { agent, reason: EndReason::Expired } => {
                 if self.lease_agent == Some(agent) {
-                    self.over = Some(Over::LeaseExpired);
+                    self.over = Some(SessionEnd::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {
                     self.table.remove_agent(number);
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });

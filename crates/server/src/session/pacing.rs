@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::limits::{Bounds, Pace, Turns};
+use crate::limits::{FairTurns, Limiter, RateLimiter};
 use crate::websocket::Reading;
 
 /// For how long before its turn a session is read for what is urgent.
@@ -17,20 +17,20 @@ const LEASH: Duration = Duration::from_secs(1);
 /// The turns of one session.
 #[derive(Debug)]
 pub(super) struct Pacing {
-    own: Pace,
+    own: RateLimiter,
     /// What was read and not charged yet, in frames.
     read: u32,
     /// What else was done, at the expense of the tenant.
     done: u32,
     /// Only what is urgent is read before one of these.
     own_turn: Instant,
-    among_all: Turns,
+    among_all: FairTurns,
 }
 
 impl Default for Pacing {
     fn default() -> Self {
         let now = Instant::now();
-        Self { own: Pace::new(now), read: 0, done: 0, own_turn: now, among_all: Turns::new(now) }
+        Self { own: RateLimiter::new(now), read: 0, done: 0, own_turn: now, among_all: FairTurns::new(now) }
     }
 }
 
@@ -87,27 +87,27 @@ impl Pacing {
     }
 
     /// How many frames may be carried out before it is another's turn; at least one.
-    pub(super) fn room(&mut self, bounds: &Bounds, tenant: &str) -> u32 {
-        let (settings, now) = (bounds.settings(), Instant::now());
+    pub(super) fn room(&mut self, limiter: &Limiter, tenant: &str) -> u32 {
+        let (settings, now) = (limiter.settings(), Instant::now());
         let own = self.own.room(now, settings.session_rate);
-        own.min(self.among_all.room(&bounds.paces, tenant, settings.tenant_rate)).max(1)
+        own.min(self.among_all.room(&limiter.rate_limiters, tenant, settings.tenant_rate)).max(1)
     }
 
     /// Charges session and tenant for what was done.
-    pub(super) fn settle(&mut self, bounds: &Bounds, tenant: &str) {
+    pub(super) fn settle(&mut self, limiter: &Limiter, tenant: &str) {
         let (read, done) = (std::mem::take(&mut self.read), std::mem::take(&mut self.done));
         if read == 0 && done == 0 {
             return;
         }
-        let (settings, now) = (bounds.settings(), Instant::now());
+        let (settings, now) = (limiter.settings(), Instant::now());
         self.own_turn = now + self.own.charge(now, read, settings.session_rate);
         let all = read.saturating_add(done);
-        self.among_all.charge(&bounds.paces, tenant, all, settings.tenant_rate);
+        self.among_all.charge(&limiter.rate_limiters, tenant, all, settings.tenant_rate);
     }
 
     /// The session has nothing to do in its turn.
-    pub(super) fn pass(&mut self, bounds: &Bounds, tenant: &str) {
-        self.among_all.pass(&bounds.paces, tenant, bounds.settings().tenant_rate);
+    pub(super) fn pass(&mut self, limiter: &Limiter, tenant: &str) {
+        self.among_all.pass(&limiter.rate_limiters, tenant, limiter.settings().tenant_rate);
     }
 
     /// Whether others come first.

@@ -8,22 +8,22 @@ use lockhouse_wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
 use tokio::time::Instant;
 
 use super::state::Session;
-use super::verdict::{Asked, Verdict};
+use super::verdict::{PendingCall, Verdict};
 use super::watches::matching;
 use crate::bounds::{OUTBOX_HIGH_WATER_BYTES, WATCH_GATHERING, WATCHES_PER_SESSION};
-use crate::limits::{QUOTA, apart, price_of_look, price_of_text};
+use crate::limits::{QUOTA, block_in_place_if_large, price_of_query, price_of_text};
 use crate::settings::Permission;
 
 impl Session {
     pub(super) fn query(&mut self, look: Look) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
-        refused.unwrap_or_else(|| match self.room_to_look() {
-            Some(room) => self.take_snapshot(room.clone(), Asked::Query(look, room)),
-            None => self.too_many_looks(look.id),
+        refused.unwrap_or_else(|| match self.reserve_for_query() {
+            Some(room) => self.take_snapshot(room.clone(), PendingCall::Query(look, room)),
+            None => self.too_many_queries(look.id),
         })
     }
 
-    fn too_many_looks(&mut self, id: u64) -> Verdict {
+    fn too_many_queries(&mut self, id: u64) -> Verdict {
         let problem = Problem::with_message(
             "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
         );
@@ -31,7 +31,7 @@ impl Session {
     }
 
     pub(super) fn has_questions(&self) -> bool {
-        self.asked.iter().any(|(_, asked)| matches!(asked, Asked::Query(..)))
+        self.asked.iter().any(|(_, asked)| matches!(asked, PendingCall::Query(..)))
     }
 
     /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
@@ -40,7 +40,7 @@ impl Session {
         let message = format!("nothing can be told as kept at the moment: {why}");
         for (tag, asked) in std::mem::take(&mut self.asked) {
             match asked {
-                Asked::Query(look, _) => {
+                PendingCall::Query(look, _) => {
                     let problem = Problem::with_message(message.clone());
                     self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
                 }
@@ -64,16 +64,16 @@ impl Session {
         self.look_for_watches()
     }
 
-    pub(super) fn room_to_look(&self) -> Option<Arc<Room>> {
-        self.state.bounds.room_to_look(self.port.bucket())
+    pub(super) fn reserve_for_query(&self) -> Option<Arc<Room>> {
+        self.state.limiter.reserve_for_query(self.port.bucket())
     }
 
     /// Looks at the whole bucket, in that room.
-    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: Asked) -> Verdict {
+    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: PendingCall) -> Verdict {
         let entries = self.port.bucket().len();
-        self.pacing.has_done(price_of_look(entries));
+        self.pacing.has_done(price_of_query(entries));
         let tag = self.next_tag(asked);
-        apart(entries, || {
+        block_in_place_if_large(entries, || {
             self.port.look(tag, room);
             self.take_notices()
         })
@@ -94,8 +94,8 @@ impl Session {
 
     /// Looks for all watches, in a while if there is no room to look now.
     pub(super) fn look_for_watches(&mut self) -> Verdict {
-        match self.room_to_look() {
-            Some(room) => self.take_snapshot(room.clone(), Asked::Watches(room)),
+        match self.reserve_for_query() {
+            Some(room) => self.take_snapshot(room.clone(), PendingCall::Watches(room)),
             None => {
                 self.watches.due = Some(Instant::now() + WATCH_GATHERING);
                 Verdict::GoOn
@@ -191,8 +191,8 @@ mod tests {
         let agent = session.port.bucket().agent("holder").unwrap();
         let held = agent.locks().request("held").await.unwrap();
         // The copies of others take all that the tenant may have for them.
-        let mut others = state.bounds.looks.of(key.tenant());
-        others.make(state.bounds.settings().table_bytes()).unwrap();
+        let mut others = state.limiter.query_budget.of(key.tenant());
+        others.make(state.limiter.settings().table_bytes()).unwrap();
 
         let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
         assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
@@ -209,7 +209,7 @@ mod tests {
         let shown = written(&mut session).concat();
         assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
         assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
-        assert_eq!(state.bounds.looks.taken(key.tenant()), 0, "the room goes with the copy");
+        assert_eq!(state.limiter.query_budget.taken(key.tenant()), 0, "the room goes with the copy");
         drop(held);
     }
 }

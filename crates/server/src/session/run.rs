@@ -76,10 +76,10 @@ impl Session {
         let mut heartbeat = self.heartbeat();
         loop {
             let verdict = match self.take_notices() {
-                Verdict::GoOn => self.judge_unread(),
+                Verdict::GoOn => self.check_unread(),
                 over => over,
             };
-            if let Some(parting) = self.judge(verdict) {
+            if let Some(parting) = self.parting_for(verdict) {
                 return parting;
             }
             self.settle();
@@ -94,14 +94,14 @@ impl Session {
                     Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
                 },
                 Ok(()) = self.phase.changed() => self.change_phase(),
-                () = self.admission.due() => self.judge_anew(),
+                () = self.admission.due() => self.revalidate(),
                 () = self.watches.due(turn) => self.look_again(),
                 incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
                 () = self.pacing.turn(reading) => self.begin_turn(reading),
                 () = self.port.ready() => Verdict::GoOn,
                 store = self.state.house.unavailable(), if self.has_questions() => self.answer_questions(&store),
             };
-            if let Some(parting) = self.judge(verdict) {
+            if let Some(parting) = self.parting_for(verdict) {
                 return parting;
             }
         }
@@ -113,7 +113,7 @@ impl Session {
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
             let Verdict::GoOn = self.take_notices() else { return None };
-            let Verdict::GoOn = self.judge_unread() else { return None };
+            let Verdict::GoOn = self.check_unread() else { return None };
             tokio::select! {
                 () = self.port.ready() => {}
                 attach = self.registration.next() => match self.accept(attach) {
@@ -123,7 +123,7 @@ impl Session {
                 Ok(()) = self.phase.changed() => if *self.phase.borrow_and_update() == Phase::Stopping {
                     return None;
                 },
-                () = self.admission.due() => if self.admission.judge_anew().is_err() {
+                () = self.admission.due() => if self.admission.revalidate().is_err() {
                     return None;
                 },
             }
@@ -216,8 +216,8 @@ impl Session {
     }
 
     /// The settings have changed, or the credential has ended.
-    fn judge_anew(&mut self) -> Verdict {
-        match self.admission.judge_anew() {
+    fn revalidate(&mut self) -> Verdict {
+        match self.admission.revalidate() {
             Ok(()) => Verdict::GoOn,
             Err(Denial { code, problem }) => Verdict::Fatal(code, problem),
         }
@@ -234,7 +234,7 @@ impl Session {
         Verdict::GoOn
     }
 
-    fn judge(&mut self, verdict: Verdict) -> Option<Parting> {
+    fn parting_for(&mut self, verdict: Verdict) -> Option<Parting> {
         let parting = match verdict {
             Verdict::GoOn => return None,
             Verdict::Lost => {
@@ -262,8 +262,8 @@ impl Session {
                     "connection ends"
                 );
                 match code {
-                    FatalCode::SlowReader => _ = self.state.bounds.refuse(Refused::SlowReader),
-                    FatalCode::TooLarge => _ = self.state.bounds.refuse(Refused::FrameBytes),
+                    FatalCode::SlowReader => _ = self.state.limiter.refuse(Refused::SlowReader),
+                    FatalCode::TooLarge => _ = self.state.limiter.refuse(Refused::FrameBytes),
                     _ => {}
                 }
                 let farewell = Farewell::fatal(self.outbound.detach(), code, problem);

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::outbound::Outbound;
 use super::pacing::Pacing;
 use super::table::Table;
-use super::verdict::{Asked, Over, Steal, Verdict};
+use super::verdict::{PendingCall, SessionEnd, Steal, Verdict};
 use super::watches::Watches;
 use crate::bounds::INBOX_NOTICES;
 use crate::limits::{Refused, told_ms};
@@ -39,7 +39,7 @@ pub(super) struct Session {
     /// How much of each it may have; what is set later counts for later sessions.
     pub(super) limits: LimitSettings,
     /// What was asked of the bucket and is not answered, with its tag, in order.
-    pub(super) asked: VecDeque<(u64, Asked)>,
+    pub(super) asked: VecDeque<(u64, PendingCall)>,
     pub(super) last_tag: u64,
     /// The steals that are not answered yet, by the id of their request.
     pub(super) steals: HashMap<u64, Steal>,
@@ -47,7 +47,7 @@ pub(super) struct Session {
     /// What its client has not taken, as it counts for the tenant.
     pub(super) unread: Room,
     /// Set once the session has to end, and why.
-    pub(super) over: Option<Over>,
+    pub(super) over: Option<SessionEnd>,
     /// The house has lost its store, and with it every lock.
     pub(super) is_over: bool,
     /// The number of the last client frame that was processed.
@@ -68,17 +68,17 @@ impl Session {
         admission: Admission,
         phase: watch::Receiver<Phase>,
     ) -> Result<Self, &'static str> {
-        let limits = state.bounds.settings();
+        let limits = state.limiter.settings();
         let registration = state
             .sessions
             .register(admission.scope.clone(), &limits)
-            .map_err(|kind| state.bounds.refuse(kind).word())?;
+            .map_err(|kind| state.limiter.refuse(kind).word())?;
         let bucket = state
             .house
             .bucket_if_room(admission.scope.clone(), limits.buckets_per_tenant as usize)
-            .ok_or_else(|| state.bounds.refuse(Refused::BucketsPerTenant).word())?;
+            .ok_or_else(|| state.limiter.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port(INBOX_NOTICES);
-        let unread = state.bounds.unread.of(admission.scope.tenant());
+        let unread = state.limiter.unread.of(admission.scope.tenant());
         // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
@@ -110,7 +110,7 @@ impl Session {
             answered: 0,
         };
         let lease_ms = Some(session.state.config.lease.as_millis());
-        session.ask(Asked::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
+        session.ask(PendingCall::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
         // The answer waits until the store knows how long leases last, after the first session of all at once.
         let answered = async {
             while !session.asked.is_empty() {
@@ -146,20 +146,20 @@ impl Session {
         retry_after_ms: Option<u64>,
     ) -> Verdict {
         if code == ErrorCode::QuotaExceeded {
-            self.state.bounds.refuse(Refused::Frame);
+            self.state.limiter.refuse(Refused::Frame);
         }
         self.outbound.push(Event::Error { id, code, retry_after_ms, problem });
         Verdict::GoOn
     }
 
     /// Asks the bucket, and takes note of the answer and of what came before it.
-    pub(super) fn ask(&mut self, asked: Asked, command: Command<'_>) -> Verdict {
+    pub(super) fn ask(&mut self, asked: PendingCall, command: Command<'_>) -> Verdict {
         let tag = self.next_tag(asked);
         self.port.submit(tag, command);
         self.take_notices()
     }
 
-    pub(super) fn next_tag(&mut self, asked: Asked) -> u64 {
+    pub(super) fn next_tag(&mut self, asked: PendingCall) -> u64 {
         self.last_tag += 1;
         self.asked.push_back((self.last_tag, asked));
         self.last_tag
@@ -168,24 +168,24 @@ impl Session {
     /// The lease runs anew.
     pub(super) fn renew(&mut self) -> Verdict {
         match self.lease_agent {
-            Some(agent) => self.ask(Asked::Nothing, Command::Renew { agent }),
+            Some(agent) => self.ask(PendingCall::Nothing, Command::Renew { agent }),
             None => Verdict::GoOn,
         }
     }
 
     /// How many frames may be carried out before it is another's turn.
     pub(super) fn room_for_frames(&mut self) -> u32 {
-        self.pacing.room(&self.state.bounds, self.port.bucket().key().tenant())
+        self.pacing.room(&self.state.limiter, self.port.bucket().key().tenant())
     }
 
     /// Charges for what was done.
     pub(super) fn settle(&mut self) {
-        self.pacing.settle(&self.state.bounds, self.port.bucket().key().tenant());
+        self.pacing.settle(&self.state.limiter, self.port.bucket().key().tenant());
     }
 
     /// The session has nothing to do in its turn.
     pub(super) fn pass_turn(&mut self) {
-        self.pacing.pass(&self.state.bounds, self.port.bucket().key().tenant());
+        self.pacing.pass(&self.state.limiter, self.port.bucket().key().tenant());
     }
 }
 

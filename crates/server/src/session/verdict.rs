@@ -31,7 +31,7 @@ pub(super) enum Verdict {
 /// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
 /// yet comes later.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
+pub(super) enum PendingCall {
     /// The agent that bears the session's lease.
     Lease,
     Join {
@@ -66,7 +66,7 @@ pub(super) enum Asked {
 
 /// Why a session has to end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum SessionEnd {
     LeaseExpired,
     /// It has more to take than a session may have.
     SlowReader,
@@ -121,7 +121,7 @@ impl Steal {
     }
 }
 
-impl Over {
+impl SessionEnd {
     pub(super) fn verdict(self) -> Verdict {
         let (code, message) = match self {
             Self::LeaseExpired => {

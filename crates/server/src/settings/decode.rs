@@ -11,7 +11,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visit
 use serde::forward_to_deserialize_any;
 
 use super::problem::{Problem, join};
-use super::tree::{Entry, Node, Value};
+use super::tree::{Field, Node, Value};
 
 /// What a tree says as a `T`.
 ///
@@ -178,8 +178,8 @@ impl<'t> Decoder<'t> {
         Items(nodes.filter_map(decoder).collect::<Vec<_>>().into_iter())
     }
 
-    fn fields(&self, entries: &'t [Entry]) -> Fields<'t> {
-        let decoder = |entry: &'t Entry| {
+    fn fields(&self, entries: &'t [Field]) -> Fields<'t> {
+        let decoder = |entry: &'t Field| {
             let path = join(&self.path, &entry.key);
             let notes = self.notes;
             (!notes.is_left_out(&path))

@@ -6,7 +6,7 @@ use toml::de::{DeString, DeTable, DeValue};
 use toml::{Spanned, de};
 
 use super::problem::Problem;
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{Field, Node, Place, Value};
 
 /// The tree, and what is wrong with the text. A text that is wrong has a tree, too: of what could be read.
 pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<Problem>) {
@@ -61,7 +61,7 @@ impl Reader {
     }
 
     fn table(&self, table: &DeTable<'_>, place: Place, problems: &mut Vec<Problem>) -> Node {
-        let mut entries: Vec<(usize, Entry)> =
+        let mut entries: Vec<(usize, Field)> =
             table.iter().map(|(key, value)| (key.span().start, self.entry(key, value, problems))).collect();
         // In the order of the file.
         entries.sort_by_key(|(start, _)| *start);
@@ -73,11 +73,11 @@ impl Reader {
         key: &Spanned<DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
         problems: &mut Vec<Problem>,
-    ) -> Entry {
+    ) -> Field {
         let place = self.place(key.span().start);
         // Of a value over several lines its key's line is the one to look at.
         let node = self.node(value.get_ref(), place.clone(), problems);
-        Entry { key: key.get_ref().to_string(), place, node }
+        Field { key: key.get_ref().to_string(), place, node }
     }
 
     fn node(&self, value: &DeValue<'_>, place: Place, problems: &mut Vec<Problem>) -> Node {

@@ -12,7 +12,7 @@ use super::keys::keys;
 use super::problem::Problem;
 use super::sections::Settings;
 use super::sections::auth;
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{Field, Node, Place, Value};
 
 /// What begins the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
@@ -26,12 +26,12 @@ pub struct Sources {
     /// Variables of the environment; those that are empty, or mean no setting, are not heard.
     pub environment: BTreeMap<String, OsString>,
     /// What the options of the command line say, by the path of the setting.
-    pub flags: BTreeMap<&'static str, Said>,
+    pub flags: BTreeMap<&'static str, FlagValue>,
 }
 
 /// What an option says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum FlagValue {
     /// That it is wanted.
     Yes,
     /// A value.
@@ -156,7 +156,7 @@ impl Sources {
     }
 }
 
-impl Said {
+impl FlagValue {
     fn node(&self, place: &Place) -> Node {
         let value = match self {
             Self::Yes => Value::Flag(true),
@@ -192,7 +192,7 @@ fn list<'a>(items: impl Iterator<Item = &'a str>, place: &Place) -> Value {
 }
 
 fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Place) -> Value {
-    let entry = |(key, text): (&str, &str)| Entry {
+    let entry = |(key, text): (&str, &str)| Field {
         key: key.to_owned(),
         place: place.clone(),
         node: Node::new(place.clone(), Value::Text(text.to_owned())),

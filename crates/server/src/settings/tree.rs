@@ -48,12 +48,12 @@ pub(crate) enum Value {
     Float(f64),
     Flag(bool),
     List(Vec<Node>),
-    Table(Vec<Entry>),
+    Table(Vec<Field>),
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Field {
     pub(crate) key: String,
     /// Where the key stands.
     pub(crate) place: Place,
@@ -92,12 +92,12 @@ impl Node {
         let at = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
             let place = node.place.clone();
             let node = Self::empty_table(place.clone());
-            entries.push(Entry { key: key.to_owned(), place, node });
+            entries.push(Field { key: key.to_owned(), place, node });
             entries.len() - 1
         });
         match rest {
             Some(rest) => entries[at].node.set(rest, node),
-            None => entries[at] = Entry { key: key.to_owned(), place: node.place.clone(), node },
+            None => entries[at] = Field { key: key.to_owned(), place: node.place.clone(), node },
         }
     }
 
@@ -135,7 +135,7 @@ impl Node {
             }
             Value::Table(entries) => {
                 text.push('{');
-                for (index, Entry { key, node, .. }) in entries.iter().enumerate() {
+                for (index, Field { key, node, .. }) in entries.iter().enumerate() {
                     text.push_str(if index == 0 { " " } else { ", " });
                     text.push_str(&bare_or_quoted(key));
                     text.push_str(" = ");

@@ -18,11 +18,11 @@ use crate::settings::TlsSettings;
 /// A certificate with its key and what belongs to them, all of which can be loaded anew.
 #[derive(Clone)]
 pub struct Tls {
-    current: Arc<RwLock<Loaded>>,
+    current: Arc<RwLock<LoadedTls>>,
 }
 
 #[derive(Clone)]
-struct Loaded {
+struct LoadedTls {
     config: Arc<ServerConfig>,
     /// What judges the certificates of clients, if they are asked for any.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -43,7 +43,7 @@ impl Tls {
     ///
     /// [`TlsError`].
     pub fn load(settings: &TlsSettings) -> Result<Option<Self>, TlsError> {
-        let loaded = Loaded::of(settings)?;
+        let loaded = LoadedTls::of(settings)?;
         Ok(loaded.map(|loaded| Self { current: Arc::new(RwLock::new(loaded)) }))
     }
 
@@ -67,7 +67,7 @@ impl Tls {
     pub fn read_again(&self) -> Result<(), TlsError> {
         let settings = self.current.read().settings.clone();
         let files = self.files().now();
-        let loaded = Loaded::of(&settings);
+        let loaded = LoadedTls::of(&settings);
         let mut current = self.current.write();
         current.files = files;
         if let Some(loaded) = loaded? {
@@ -93,7 +93,7 @@ impl Tls {
     }
 }
 
-impl Loaded {
+impl LoadedTls {
     fn of(settings: &TlsSettings) -> Result<Option<Self>, TlsError> {
         let (cert, key) = match (&settings.cert, &settings.key, &settings.self_signed) {
             (Some(cert), Some(key), _) => (cert.clone(), key.clone()),

@@ -12,11 +12,11 @@ use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::hello::{Scope, greet};
+use super::hello::{Scope, read_hello};
 use super::refuse::refuse;
 use crate::access::check_origin;
 use crate::auth;
-use crate::limits::Seat;
+use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
 use crate::websocket::Connection;
@@ -54,14 +54,14 @@ pub(crate) async fn upgrade(
     }
     let initiator = state.initiator(request.headers());
     let certificate = auth::certificate(&initiator, request.extensions());
-    let seat = request.extensions().get::<Seat>().cloned();
+    let permit = request.extensions().get::<ConnectionPermit>().cloned();
     let upgrading = hyper::upgrade::on(&mut request);
-    let LimitSettings { hello_timeout, write_timeout, .. } = state.bounds.settings();
+    let LimitSettings { hello_timeout, write_timeout, .. } = state.limiter.settings();
     state.clone().tasks.spawn(async move {
         match timeout(hello_timeout, upgrading).await {
             Ok(Ok(upgraded)) => {
-                let connection = Connection::new(TokioIo::new(upgraded), seat, write_timeout).await;
-                greet(state, scope, initiator, certificate, connection, hello_timeout).await;
+                let connection = Connection::new(TokioIo::new(upgraded), permit, write_timeout).await;
+                read_hello(state, scope, initiator, certificate, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),
             Err(_) => tracing::debug!("an upgrade took too long"),

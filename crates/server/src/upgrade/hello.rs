@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::access::Initiator;
-use crate::auth::Shown;
+use crate::auth::PresentedCertificate;
 use crate::limits::Refused;
 use crate::session;
 use crate::state::AppState;
@@ -30,11 +30,11 @@ fn default_bucket() -> String {
 }
 
 /// Reads the `hello`, then runs the session that it begins or goes on with.
-pub(super) async fn greet(
+pub(super) async fn read_hello(
     state: Arc<AppState>,
     scope: Scope,
     initiator: Initiator,
-    certificate: Shown,
+    certificate: PresentedCertificate,
     mut connection: Connection,
     patience: Duration,
 ) {
@@ -57,9 +57,9 @@ pub(super) async fn greet(
                 let from = connection.from();
                 let presented = Presented { credential, certificate, from, initiator, bucket, partition };
                 match Admission::new(state.authorities(), &state.audit, presented) {
-                    Ok(admission) => match state.bounds.admit_tenant(admission.scope.tenant()) {
-                        Ok(seat) => {
-                            connection.take_place(seat);
+                    Ok(admission) => match state.limiter.admit_tenant(admission.scope.tenant()) {
+                        Ok(permit) => {
+                            connection.take_permit(permit);
                             return session::run(state, admission, hello, connection).await;
                         }
                         Err(why) => session::busy(why.word()),
@@ -72,7 +72,7 @@ pub(super) async fn greet(
         },
         Ok(Incoming::Control) => no_hello(patience),
         Ok(Incoming::TooLarge) => {
-            state.bounds.refuse(Refused::FrameBytes);
+            state.limiter.refuse(Refused::FrameBytes);
             let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
             fatal(FatalCode::TooLarge, problem)
         }
@@ -81,7 +81,7 @@ pub(super) async fn greet(
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
         Ok(Incoming::Lost) => return,
         Err(_) => {
-            state.bounds.refuse(Refused::HelloTimeout);
+            state.limiter.refuse(Refused::HelloTimeout);
             no_hello(patience)
         }
     };

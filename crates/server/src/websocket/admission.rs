@@ -10,8 +10,8 @@ use lockhouse_wire::{Credential, FatalCode, Problem};
 use tokio::sync::watch;
 
 use crate::access::Initiator;
-use crate::audit::{self, Audit, Deed};
-use crate::auth::Shown;
+use crate::audit::{self, Audit, AuditEvent};
+use crate::auth::PresentedCertificate;
 use crate::auth::{Authority, Identity, Permissions, Unauthenticated};
 use crate::clock::until;
 use crate::limits::Network;
@@ -34,7 +34,7 @@ pub(crate) struct Admission {
 pub(crate) struct Presented {
     pub(crate) credential: Option<Credential<'static>>,
     /// What stands for it if there is no credential.
-    pub(crate) certificate: Shown,
+    pub(crate) certificate: PresentedCertificate,
     /// Where the connection came from, if that is known.
     pub(crate) from: Option<Network>,
     /// What opened the connection.
@@ -59,8 +59,9 @@ impl Admission {
     ) -> Result<Self, Denial> {
         // What is set after this is heard of.
         let current = authority.borrow_and_update().clone();
-        let judged = judge(&current, &presented);
-        let (identity, scope, permissions) = judged.map_err(|denial| presented.deny(audit, None, denial))?;
+        let authenticated = authenticate(&current, &presented);
+        let (identity, scope, permissions) =
+            authenticated.map_err(|denial| presented.deny(audit, None, denial))?;
         let admission = Self { identity, scope, permissions, presented, audit: audit.clone(), authority };
         if permissions.is_empty() {
             let message =
@@ -95,9 +96,9 @@ impl Admission {
     }
 
     /// Judges the credential by what is set now: whatever it could do before, it still has to be able to.
-    pub(crate) fn judge_anew(&mut self) -> Result<(), Denial> {
+    pub(crate) fn revalidate(&mut self) -> Result<(), Denial> {
         let current = self.authority.borrow_and_update().clone();
-        let denial = match judge(&current, &self.presented) {
+        let denial = match authenticate(&current, &self.presented) {
             Ok((identity, scope, permissions)) if scope == self.scope => {
                 match self.permissions.missing_in(permissions) {
                     None => {
@@ -134,28 +135,31 @@ impl Admission {
 
     /// Notes that the session may not do that.
     pub(crate) fn note_denied(&self, what: &str, name: Option<&dyn fmt::Display>, why: &dyn fmt::Display) {
-        self.audit.deny(self.presented.from, &self.deed(what, name), why);
+        self.audit.deny(self.presented.from, &self.event(what, name), why);
     }
 
     /// Notes a steal that took the name from others.
     pub(crate) fn note_steal(&self, name: &dyn fmt::Display, lost: (u64, &str), why: &str) {
-        audit::note(self.presented.from, &self.deed("steal", Some(name)), Some(lost), Some(why));
+        audit::note(self.presented.from, &self.event("steal", Some(name)), Some(lost), Some(why));
     }
 
-    fn deed<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> Deed<'a> {
-        Deed { who: Some(&self.identity), what, bucket: &self.presented.bucket, name }
+    fn event<'a>(&'a self, what: &'a str, name: Option<&'a dyn fmt::Display>) -> AuditEvent<'a> {
+        AuditEvent { who: Some(&self.identity), what, bucket: &self.presented.bucket, name }
     }
 }
 
 impl Presented {
     fn deny(&self, audit: &Audit, who: Option<&Identity>, denial: Denial) -> Denial {
-        let deed = Deed { who, what: "connect", bucket: &self.bucket, name: None };
-        audit.deny(self.from, &deed, &denial.problem);
+        let event = AuditEvent { who, what: "connect", bucket: &self.bucket, name: None };
+        audit.deny(self.from, &event, &denial.problem);
         denial
     }
 }
 
-fn judge(authority: &Authority, presented: &Presented) -> Result<(Identity, BucketKey, Permissions), Denial> {
+fn authenticate(
+    authority: &Authority,
+    presented: &Presented,
+) -> Result<(Identity, BucketKey, Permissions), Denial> {
     let Presented { credential, certificate, from: _, initiator, bucket, partition } = presented;
     let refused = |why: Unauthenticated| {
         let mut problem =

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::outbox::Outbox;
 use crate::bounds::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
-use crate::limits::{Network, Seat, TenantSeat};
+use crate::limits::{ConnectionPermit, Network, TenantPermit};
 
 /// An open WebSocket.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ pub(crate) struct Connection {
     /// For how long that may be.
     write_timeout: Duration,
     /// If the server accepts connections itself.
-    seat: Option<Seat>,
+    permit: Option<ConnectionPermit>,
     /// Once it is known whose it is.
-    tenant_seat: Option<TenantSeat>,
+    tenant_permit: Option<TenantPermit>,
 }
 
 /// What is read of a connection.
@@ -95,7 +95,11 @@ impl Farewell {
 }
 
 impl Connection {
-    pub(crate) async fn new(io: TokioIo<Upgraded>, seat: Option<Seat>, write_timeout: Duration) -> Self {
+    pub(crate) async fn new(
+        io: TokioIo<Upgraded>,
+        permit: Option<ConnectionPermit>,
+        write_timeout: Duration,
+    ) -> Self {
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES))
             .max_frame_size(Some(FRAME_BYTES))
@@ -109,19 +113,19 @@ impl Connection {
             held_back_bytes: 0,
             stalled: None,
             write_timeout: write_timeout + WRITE_GRACE,
-            seat,
-            tenant_seat: None,
+            permit,
+            tenant_permit: None,
         }
     }
 
     /// Where it comes from, if that is known.
     pub(crate) fn from(&self) -> Option<Network> {
-        self.seat.as_ref().map(|seat| seat.from)
+        self.permit.as_ref().map(|permit| permit.from)
     }
 
     /// It is known whose connection it is.
-    pub(crate) fn take_place(&mut self, seat: TenantSeat) {
-        self.tenant_seat = Some(seat);
+    pub(crate) fn take_permit(&mut self, permit: TenantPermit) {
+        self.tenant_permit = Some(permit);
     }
 
     /// Writes what is in the outbox, and waits for something to come that is read at present.

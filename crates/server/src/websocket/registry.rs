@@ -11,24 +11,24 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::admission::Admission;
 use super::connection::Connection;
-use crate::limits::{Full, Refused, Share, Shares};
+use crate::limits::{Full, Permit, Quotas, Refused};
 use crate::random::random_hex;
 use crate::settings::LimitSettings;
 
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
-    entries: Arc<Mutex<HashMap<String, Entry>>>,
-    tenants: Shares<String>,
+    entries: Arc<Mutex<HashMap<String, Registered>>>,
+    tenants: Quotas<String>,
 }
 
-struct Entry {
+struct Registered {
     secret: String,
     scope: BucketKey,
     attach: mpsc::Sender<Attach>,
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for Registered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("scope", &self.scope).finish_non_exhaustive()
     }
@@ -63,22 +63,22 @@ pub(crate) struct Registration {
     /// What came too late.
     late: Vec<Attach>,
     #[expect(dead_code, reason = "kept for its end")]
-    share: Share<String>,
+    permit: Permit<String>,
 }
 
 impl Registry {
     /// Enters a new session; why not, if there are too many.
     pub(crate) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
-        let share = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
+        let permit = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
             Full::All => Refused::Sessions,
             Full::Each => Refused::SessionsPerTenant,
         })?;
         let (id, secret) = (random_hex::<16>(), random_hex::<32>());
         let (sender, attach) = mpsc::channel(1);
-        let entry = Entry { secret: secret.clone(), scope, attach: sender };
+        let entry = Registered { secret: secret.clone(), scope, attach: sender };
         self.entries.lock().insert(id.clone(), entry);
-        Ok(Registration { registry: self.clone(), id, secret, attach, late: Vec::new(), share })
+        Ok(Registration { registry: self.clone(), id, secret, attach, late: Vec::new(), permit })
     }
 
     /// Hands the connection to the session that it wants to go on with; gives it back if there is none.
@@ -89,9 +89,9 @@ impl Registry {
         connection: Connection,
     ) -> Option<(Admission, Connection)> {
         let session = match self.find(&admission.scope, resume) {
-            Found::Session(session) => session,
-            Found::Nothing => return Some((admission, connection)),
-            Found::Denied => {
+            Lookup::Session(session) => session,
+            Lookup::Nothing => return Some((admission, connection)),
+            Lookup::Denied => {
                 admission.note_denied("resume", None, &"not the secret of the session");
                 return Some((admission, connection));
             }
@@ -109,16 +109,16 @@ impl Registry {
         self.entries.lock().len()
     }
 
-    fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Found {
+    fn find(&self, scope: &BucketKey, resume: &Resume<'_>) -> Lookup {
         let sessions = self.entries.lock();
-        let Some(entry) = sessions.get(&*resume.session) else { return Found::Nothing };
+        let Some(entry) = sessions.get(&*resume.session) else { return Lookup::Nothing };
         let known: bool = entry.secret.as_bytes().ct_eq(resume.secret.as_bytes()).into();
-        if known && entry.scope == *scope { Found::Session(entry.attach.clone()) } else { Found::Denied }
+        if known && entry.scope == *scope { Lookup::Session(entry.attach.clone()) } else { Lookup::Denied }
     }
 }
 
 /// What a resume finds.
-enum Found {
+enum Lookup {
     Session(mpsc::Sender<Attach>),
     /// It has ended.
     Nothing,

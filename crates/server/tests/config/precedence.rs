@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use lockhouse_server::{Key, Loaded, Place, Said, Sources, keys};
+use lockhouse_server::{Key, Loaded, Place, FlagValue, Sources, keys};
 use proptest::prelude::*;
 
 /// A value of a setting, different for each of those who may say it.
@@ -13,13 +13,13 @@ struct Example {
     /// As TOML.
     file: &'static str,
     variable: &'static str,
-    flag: Option<Said>,
+    flag: Option<FlagValue>,
     /// What each of them shows when it is heard.
     shown: [&'static str; 3],
 }
 
 fn examples() -> Vec<Example> {
-    let text = |text: &str| Some(Said::Text(text.to_owned()));
+    let text = |text: &str| Some(FlagValue::Text(text.to_owned()));
     let example = |path, file, variable, flag, shown| Example { path, file, variable, flag, shown };
     let pairs = vec![("k".to_owned(), "read-write".to_owned())];
     vec![
@@ -37,14 +37,14 @@ fn examples() -> Vec<Example> {
             "allowed_origins",
             "['http://a', 'http://b']",
             "http://c,http://d",
-            Some(Said::List(vec!["http://e".to_owned()])),
+            Some(FlagValue::List(vec!["http://e".to_owned()])),
             ["[\"http://a\", \"http://b\"]", "[\"http://c\", \"http://d\"]", "[\"http://e\"]"],
         ),
         example(
             "lock_types",
             "{ a = 'exclusive-read' }",
             "b=exclusive-write,c=read-write",
-            Some(Said::Table(pairs)),
+            Some(FlagValue::Table(pairs)),
             [
                 "{ a = \"exclusive-read\" }",
                 "{ b = \"exclusive-write\", c = \"read-write\" }",

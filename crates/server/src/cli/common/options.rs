@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use lockhouse_server::{Loaded, Problem, Said, Sources};
+use lockhouse_server::{FlagValue, Loaded, Problem, Sources};
 
 use crate::cli::exit::complain;
 
@@ -83,16 +83,16 @@ impl Options {
             ("tls.key", self.tls_key),
             ("tls.self_signed", self.tls_self_signed),
         ];
-        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, Said::Text(text?))));
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, FlagValue::Text(text?))));
         let mut flags: BTreeMap<_, _> = texts.collect();
         if self.fresh {
-            flags.insert("fresh", Said::Yes);
+            flags.insert("fresh", FlagValue::Yes);
         }
         if !self.allowed_origins.is_empty() {
-            flags.insert("allowed_origins", Said::List(self.allowed_origins));
+            flags.insert("allowed_origins", FlagValue::List(self.allowed_origins));
         }
         if !self.lock_types.is_empty() {
-            flags.insert("lock_types", Said::Table(self.lock_types));
+            flags.insert("lock_types", FlagValue::Table(self.lock_types));
         }
         Sources { flags, ..Sources::of_process(self.config) }
     }

@@ -71,7 +71,7 @@ impl Reload {
             (None, None) => {}
             _ => tracing::warn!("TLS is switched on or off at the next start only"),
         }
-        self.server.judge_anew();
+        self.server.revalidate();
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Reload {
         if is_at_rest && now != tls.files() {
             match tls.read_again() {
                 Ok(()) => {
-                    self.server.judge_anew();
+                    self.server.revalidate();
                     tracing::info!("the files of the certificate have changed: it is reloaded");
                 }
                 Err(error) => tracing::error!(

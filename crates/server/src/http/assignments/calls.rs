@@ -4,14 +4,14 @@ use lockhouse::{BucketKey, FencingToken, Name};
 
 use crate::http::calls::bucket;
 use crate::http::dto::Assignment;
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::state::AppState;
 
 pub(crate) async fn assignment(
     state: &AppState,
     key: &BucketKey,
     resource: Name<'_>,
-) -> Read<Option<Assignment>> {
+) -> ApiResult<Option<Assignment>> {
     let assignment = bucket(state, key)?.claims().assignment(resource).await?;
     Ok(assignment.map(Assignment::from))
 }
@@ -21,7 +21,7 @@ pub(crate) async fn unassign(
     key: &BucketKey,
     resource: Name<'_>,
     token: Option<u64>,
-) -> Read<bool> {
+) -> ApiResult<bool> {
     let token = token.map(FencingToken::new);
     Ok(bucket(state, key)?.claims().unassign(resource, token).await?)
 }

@@ -11,12 +11,12 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::bodies::Unassigned;
 use super::calls;
 use crate::audit;
-use crate::audit::{Deed, Named};
+use crate::audit::{AuditEvent, DisplayName};
 use crate::http::dto::Assignment;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
 use crate::http::request::constraints::{REASON, TOKEN};
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
 use crate::http::request::schema::{GetParameters, of_resource, parameter};
@@ -47,7 +47,7 @@ pub(crate) async fn show(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Json<Assignment>> {
+) -> ApiResult<Json<Assignment>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
     let assignment = calls::assignment(&state, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
@@ -68,19 +68,19 @@ pub(crate) async fn unassign(
     asker: Asker,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Json<Unassigned>> {
+) -> ApiResult<Json<Unassigned>> {
     let parameters = Parameters::parse(&uri)?;
     let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
     let reason = parameters.text("reason", &REASON)?;
     let unassigned = calls::unassign(&state, &bucket, resource.as_name(), token).await?;
     if unassigned {
-        let deed = Deed {
+        let event = AuditEvent {
             who: Some(&asker.caller.identity),
             what: "unassign",
             bucket: &bucket.bucket,
-            name: Some(&Named(resource.as_name())),
+            name: Some(&DisplayName(resource.as_name())),
         };
-        audit::note(asker.from, &deed, None, reason);
+        audit::note(asker.from, &event, None, reason);
     }
     Ok(Json(Unassigned { unassigned }))
 }

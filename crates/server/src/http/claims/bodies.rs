@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::dto::{At, JsonName};
 use crate::http::request::constraints::{CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET};
-use crate::http::request::decode::{FromMembers, Members, Read};
+use crate::http::request::decode::{ApiResult, FromMembers, Members};
 use crate::http::request::schema::ObjectSchema;
 
 /// A claim to be.
@@ -39,7 +39,7 @@ pub(crate) struct ClaimKey {
 }
 
 impl FromMembers for NewClaim {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self {
             resource: members.resource("resource")?,
             claimant: members.text("claimant", &LABEL)?,
@@ -51,7 +51,7 @@ impl FromMembers for NewClaim {
 }
 
 impl FromMembers for ClaimKey {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self { resource: members.resource("resource")?, token: members.secret("token", &SECRET)? })
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use lockhouse::{BucketKey, ClaimError, Name, Secret};
 
 use super::bodies::{ClaimKey, ClaimState, Claimed, NewClaim, Renewed};
-use crate::audit::Named;
+use crate::audit::DisplayName;
 use crate::http::calls::bucket;
 use crate::http::dto::{Assignment, At, JsonName};
 use crate::http::problem::Problem;
 use crate::http::request::asker::Asker;
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::state::AppState;
 
 pub(crate) async fn claim(
@@ -18,7 +18,7 @@ pub(crate) async fn claim(
     key: &BucketKey,
     new: NewClaim,
     found_by: Option<String>,
-) -> Read<Claimed> {
+) -> ApiResult<Claimed> {
     let claims = bucket(state, key)?.claims();
     let mut claiming = claims.claim(new.resource.as_name(), new.claimant, Duration::from_millis(new.ttl_ms));
     if let Some(metadata) = new.metadata {
@@ -50,7 +50,7 @@ async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, Cla
 /// stands, a former token cannot be told from one that was made up.
 fn refuse_token(state: &AppState, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
     if error == ClaimError::ClaimLost {
-        asker.deny(state, &Named(key.resource.as_name()), &"not the token of the claim that stands");
+        asker.deny(state, &DisplayName(key.resource.as_name()), &"not the token of the claim that stands");
     }
     error.into()
 }
@@ -60,7 +60,7 @@ pub(crate) async fn renew(
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
-) -> Read<Renewed> {
+) -> ApiResult<Renewed> {
     let refused = |error| refuse_token(state, asker, key, error);
     let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
@@ -73,7 +73,7 @@ pub(crate) async fn release(
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
-) -> Read<()> {
+) -> ApiResult<()> {
     let refused = |error| refuse_token(state, asker, key, error);
     let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
@@ -85,7 +85,7 @@ pub(crate) async fn finalize(
     bucket_key: &BucketKey,
     key: &ClaimKey,
     asker: &Asker,
-) -> Read<Assignment> {
+) -> ApiResult<Assignment> {
     let refused = |error| refuse_token(state, asker, key, error);
     let claims = bucket(state, bucket_key)?.claims();
     let token = token(&claims, key).await.map_err(refused)?;
@@ -96,7 +96,7 @@ pub(crate) async fn current_claim(
     state: &AppState,
     key: &BucketKey,
     resource: Name<'_>,
-) -> Read<Option<ClaimState>> {
+) -> ApiResult<Option<ClaimState>> {
     let claim = bucket(state, key)?.claims().get(resource).await?;
     Ok(claim.map(|claim| ClaimState {
         resource: JsonName(claim.resource),

@@ -15,7 +15,7 @@ use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
 use crate::http::request::body::JsonBody;
 use crate::http::request::constraints::CLAIM_KEY;
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::headers::GivenKey;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
@@ -42,7 +42,7 @@ pub(crate) async fn claim(
     InBucket(bucket): InBucket,
     GivenKey(key): GivenKey,
     JsonBody(mut new): JsonBody<NewClaim>,
-) -> Read<(StatusCode, Json<Claimed>)> {
+) -> ApiResult<(StatusCode, Json<Claimed>)> {
     let found_by = new.key.take().or_else(|| key.map(|key| of_caller(&state, &caller.identity, key)));
     let claimed = calls::claim(&state, &bucket, new, found_by).await?;
     Ok((StatusCode::CREATED, Json(claimed)))
@@ -73,7 +73,7 @@ pub(crate) async fn show(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Json<ClaimState>> {
+) -> ApiResult<Json<ClaimState>> {
     let resource = Parameters::parse(&uri)?.resource("resource")?;
     let claim = calls::current_claim(&state, &bucket, resource.as_name()).await?;
     claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
@@ -96,7 +96,7 @@ pub(crate) async fn renew(
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
-) -> Read<Json<Renewed>> {
+) -> ApiResult<Json<Renewed>> {
     calls::renew(&state, &bucket, &key, &asker).await.map(Json)
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn release(
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
-) -> Read<Json<ReleasedClaim>> {
+) -> ApiResult<Json<ReleasedClaim>> {
     calls::release(&state, &bucket, &key, &asker).await?;
     Ok(Json(ReleasedClaim { resource: JsonName(key.resource), released: true }))
 }
@@ -139,6 +139,6 @@ pub(crate) async fn finalize(
     asker: Asker,
     InBucket(bucket): InBucket,
     JsonBody(key): JsonBody<ClaimKey>,
-) -> Read<Json<Assignment>> {
+) -> ApiResult<Json<Assignment>> {
     calls::finalize(&state, &bucket, &key, &asker).await.map(Json)
 }

@@ -14,7 +14,7 @@ use crate::http::query::entry::Entry;
 use crate::http::request::constraints::{
     AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, RELEASES, RESOURCE, TOKEN,
 };
-use crate::http::request::decode::{FromMembers, Members, Read};
+use crate::http::request::decode::{ApiResult, FromMembers, Members};
 use crate::http::request::path::owner_number;
 use crate::http::request::schema::{ObjectSchema, flag};
 
@@ -22,11 +22,11 @@ use crate::http::request::schema::{ObjectSchema, flag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Intent {
-    Read,
+    ApiResult,
     Write,
 }
 
-const INTENTS: Choice<Intent> = Choice(&[("read", Intent::Read), ("write", Intent::Write)]);
+const INTENTS: Choice<Intent> = Choice(&[("read", Intent::ApiResult), ("write", Intent::Write)]);
 
 const MODES: Choice<Mode> = Choice(&[("exclusive", Mode::Exclusive), ("shared", Mode::Shared)]);
 
@@ -107,12 +107,12 @@ pub(crate) struct UndoneLocks {
     pub(crate) locks: Vec<Regretted>,
 }
 
-fn owner(members: &Members<'_>) -> Read<u64> {
+fn owner(members: &Members<'_>) -> ApiResult<u64> {
     owner_number("owner", &members.text("owner", &OWNER)?)
 }
 
 impl FromMembers for Wanted {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         match Lockable::read(members)? {
             Lockable::Record(record) => {
                 members.must_not_have(&["mode"], "without kind and id")?;
@@ -127,7 +127,7 @@ impl FromMembers for Wanted {
 }
 
 impl FromMembers for Lockable {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         match members.resource_if_any("name")? {
             None => Record::read(members).map(Self::Record),
             Some(name) => {
@@ -139,7 +139,7 @@ impl FromMembers for Lockable {
 }
 
 impl FromMembers for Regretted {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self {
             name: members.resource("name")?,
             token: members.number("fencingToken", &TOKEN)?,
@@ -150,13 +150,13 @@ impl FromMembers for Regretted {
 }
 
 impl FromMembers for UndoneLocks {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self { owner: owner(members)?, locks: members.list("locks", LOCKS)? })
     }
 }
 
 impl FromMembers for NewLocks {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self {
             owner: owner(members)?,
             locks: members.list("locks", LOCKS)?,
@@ -166,19 +166,19 @@ impl FromMembers for NewLocks {
 }
 
 impl FromMembers for Record {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self { kind: members.text("kind", &KIND)?, id: members.text("id", &ID)? })
     }
 }
 
 impl FromMembers for Unwanted {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self { lockable: Lockable::read(members)?, token: members.number_if_any("fencingToken", &TOKEN)? })
     }
 }
 
 impl FromMembers for OldLocks {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         let owner = owner(members)?;
         let these = members.list_if_any("locks", RELEASES)?;
         let all = members.flag_if_any("all")?.unwrap_or_default();

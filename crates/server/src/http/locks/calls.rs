@@ -7,11 +7,11 @@ use super::bodies::{
     Wanted,
 };
 use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
-use crate::http::dto::{JsonName, Told, record_of};
+use crate::http::dto::{JsonAnswer, JsonName, record_of};
 use crate::http::query::page::{Cut, Page, Position};
 use crate::http::query::snapshot::{look, tell};
-use crate::http::request::decode::Read;
-use crate::limits::apart;
+use crate::http::request::decode::ApiResult;
+use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
 
 pub(crate) async fn lock(
@@ -19,7 +19,7 @@ pub(crate) async fn lock(
     key: &BucketKey,
     owner: &OwnerKey,
     new: &NewLocks,
-) -> Read<Locked> {
+) -> ApiResult<Locked> {
     charge_locks(state, key, new.locks.len())?;
     let owner = resume(state, &bucket(state, key)?, owner).await?;
     let wanted: Vec<_> = new.locks.iter().map(|wanted| name_and_mode(state, wanted)).collect();
@@ -55,7 +55,7 @@ fn name_and_mode(state: &AppState, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
         Wanted::Record { record, intent } => {
             let record = kind_of(state, &record.kind).record(&record.id);
             let wanted = match intent {
-                Intent::Read => record.for_read(),
+                Intent::ApiResult => record.for_read(),
                 Intent::Write => record.for_write(),
             };
             (wanted.name().to_buf(), wanted.mode())
@@ -82,7 +82,7 @@ pub(crate) async fn unlock(
     key: &BucketKey,
     owner: &OwnerKey,
     release: &Release,
-) -> Read<usize> {
+) -> ApiResult<usize> {
     // What else goes with all of an owner's locks was paid for when it was locked.
     let named = match release {
         Release::These(unwanted) => unwanted.len(),
@@ -111,7 +111,7 @@ pub(crate) async fn undo(
     key: &BucketKey,
     owner: &OwnerKey,
     regretted: &[Regretted],
-) -> Read<usize> {
+) -> ApiResult<usize> {
     charge_locks(state, key, regretted.len())?;
     let owner = resume(state, &bucket(state, key)?, owner).await?;
     let lock = |it: &Regretted| {
@@ -130,10 +130,10 @@ pub(crate) async fn list(
     key: &BucketKey,
     cut: &Cut,
     is_wanted: impl Fn(&HeldLock) -> bool,
-) -> Read<Told> {
+) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let mut seen = look(state, &bucket).await?;
-    apart(seen.size(), || {
+    block_in_place_if_large(seen.size(), || {
         let locks = seen.take().filter_map(|entry| {
             let at = Position::of(&entry);
             HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))

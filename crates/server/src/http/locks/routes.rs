@@ -11,12 +11,12 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::bodies::{HeldLock, HeldLocks, Locked, NewLocks, OldLocks, Released, Undone, UndoneLocks};
 use super::calls;
 use crate::http::calls::OwnerKey;
-use crate::http::dto::Told;
+use crate::http::dto::JsonAnswer;
 use crate::http::query::page::{Cut, cut_parameters};
 use crate::http::request::asker::Bearer;
 use crate::http::request::body::JsonBody;
 use crate::http::request::constraints::{KIND, OWNER, PREFIX};
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
 use crate::http::request::schema::parameter;
@@ -54,7 +54,7 @@ pub(crate) async fn lock(
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(new): JsonBody<NewLocks>,
-) -> Read<(StatusCode, Json<Locked>)> {
+) -> ApiResult<(StatusCode, Json<Locked>)> {
     let key = OwnerKey { owner: new.owner, secret };
     let locked = calls::lock(&state, &bucket, &key, &new).await?;
     Ok((StatusCode::CREATED, Json(locked)))
@@ -77,7 +77,7 @@ pub(crate) async fn release(
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(old): JsonBody<OldLocks>,
-) -> Read<Json<Released>> {
+) -> ApiResult<Json<Released>> {
     let key = OwnerKey { owner: old.owner, secret };
     let released = calls::unlock(&state, &bucket, &key, &old.release).await?;
     Ok(Json(Released { released }))
@@ -101,7 +101,7 @@ pub(crate) async fn undo(
     Bearer(secret): Bearer,
     InBucket(bucket): InBucket,
     JsonBody(regretted): JsonBody<UndoneLocks>,
-) -> Read<Json<Undone>> {
+) -> ApiResult<Json<Undone>> {
     let key = OwnerKey { owner: regretted.owner, secret };
     let undone = calls::undo(&state, &bucket, &key, &regretted.locks).await?;
     Ok(Json(Undone { undone }))
@@ -118,7 +118,7 @@ pub(crate) async fn list(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Told> {
+) -> ApiResult<JsonAnswer> {
     let parameters = Parameters::parse(&uri)?;
     let owner = parameters.owner("owner")?.map(|owner| owner.to_string());
     let kind = parameters.text("kind", &KIND)?;

@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::dto::At;
 use crate::http::locks::bodies::HeldLock;
 use crate::http::request::constraints::{LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
-use crate::http::request::decode::{FromMembers, Members, Read};
+use crate::http::request::decode::{ApiResult, FromMembers, Members};
 use crate::http::request::schema::ObjectSchema;
 
 /// An owner to be.
@@ -24,7 +24,7 @@ pub(crate) struct NewOwner {
 }
 
 impl FromMembers for NewOwner {
-    fn read(members: &Members<'_>) -> Read<Self> {
+    fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self {
             label: members.text("label", &LABEL)?,
             metadata: members.text_if_any("metadata", &METADATA)?,

@@ -7,15 +7,15 @@ use lockhouse::BucketKey;
 
 use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
 use crate::http::calls::{OwnerKey, bucket, expiry, resume};
-use crate::http::dto::{At, Told};
+use crate::http::dto::{At, JsonAnswer};
 use crate::http::locks::bodies::HeldLock;
 use crate::http::problem::Problem;
 use crate::http::query::snapshot::{look, tell};
-use crate::http::request::decode::Read;
-use crate::limits::apart;
+use crate::http::request::decode::ApiResult;
+use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
 
-pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> Read<OpenedOwner> {
+pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner) -> ApiResult<OpenedOwner> {
     let mut opening = bucket(state, key)?.owners().open(&*new.label, Duration::from_millis(new.ttl_ms));
     if let Some(max_ms) = new.max_ms {
         opening = opening.max_life(Duration::from_millis(max_ms));
@@ -35,7 +35,7 @@ pub(crate) async fn open_owner(state: &AppState, key: &BucketKey, new: &NewOwner
     })
 }
 
-pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Beat> {
+pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<Beat> {
     let owner = resume(state, &bucket(state, key)?, owner).await?;
     if !owner.touch().await? {
         return Err(Problem::unknown_owner());
@@ -43,7 +43,7 @@ pub(crate) async fn heartbeat(state: &AppState, key: &BucketKey, owner: &OwnerKe
     Ok(Beat { owner: owner.id().to_string(), expires_at: expiry(&owner).await? })
 }
 
-pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<Told> {
+pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
     let owner = resume(state, &bucket, owner).await?;
     let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
@@ -51,7 +51,7 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
     let mut seen = look(state, &bucket).await?;
     // In its own order: oldest first.
     let locks = owner.locks().await?.into_iter();
-    apart(seen.size(), || {
+    block_in_place_if_large(seen.size(), || {
         let mut of_owner: HashMap<_, _> = seen
             .take()
             .filter(|entry| entry.owner.as_ref() == Some(&id))
@@ -71,7 +71,7 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
     })
 }
 
-pub(crate) async fn end_owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> Read<()> {
+pub(crate) async fn end_owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -> ApiResult<()> {
     let owner = resume(state, &bucket(state, key)?, owner).await?;
     if owner.end().await? { Ok(()) } else { Err(Problem::unknown_owner()) }
 }

@@ -10,13 +10,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::bodies::{Beat, NewOwner, OpenedOwner, OwnerState};
 use super::calls;
 use crate::audit;
-use crate::audit::Deed;
+use crate::audit::AuditEvent;
 use crate::http::access::Caller;
 use crate::http::calls::OwnerKey;
-use crate::http::dto::Told;
+use crate::http::dto::JsonAnswer;
 use crate::http::request::asker::Bearer;
 use crate::http::request::body::JsonBody;
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::path::{InBucket, OfOwner};
 use crate::http::route::BASE;
 use crate::state::AppState;
@@ -36,7 +36,7 @@ pub(crate) async fn open(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     JsonBody(new): JsonBody<NewOwner>,
-) -> Read<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
+) -> ApiResult<(StatusCode, [(HeaderName, String); 1], Json<OpenedOwner>)> {
     let opened = calls::open_owner(&state, &bucket, &new).await?;
     let bucket = utf8_percent_encode(&bucket.bucket, NON_ALPHANUMERIC);
     let location = format!("/v1/buckets/{bucket}/owners/{}", opened.owner);
@@ -58,7 +58,7 @@ pub(crate) async fn heartbeat(
     State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     of: OfOwner,
-) -> Read<Json<Beat>> {
+) -> ApiResult<Json<Beat>> {
     calls::heartbeat(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await.map(Json)
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn show(
     State(state): State<Arc<AppState>>,
     Bearer(secret): Bearer,
     of: OfOwner,
-) -> Read<Told> {
+) -> ApiResult<JsonAnswer> {
     calls::owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await
 }
 
@@ -94,15 +94,15 @@ pub(crate) async fn end(
     caller: Caller,
     Bearer(secret): Bearer,
     of: OfOwner,
-) -> Read<StatusCode> {
+) -> ApiResult<StatusCode> {
     let from = secret.asker.from;
     calls::end_owner(&state, &of.bucket, &OwnerKey { owner: of.owner, secret }).await?;
-    let deed = Deed {
+    let event = AuditEvent {
         who: Some(&caller.identity),
         what: "end owner",
         bucket: &of.bucket.bucket,
         name: Some(&of.owner),
     };
-    audit::note(from, &deed, None, Some("by its secret"));
+    audit::note(from, &event, None, Some("by its secret"));
     Ok(StatusCode::NO_CONTENT)
 }

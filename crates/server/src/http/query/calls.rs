@@ -5,27 +5,33 @@ use lockhouse::BucketKey;
 use super::entry::Entry;
 use super::filter::Filter;
 use super::page::{Cut, Position};
-use super::snapshot::{Seen, charge, look, tell};
+use super::snapshot::{QuerySnapshot, charge, look, tell};
 use crate::http::calls::bucket;
-use crate::http::dto::Told;
-use crate::http::request::decode::Read;
-use crate::limits::{apart, price_of_look};
+use crate::http::dto::JsonAnswer;
+use crate::http::request::decode::ApiResult;
+use crate::limits::{block_in_place_if_large, price_of_query};
 use crate::state::AppState;
 
 /// A page of what is held, pending and assigned.
-pub(crate) async fn query(state: &AppState, key: &BucketKey, filter: &Filter, cut: &Cut) -> Read<Told> {
+pub(crate) async fn query(
+    state: &AppState,
+    key: &BucketKey,
+    filter: &Filter,
+    cut: &Cut,
+) -> ApiResult<JsonAnswer> {
     let bucket = bucket(state, key)?;
-    let mut seen = if filter.admits_entries() { look(state, &bucket).await? } else { Seen::default() };
+    let mut seen =
+        if filter.admits_entries() { look(state, &bucket).await? } else { QuerySnapshot::default() };
     let assigned = if filter.admits_assignments() {
         // The first may be the last of the page before, and the last says that there is a next page.
         let found = bucket.assignments_from(filter.prefix(), cut.start(), cut.limit + 2);
         let found = found.await?;
-        charge(state, &bucket, price_of_look(found.len()));
+        charge(state, &bucket, price_of_query(found.len()));
         found
     } else {
         Vec::new()
     };
-    apart(seen.size(), || {
+    block_in_place_if_large(seen.size(), || {
         let all = seen.take().chain(assigned.into_iter().map(Entry::from));
         let chosen = all.filter(|entry| filter.admits(entry));
         tell(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
@@ -43,7 +49,7 @@ mod tests {
     use crate::http::problem::Code;
     use crate::http::request::parameters::Parameters;
 
-    async fn page(state: &AppState, key: &BucketKey) -> Read<Told> {
+    async fn page(state: &AppState, key: &BucketKey) -> ApiResult<JsonAnswer> {
         let uri = "/query".parse().unwrap();
         let parameters = Parameters::parse(&uri)?;
         query(state, key, &Filter::read(&parameters)?, &Cut::read(&parameters)?).await
@@ -56,10 +62,10 @@ mod tests {
         let bucket = state.house.bucket(key.clone());
         let agent = bucket.agent("holder").unwrap();
         let _held = agent.locks().request("held").await.unwrap();
-        let bounds = &state.bounds;
+        let limiter = &state.limiter;
         for (rooms, most) in [
-            (&bounds.looks, bounds.settings().table_bytes()),
-            (&bounds.unread, bounds.settings().unread_bytes()),
+            (&limiter.query_budget, limiter.settings().table_bytes()),
+            (&limiter.unread, limiter.settings().unread_bytes()),
         ] {
             let mut others = rooms.of(key.tenant());
             others.make(most).unwrap();
@@ -68,10 +74,10 @@ mod tests {
             assert_eq!(rooms.taken(key.tenant()), 0);
         }
         let answer = page(&state, &key).await.unwrap().into_response();
-        assert_eq!(bounds.looks.taken(key.tenant()), 0, "the copy is gone");
-        assert_eq!(bounds.unread.taken(key.tenant()), 4096, "the answer is there");
+        assert_eq!(limiter.query_budget.taken(key.tenant()), 0, "the copy is gone");
+        assert_eq!(limiter.unread.taken(key.tenant()), 4096, "the answer is there");
         drop(answer);
-        assert_eq!(bounds.unread.taken(key.tenant()), 0);
+        assert_eq!(limiter.unread.taken(key.tenant()), 0);
     }
 
     #[tokio::test]
@@ -86,11 +92,11 @@ mod tests {
         )
         .await;
         let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
-        state.bounds.reload(limits);
+        state.limiter.reload(limits);
         assert!(bucket.bytes_of_snapshot() > 1 << 20);
-        let room = state.bounds.room_to_look(&bucket).unwrap();
-        assert!(state.bounds.room_to_look(&bucket).is_none(), "two at once");
+        let room = state.limiter.reserve_for_query(&bucket).unwrap();
+        assert!(state.limiter.reserve_for_query(&bucket).is_none(), "two at once");
         drop(room);
-        assert!(state.bounds.room_to_look(&bucket).is_some());
+        assert!(state.limiter.reserve_for_query(&bucket).is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, EntryKind, EntryState};
 use crate::http::request::constraints::{Choice, PREFIX};
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 
 pub(crate) const KINDS: Choice<EntryKind> = Choice(&[
@@ -28,7 +28,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn read(parameters: &Parameters<'_>) -> Read<Self> {
+    pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
         Ok(Self {
             prefix: parameters.text("prefix", &PREFIX)?.map(str::to_owned),
             kind: parameters.choice("kind", &KINDS)?,

@@ -9,7 +9,7 @@ use utoipa::openapi::path::Parameter;
 
 use super::entry::Entry;
 use crate::http::request::constraints::{CURSOR, PAGE};
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::schema::parameter;
 
@@ -41,7 +41,7 @@ pub(crate) struct Position {
 }
 
 impl Cut {
-    pub(crate) fn read(parameters: &Parameters<'_>) -> Read<Self> {
+    pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
         let limit = parameters.number("limit", &PAGE)?.unwrap_or(PAGE.example);
         let after = parameters.text("cursor", &CURSOR)?.map(Position::parse);
         Ok(Self { limit: limit as usize, after })

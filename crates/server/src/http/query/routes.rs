@@ -11,9 +11,9 @@ use super::calls;
 use super::entry::Entry;
 use super::filter::{Filter, KINDS, STATES};
 use super::page::{Cut, Page, cut_parameters};
-use crate::http::dto::Told;
+use crate::http::dto::JsonAnswer;
 use crate::http::request::constraints::{OWNER, PREFIX};
-use crate::http::request::decode::Read;
+use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
 use crate::http::request::schema::parameter;
@@ -46,7 +46,7 @@ pub(crate) async fn query(
     State(state): State<Arc<AppState>>,
     InBucket(bucket): InBucket,
     uri: Uri,
-) -> Read<Told> {
+) -> ApiResult<JsonAnswer> {
     let parameters = Parameters::parse(&uri)?;
     let (filter, cut) = (Filter::read(&parameters)?, Cut::read(&parameters)?);
     calls::query(&state, &bucket, &filter, &cut).await

@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{TryStreamExt, poll};
 use tokio::time::timeout;
 
-use super::decode::{FromMembers, Read, body};
+use super::decode::{ApiResult, FromMembers, body};
 use crate::bounds::{HTTP_BODY_BYTES, SMALL_BODY_BYTES, STRAY_BODY_BYTES};
 use crate::http::problem::{Code, Problem};
 use crate::http::route::is_api;
-use crate::limits::{Network, Refused, Seat, Share};
+use crate::limits::{ConnectionPermit, Network, Permit, Refused};
 use crate::state::AppState;
 
 /// What the body says.
@@ -25,7 +25,7 @@ pub(crate) struct JsonBody<T>(pub(crate) T);
 impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Box<Problem>;
 
-    async fn from_request(request: Request, _: &Arc<AppState>) -> Read<Self> {
+    async fn from_request(request: Request, _: &Arc<AppState>) -> ApiResult<Self> {
         if !is_json(request.headers()) {
             let given = request.headers().get(header::CONTENT_TYPE);
             let given = given.map_or("absent".into(), |value| String::from_utf8_lossy(value.as_bytes()));
@@ -44,7 +44,7 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
 /// is about to use it again. Whose it is shows only afterwards, so that what is kept in memory meanwhile is bounded.
 ///
 /// Counts what is refused, too.
-pub(crate) async fn whole<F>(
+pub(crate) async fn buffer_request<F>(
     state: &AppState,
     request: Request,
     answer: impl FnOnce(Request) -> F + Send,
@@ -52,7 +52,7 @@ pub(crate) async fn whole<F>(
 where
     F: Future<Output = Response> + Send,
 {
-    let response = match read_whole(state, request).await {
+    let response = match buffer_body(state, request).await {
         Ok((request, place)) => {
             let response = answer(request).await;
             drop(place);
@@ -65,13 +65,16 @@ where
         }
     };
     if let Some(refused) = response.extensions().get::<Refused>() {
-        state.bounds.refuse(*refused);
+        state.limiter.refuse(*refused);
     }
     response
 }
 
 /// The request with all of its body, and the place that it has in memory if it needs one.
-async fn read_whole(state: &AppState, request: Request) -> Read<(Request, Option<Share<Option<Network>>>)> {
+async fn buffer_body(
+    state: &AppState,
+    request: Request,
+) -> ApiResult<(Request, Option<Permit<Option<Network>>>)> {
     if request.body().is_end_stream() {
         return Ok((request, None));
     }
@@ -81,7 +84,7 @@ async fn read_whole(state: &AppState, request: Request) -> Read<(Request, Option
     if told.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let patience = state.bounds.settings().body_timeout;
+    let patience = state.limiter.settings().body_timeout;
     let late = || {
         let rule = format!("there within {}", humantime::format_duration(patience));
         Problem::field(Code::RequestTimeout, "body", rule)
@@ -92,8 +95,8 @@ async fn read_whole(state: &AppState, request: Request) -> Read<(Request, Option
         Poll::Ready(read) => (read, None),
         Poll::Pending => {
             let place = if told.unwrap_or(most) > SMALL_BODY_BYTES {
-                let from = parts.extensions.get::<Seat>().map(|seat| seat.from);
-                Some(state.bounds.await_body(from).ok_or_else(too_many)?)
+                let from = parts.extensions.get::<ConnectionPermit>().map(|permit| permit.from);
+                Some(state.limiter.await_body(from).ok_or_else(too_many)?)
             } else {
                 None
             };
@@ -121,7 +124,7 @@ fn too_many() -> Box<Problem> {
 }
 
 /// All of a body, unless it is too long.
-pub(crate) async fn collect(body: Body, most: usize) -> Read<Bytes> {
+pub(crate) async fn collect(body: Body, most: usize) -> ApiResult<Bytes> {
     let mut chunks = body.into_data_stream();
     let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
     // Nearly always there is only one, which then need not be copied.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::constraints::{Choice, Number, RESOURCE, Text};
 use crate::http::problem::{Code, Problem};
 
-pub(crate) type Read<T> = Result<T, Box<Problem>>;
+pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
 
 /// The members of a JSON object; `null` counts as absent, unknown members are ignored.
 pub(crate) struct Members<'a> {
@@ -22,11 +22,11 @@ pub(crate) struct Members<'a> {
 
 /// What a body of a request is made from.
 pub(crate) trait FromMembers: Sized {
-    fn read(members: &Members<'_>) -> Read<Self>;
+    fn read(members: &Members<'_>) -> ApiResult<Self>;
 }
 
 /// Reads the body of a request.
-pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
+pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> ApiResult<T> {
     let bad = |why: &dyn fmt::Display| {
         Problem::new(Code::BadRequest, format!("the body must be a JSON object, but {why}"))
     };
@@ -42,7 +42,7 @@ pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> Read<T> {
 }
 
 impl<'a> Members<'a> {
-    pub(crate) fn text(&self, key: &str, rule: &Text) -> Read<String> {
+    pub(crate) fn text(&self, key: &str, rule: &Text) -> ApiResult<String> {
         self.need(
             key,
             || rule.words(),
@@ -50,38 +50,38 @@ impl<'a> Members<'a> {
         )
     }
 
-    pub(crate) fn text_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
+    pub(crate) fn text_if_any(&self, key: &str, rule: &Text) -> ApiResult<Option<String>> {
         self.get(key).map(|_| self.text(key, rule)).transpose()
     }
 
     /// As [`text`](Self::text), but never repeated in a problem.
-    pub(crate) fn secret(&self, key: &str, rule: &Text) -> Read<String> {
+    pub(crate) fn secret(&self, key: &str, rule: &Text) -> ApiResult<String> {
         self.text(key, rule).map_err(|_| Problem::field(Code::Invalid, self.named(key), rule.words()))
     }
 
-    pub(crate) fn secret_if_any(&self, key: &str, rule: &Text) -> Read<Option<String>> {
+    pub(crate) fn secret_if_any(&self, key: &str, rule: &Text) -> ApiResult<Option<String>> {
         self.get(key).map(|_| self.secret(key, rule)).transpose()
     }
 
-    pub(crate) fn number(&self, key: &str, rule: &Number) -> Read<u64> {
+    pub(crate) fn number(&self, key: &str, rule: &Number) -> ApiResult<u64> {
         self.need(key, || rule.words(), |raw| rule.parse_json(raw.get()))
     }
 
-    pub(crate) fn number_if_any(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
+    pub(crate) fn number_if_any(&self, key: &str, rule: &Number) -> ApiResult<Option<u64>> {
         self.get(key).map(|_| self.number(key, rule)).transpose()
     }
 
-    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<T> {
+    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> ApiResult<T> {
         self.need(key, || rule.words(), |raw| rule.parse(&string(raw)?))
     }
 
-    pub(crate) fn flag_if_any(&self, key: &str) -> Read<Option<bool>> {
+    pub(crate) fn flag_if_any(&self, key: &str) -> ApiResult<Option<bool>> {
         let read = |raw: &RawValue| raw.get().parse().ok();
         self.get(key).map(|_| self.need(key, || "true or false".to_owned(), read)).transpose()
     }
 
     /// A resource name; it may have lone surrogates.
-    pub(crate) fn resource(&self, key: &str) -> Read<NameBuf> {
+    pub(crate) fn resource(&self, key: &str) -> ApiResult<NameBuf> {
         self.need(
             key,
             || RESOURCE.words(),
@@ -92,12 +92,12 @@ impl<'a> Members<'a> {
         )
     }
 
-    pub(crate) fn resource_if_any(&self, key: &str) -> Read<Option<NameBuf>> {
+    pub(crate) fn resource_if_any(&self, key: &str) -> ApiResult<Option<NameBuf>> {
         self.get(key).map(|_| self.resource(key)).transpose()
     }
 
     /// Members that make no sense beside others.
-    pub(crate) fn must_not_have(&self, keys: &[&str], rule: &str) -> Read<()> {
+    pub(crate) fn must_not_have(&self, keys: &[&str], rule: &str) -> ApiResult<()> {
         match keys.iter().find(|key| self.get(key).is_some()) {
             Some(key) => Err(Problem::rule(Code::Invalid, self.named(key), "there", rule)),
             None => Ok(()),
@@ -105,7 +105,7 @@ impl<'a> Members<'a> {
     }
 
     /// A list of objects with at least one and at most `most` of them.
-    pub(crate) fn list<T: FromMembers>(&self, key: &str, most: usize) -> Read<Vec<T>> {
+    pub(crate) fn list<T: FromMembers>(&self, key: &str, most: usize) -> ApiResult<Vec<T>> {
         let rule = || format!("a list of 1 to {most} objects");
         let items: Vec<&'a RawValue> = self.need(key, rule, |raw| {
             serde_json::from_str(raw.get()).ok().filter(|items: &Vec<_>| (1..=most).contains(&items.len()))
@@ -119,7 +119,7 @@ impl<'a> Members<'a> {
         items.iter().enumerate().map(read).collect()
     }
 
-    pub(crate) fn list_if_any<T: FromMembers>(&self, key: &str, most: usize) -> Read<Option<Vec<T>>> {
+    pub(crate) fn list_if_any<T: FromMembers>(&self, key: &str, most: usize) -> ApiResult<Option<Vec<T>>> {
         self.get(key).map(|_| self.list(key, most)).transpose()
     }
 
@@ -139,7 +139,7 @@ impl<'a> Members<'a> {
         key: &str,
         rule: impl FnOnce() -> String,
         read: impl FnOnce(&'a RawValue) -> Option<T>,
-    ) -> Read<T> {
+    ) -> ApiResult<T> {
         let Some(raw) = self.get(key) else {
             return Err(Problem::rule(Code::Invalid, self.named(key), "absent", rule()));
         };
@@ -216,7 +216,7 @@ mod tests {
     struct Part(u64);
 
     impl FromMembers for Sample {
-        fn read(members: &Members<'_>) -> Read<Self> {
+        fn read(members: &Members<'_>) -> ApiResult<Self> {
             Ok(Self {
                 label: members.text("label", &LABEL)?,
                 ttl_ms: members.number_if_any("ttlMs", &CLAIM_TTL_MS)?,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     impl FromMembers for Part {
-        fn read(members: &Members<'_>) -> Read<Self> {
+        fn read(members: &Members<'_>) -> ApiResult<Self> {
             members.number("n", &CLAIM_TTL_MS).map(Part)
         }
     }

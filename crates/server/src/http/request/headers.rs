@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 
 use super::constraints::IDEMPOTENCY_KEY;
-use super::decode::Read;
+use super::decode::ApiResult;
 use crate::http::problem::{Code, Problem};
 use crate::state::AppState;
 
@@ -15,7 +15,7 @@ use crate::state::AppState;
 pub(crate) const IDEMPOTENCY_KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The value of the header; `None` if there is none.
-pub(crate) fn idempotency_key(headers: &HeaderMap) -> Read<Option<&str>> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> ApiResult<Option<&str>> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| IDEMPOTENCY_KEY.admits(text) && values.next().is_none());
@@ -31,7 +31,7 @@ pub(crate) struct GivenKey(pub(crate) Option<String>);
 impl FromRequestParts<Arc<AppState>> for GivenKey {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> ApiResult<Self> {
         idempotency_key(&parts.headers).map(|key| Self(key.map(str::to_owned)))
     }
 }

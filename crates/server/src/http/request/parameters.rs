@@ -8,7 +8,7 @@ use lockhouse_wire as wire;
 use percent_encoding::percent_decode_str;
 
 use super::constraints::{Choice, Number, RESOURCE, Text};
-use super::decode::Read;
+use super::decode::ApiResult;
 use super::path::owner_number;
 use crate::http::problem::{Code, Problem};
 
@@ -25,7 +25,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    pub(crate) fn parse(uri: &'a Uri) -> Read<Self> {
+    pub(crate) fn parse(uri: &'a Uri) -> ApiResult<Self> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -35,29 +35,29 @@ impl<'a> Parameters<'a> {
                 .or_else(|problem| if key == "resource" { Ok("".into()) } else { Err(problem) })?;
             Ok(Pair { key, raw, value })
         };
-        pairs.map(parse).collect::<Read<_>>().map(Self)
+        pairs.map(parse).collect::<ApiResult<_>>().map(Self)
     }
 
-    pub(crate) fn text(&self, key: &str, rule: &Text) -> Read<Option<&str>> {
+    pub(crate) fn text(&self, key: &str, rule: &Text) -> ApiResult<Option<&str>> {
         let Some(value) = self.get(key)? else { return Ok(None) };
         if rule.admits(value) { Ok(Some(value)) } else { Err(wrong(key, value, rule.words())) }
     }
 
-    pub(crate) fn number(&self, key: &str, rule: &Number) -> Read<Option<u64>> {
+    pub(crate) fn number(&self, key: &str, rule: &Number) -> ApiResult<Option<u64>> {
         let Some(value) = self.get(key)? else { return Ok(None) };
         rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
     }
 
-    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> Read<Option<T>> {
+    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> ApiResult<Option<T>> {
         let Some(value) = self.get(key)? else { return Ok(None) };
         rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
     }
 
-    pub(crate) fn owner(&self, key: &str) -> Read<Option<u64>> {
+    pub(crate) fn owner(&self, key: &str) -> ApiResult<Option<u64>> {
         self.get(key)?.map(|value| owner_number(key, value)).transpose()
     }
 
-    pub(crate) fn resource(&self, key: &str) -> Read<NameBuf> {
+    pub(crate) fn resource(&self, key: &str) -> ApiResult<NameBuf> {
         if self.get(key)?.is_none() {
             return Err(Problem::rule(Code::Invalid, key, "absent", RESOURCE.words()));
         }
@@ -70,7 +70,7 @@ impl<'a> Parameters<'a> {
         })
     }
 
-    fn get(&self, key: &str) -> Read<Option<&str>> {
+    fn get(&self, key: &str) -> ApiResult<Option<&str>> {
         let mut values = self.0.iter().filter(|it| it.key == key).map(|it| &*it.value);
         let value = values.next();
         match values.next() {
@@ -90,7 +90,7 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 /// Percent-encoded UTF-8, in which `+` stands for a space.
-fn decode(text: &str) -> Read<Cow<'_, str>> {
+fn decode(text: &str) -> ApiResult<Cow<'_, str>> {
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
     match percent_decode_str(&spaced).decode_utf8() {
         Ok(decoded) => Ok(Cow::Owned(decoded.into_owned())),

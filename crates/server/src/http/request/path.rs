@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use lockhouse::BucketKey;
 
 use super::constraints::OWNER;
-use super::decode::Read;
+use super::decode::ApiResult;
 use super::headers::idempotency_key;
 use crate::http::access::Caller;
 use crate::http::problem::{Code, Problem};
@@ -27,7 +27,7 @@ pub(crate) struct OfOwner {
 impl FromRequestParts<Arc<AppState>> for InBucket {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> ApiResult<Self> {
         let caller = Caller::of(parts)?;
         idempotency_key(&parts.headers)?;
         let none = || Problem::new(Code::Internal, "the path names no bucket");
@@ -38,7 +38,7 @@ impl FromRequestParts<Arc<AppState>> for InBucket {
 impl FromRequestParts<Arc<AppState>> for OfOwner {
     type Rejection = Box<Problem>;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> Read<Self> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> ApiResult<Self> {
         let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
         let owner = Caller::of(parts)?.owner.as_deref().ok_or_else(|| Problem::bad_path("owner"))?;
         Ok(Self { bucket, owner: owner_number("owner", owner)? })
@@ -46,7 +46,7 @@ impl FromRequestParts<Arc<AppState>> for OfOwner {
 }
 
 /// Reads the id of an owner.
-pub(crate) fn owner_number(field: &str, text: &str) -> Read<u64> {
+pub(crate) fn owner_number(field: &str, text: &str) -> ApiResult<u64> {
     let number = text.parse().ok().filter(|_| OWNER.admits(text));
     number.ok_or_else(|| Problem::rule(Code::Invalid, field, &format!("{text:?}"), OWNER.words()))
 }

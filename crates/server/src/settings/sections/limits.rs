@@ -1,6 +1,6 @@
 //! The bounds that operators may change: the section `[limits]` of the configuration.
 //!
-//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `bounds.rs`; `docs/limits.md` lists
+//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `limiter.rs`; `docs/limits.md` lists
 //! all of them.
 
 use std::fmt;

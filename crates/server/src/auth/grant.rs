@@ -7,13 +7,13 @@ use crate::settings::sections::auth::Buckets;
 
 /// Whose somebody is, and what he may do.
 #[derive(Clone, Debug)]
-pub(super) struct Rights {
+pub(super) struct CredentialGrant {
     tenant: String,
     session: Option<String>,
     grants: Grants,
 }
 
-impl Rights {
+impl CredentialGrant {
     /// As the entry at that place says.
     pub(super) fn new(
         tenant: &str,

@@ -9,7 +9,7 @@ use super::answer::{Answer, Id};
 
 /// The answers of one bucket.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct BucketAnswers {
     pub(super) slots: HashMap<Id, Slot>,
     /// The same, oldest first.
     pub(super) order: VecDeque<Id>,
@@ -33,7 +33,7 @@ pub(super) struct Slot {
     pub(super) answer: Option<Arc<Answer>>,
 }
 
-impl Shelf {
+impl BucketAnswers {
     pub(super) fn oldest(&self) -> Option<&Slot> {
         self.order.front().map(|id| &self.slots[id])
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// Counts what is taken, by whom. Cheap to clone.
 #[derive(Debug)]
-pub(crate) struct Shares<K: Eq + Hash>(Arc<Mutex<Counts<K>>>);
+pub(crate) struct Quotas<K: Eq + Hash>(Arc<Mutex<Counts<K>>>);
 
 #[derive(Debug)]
 struct Counts<K> {
@@ -22,8 +22,8 @@ const OF_WHAT_IS_FREE: usize = 3;
 
 /// One that is taken; dropped, it is free again.
 #[derive(Debug)]
-pub(crate) struct Share<K: Eq + Hash> {
-    shares: Shares<K>,
+pub(crate) struct Permit<K: Eq + Hash> {
+    quotas: Quotas<K>,
     key: K,
 }
 
@@ -36,24 +36,24 @@ pub(crate) enum Full {
     Each,
 }
 
-impl<K: Eq + Hash> Clone for Shares<K> {
+impl<K: Eq + Hash> Clone for Quotas<K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<K: Eq + Hash> Default for Shares<K> {
+impl<K: Eq + Hash> Default for Quotas<K> {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Counts { all: 0, of: HashMap::new() })))
     }
 }
 
-impl<K: Clone + Eq + Hash> Shares<K> {
+impl<K: Clone + Eq + Hash> Quotas<K> {
     /// One more for `key`, if there are fewer than `all`, and `key` has fewer than `each`.
     ///
     /// Nobody has more than [`OF_WHAT_IS_FREE`] times what is left free, so that whoever is new finds room beside those who take what they can: one
     /// alone has three quarters at most, a second one three quarters of the rest.
-    pub(crate) fn take(&self, key: K, all: usize, each: usize) -> Result<Share<K>, Full> {
+    pub(crate) fn take(&self, key: K, all: usize, each: usize) -> Result<Permit<K>, Full> {
         let mut counts = self.0.lock();
         if counts.all >= all {
             return Err(Full::All);
@@ -65,7 +65,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         counts.all += 1;
         counts.of.insert(key.clone(), own + 1);
         drop(counts);
-        Ok(Share { shares: self.clone(), key })
+        Ok(Permit { quotas: self.clone(), key })
     }
 
     /// How many are taken.
@@ -74,9 +74,9 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     }
 }
 
-impl<K: Eq + Hash> Drop for Share<K> {
+impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut counts = self.shares.0.lock();
+        let mut counts = self.quotas.0.lock();
         counts.all -= 1;
         if let Some(own) = counts.of.get_mut(&self.key) {
             *own -= 1;
@@ -92,36 +92,36 @@ mod tests {
     use super::*;
 
     /// As many as `key` can have, at most.
-    fn take_all(shares: &Shares<u8>, key: u8, all: usize, each: usize) -> Vec<Share<u8>> {
-        std::iter::from_fn(|| shares.take(key, all, each).ok()).collect()
+    fn take_all(quotas: &Quotas<u8>, key: u8, all: usize, each: usize) -> Vec<Permit<u8>> {
+        std::iter::from_fn(|| quotas.take(key, all, each).ok()).collect()
     }
 
     #[test]
     fn each_has_at_most_so_many_and_what_is_dropped_is_free_again() {
-        let shares = Shares::default();
-        let mut taken = take_all(&shares, 1, 100, 10);
+        let quotas = Quotas::default();
+        let mut taken = take_all(&quotas, 1, 100, 10);
         assert_eq!(taken.len(), 10);
-        assert_eq!(shares.take(1, 100, 10).map(drop), Err(Full::Each));
+        assert_eq!(quotas.take(1, 100, 10).map(drop), Err(Full::Each));
         taken.pop();
-        assert!(shares.take(1, 100, 10).is_ok());
+        assert!(quotas.take(1, 100, 10).is_ok());
         drop(taken);
-        assert_eq!((shares.len(), shares.0.lock().of.len()), (0, 0));
+        assert_eq!((quotas.len(), quotas.0.lock().of.len()), (0, 0));
     }
 
     #[test]
     fn whoever_is_new_finds_room_beside_those_who_take_what_they_can() {
-        let shares = Shares::default();
-        let hogs: Vec<_> = (0..3).map(|key| take_all(&shares, key, 1600, 1600)).collect();
+        let quotas = Quotas::default();
+        let hogs: Vec<_> = (0..3).map(|key| take_all(&quotas, key, 1600, 1600)).collect();
         let had: Vec<_> = hogs.iter().map(Vec::len).collect();
         assert_eq!(had, [1200, 300, 75]);
-        assert_eq!(take_all(&shares, 9, 1600, 1600).len(), 19);
+        assert_eq!(take_all(&quotas, 9, 1600, 1600).len(), 19);
     }
 
     #[test]
     fn there_are_never_more_than_all() {
-        let shares = Shares::default();
-        let all: Vec<_> = (0..40).flat_map(|key| take_all(&shares, key, 16, 1)).collect();
+        let quotas = Quotas::default();
+        let all: Vec<_> = (0..40).flat_map(|key| take_all(&quotas, key, 16, 1)).collect();
         assert_eq!(all.len(), 16);
-        assert_eq!(shares.take(99, 16, 1).map(drop), Err(Full::All));
+        assert_eq!(quotas.take(99, 16, 1).map(drop), Err(Full::All));
     }
 }

@@ -24,9 +24,9 @@ const LONGEST_QUEUE: Duration = Duration::from_millis(500);
 
 /// The pace of one session or tenant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace(Instant);
+pub(crate) struct RateLimiter(Instant);
 
-impl Pace {
+impl RateLimiter {
     pub(crate) fn new(now: Instant) -> Self {
         Self(now)
     }
@@ -73,18 +73,18 @@ fn time_for(count: u32, rate: u32) -> Duration {
 
 /// The paces of all tenants that have done something lately.
 #[derive(Debug, Default)]
-pub(crate) struct Paces(Mutex<Known>);
+pub(crate) struct RateLimiters(Mutex<Known>);
 
 /// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has none. So half of the rate is kept for calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tenant {
-    pub(super) all: Pace,
-    calls: Pace,
+    pub(super) all: RateLimiter,
+    calls: RateLimiter,
 }
 
 impl Tenant {
     fn new(now: Instant) -> Self {
-        Self { all: Pace::new(now), calls: Pace::new(now) }
+        Self { all: RateLimiter::new(now), calls: RateLimiter::new(now) }
     }
 
     fn charge_call(&mut self, now: Instant, count: u32, rate: u32) {
@@ -125,7 +125,7 @@ struct Known {
 /// Fewer are not swept.
 const LEAST_SWEPT: usize = 1024;
 
-impl Paces {
+impl RateLimiters {
     /// Charges the tenant for a call, unless it has to wait; then it is told how long, and charged nothing.
     pub(crate) fn admit_call(&self, tenant: &str, rate: u32) -> Result<(), Duration> {
         self.with(tenant, |tenant, now| tenant.admit_call(now, rate))
@@ -174,20 +174,20 @@ mod tests {
     use tokio::time::sleep_until;
 
     use super::*;
-    use crate::limits::Turns;
+    use crate::limits::FairTurns;
 
     #[tokio::test(start_paused = true)]
     async fn a_second_of_work_is_done_at_once_and_the_rest_at_the_rate() {
-        let mut pace = Pace::new(Instant::now());
-        assert_eq!(pace.room(Instant::now(), 10), 10);
+        let mut limiter = RateLimiter::new(Instant::now());
+        assert_eq!(limiter.room(Instant::now(), 10), 10);
         for _ in 0..10 {
-            assert_eq!(pace.charge(Instant::now(), 1, 10), Duration::ZERO);
+            assert_eq!(limiter.charge(Instant::now(), 1, 10), Duration::ZERO);
         }
-        assert_eq!(pace.room(Instant::now(), 10), 0);
+        assert_eq!(limiter.room(Instant::now(), 10), 0);
         let mut done = 0;
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(60) {
-            tokio::time::sleep(pace.charge(Instant::now(), 1, 10)).await;
+            tokio::time::sleep(limiter.charge(Instant::now(), 1, 10)).await;
             done += 1;
         }
         assert!((599..=601).contains(&done), "{done} in a minute at 10 a second");
@@ -195,23 +195,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tenants_do_not_slow_each_other_down() {
-        let paces = Paces::default();
-        while paces.admit_call("a", 10).is_ok() {}
-        assert!(paces.admit_call("a", 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
-        assert_eq!(paces.admit_call("b", 10), Ok(()));
+        let rate_limiters = RateLimiters::default();
+        while rate_limiters.admit_call("a", 10).is_ok() {}
+        assert!(rate_limiters.admit_call("a", 10).is_err_and(|wait| wait <= Duration::from_millis(100)));
+        assert_eq!(rate_limiters.admit_call("b", 10), Ok(()));
         tokio::time::advance(Duration::from_millis(101)).await;
-        assert_eq!(paces.admit_call("a", 10), Ok(()));
+        assert_eq!(rate_limiters.admit_call("a", 10), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_calls_admitted_together_the_first_that_costs_more_goes_on() {
-        let paces = Paces::default();
+        let rate_limiters = RateLimiters::default();
         for _ in 0..50 {
-            assert_eq!(paces.admit_call("a", 100), Ok(()));
+            assert_eq!(rate_limiters.admit_call("a", 100), Ok(()));
         }
-        assert_eq!(paces.admit_more("a", 59, 100), Ok(()));
+        assert_eq!(rate_limiters.admit_more("a", 59, 100), Ok(()));
         for _ in 1..50 {
-            let refused = paces.admit_more("a", 59, 100);
+            let refused = rate_limiters.admit_more("a", 59, 100);
             assert!(refused.is_err_and(|wait| wait <= Duration::from_millis(100)), "{refused:?}");
         }
     }
@@ -219,16 +219,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_have_half_of_the_rate_beside_sessions_that_take_all() {
         const RATE: u32 = 1000;
-        let paces = Arc::new(Paces::default());
+        let rate_limiters = Arc::new(RateLimiters::default());
         let start = Instant::now();
         let is_over = move || start.elapsed() > Duration::from_secs(60);
         let sessions = (0..24).map(|_| {
-            let paces = paces.clone();
+            let rate_limiters = rate_limiters.clone();
             tokio::spawn(async move {
-                let (mut turns, mut done) = (Turns::new(start), 0);
+                let (mut turns, mut done) = (FairTurns::new(start), 0);
                 while !is_over() {
                     done += 128;
-                    turns.charge(&paces, "a", 128, RATE);
+                    turns.charge(&rate_limiters, "a", 128, RATE);
                     sleep_until(turns.next()).await;
                 }
                 done
@@ -237,7 +237,7 @@ mod tests {
         let sessions: Vec<_> = sessions.collect();
         let mut calls = 0;
         while !is_over() {
-            match paces.admit_call("a", RATE) {
+            match rate_limiters.admit_call("a", RATE) {
                 Ok(()) => calls += 1,
                 Err(wait) => tokio::time::sleep(wait).await,
             }
@@ -253,11 +253,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tenants_that_do_nothing_are_forgotten() {
-        let paces = Paces::default();
+        let rate_limiters = RateLimiters::default();
         for tenant in 0..20 * LEAST_SWEPT {
-            Turns::new(Instant::now()).charge(&paces, &tenant.to_string(), 1, 1000);
+            FairTurns::new(Instant::now()).charge(&rate_limiters, &tenant.to_string(), 1, 1000);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert!(paces.0.lock().of.len() <= LEAST_SWEPT);
+        assert!(rate_limiters.0.lock().of.len() <= LEAST_SWEPT);
     }
 }

@@ -6,7 +6,7 @@ use lockhouse::BucketKey;
 
 /// The amounts of all buckets that have any.
 #[derive(Debug, Default)]
-pub(super) struct Ranks {
+pub(super) struct UsageIndex {
     all: usize,
     of_tenant: HashMap<String, Holding>,
     /// The tenants by how much they have.
@@ -21,7 +21,7 @@ struct Holding {
     buckets: BTreeSet<(usize, BucketKey)>,
 }
 
-impl Ranks {
+impl UsageIndex {
     /// Puts bucket and tenant where they belong, as the bucket had `before` and has `now`.
     pub(super) fn change(&mut self, bucket: &BucketKey, before: usize, now: usize) {
         if before == now {

@@ -2,20 +2,20 @@
 
 use tokio::time::Instant;
 
-use super::rate::{BURST, Paces};
+use super::rate_limiter::{BURST, RateLimiters};
 
 /// The turns of a session among all of its tenant.
 ///
 /// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as far apart as the slices are long: were all
 /// to wait until there is something left, they would come together, in front of everybody else; and each would do a single frame.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct FairTurns {
     next: Instant,
     /// What was paid for and not done yet.
     paid: u32,
 }
 
-impl Turns {
+impl FairTurns {
     pub(crate) fn new(now: Instant) -> Self {
         Self { next: now, paid: 0 }
     }
@@ -26,8 +26,8 @@ impl Turns {
     }
 
     /// Charges for so many.
-    pub(crate) fn charge(&mut self, paces: &Paces, tenant: &str, count: u32, rate: u32) {
-        paces.with(tenant, |tenant, now| {
+    pub(crate) fn charge(&mut self, rate_limiters: &RateLimiters, tenant: &str, count: u32, rate: u32) {
+        rate_limiters.with(tenant, |tenant, now| {
             self.forget(now);
             let unpaid = count.saturating_sub(self.paid);
             self.paid = self.paid.saturating_sub(count);
@@ -41,8 +41,8 @@ impl Turns {
     }
 
     /// How many may be done at once.
-    pub(crate) fn room(&mut self, paces: &Paces, tenant: &str, rate: u32) -> u32 {
-        paces.with(tenant, |tenant, now| {
+    pub(crate) fn room(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) -> u32 {
+        rate_limiters.with(tenant, |tenant, now| {
             self.forget(now);
             self.paid.max(tenant.all.room(now, rate))
         })
@@ -54,9 +54,9 @@ impl Turns {
     }
 
     /// Lets the turn pass, and gives back what was paid for and is not done: it costs nobody anything.
-    pub(crate) fn pass(&mut self, paces: &Paces, tenant: &str, rate: u32) {
+    pub(crate) fn pass(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) {
         if self.is_paid() {
-            paces.with(tenant, |tenant, now| {
+            rate_limiters.with(tenant, |tenant, now| {
                 self.forget(now);
                 tenant.all.give_back(std::mem::take(&mut self.paid), rate);
             });
@@ -84,15 +84,15 @@ mod tests {
     /// So many sessions of a tenant that do in each turn what they may, up to `batch`, for a minute: what each has done, and how often so many had their
     /// turn within the same millisecond.
     async fn crowd(sessions: usize, batch: u32, rate: u32) -> (Vec<u32>, BTreeMap<u32, usize>) {
-        let paces = Arc::new(Paces::default());
+        let rate_limiters = Arc::new(RateLimiters::default());
         let start = Instant::now();
         let sessions = (0..sessions).map(|_| {
-            let paces = paces.clone();
+            let rate_limiters = rate_limiters.clone();
             tokio::spawn(async move {
-                let (mut turns, mut done, mut at) = (Turns::new(start), 0, Vec::new());
+                let (mut turns, mut done, mut at) = (FairTurns::new(start), 0, Vec::new());
                 while start.elapsed() < Duration::from_secs(60) {
-                    let count = turns.room(&paces, "a", rate).clamp(1, batch);
-                    turns.charge(&paces, "a", count, rate);
+                    let count = turns.room(&rate_limiters, "a", rate).clamp(1, batch);
+                    turns.charge(&rate_limiters, "a", count, rate);
                     done += count;
                     at.push(start.elapsed().as_millis());
                     sleep_until(turns.next()).await;
@@ -134,42 +134,42 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_done_before_the_turn_does_not_bring_it_forward() {
-        let (paces, start) = (Paces::default(), Instant::now());
-        let mut turns = Turns::new(start);
-        turns.charge(&paces, "a", 1_100, 1_000);
+        let (rate_limiters, start) = (RateLimiters::default(), Instant::now());
+        let mut turns = FairTurns::new(start);
+        turns.charge(&rate_limiters, "a", 1_100, 1_000);
         let turn = turns.next();
         assert_eq!(turn - start, Duration::from_millis(100));
         // More than was paid for beforehand, too.
         for count in [1, 100] {
-            turns.charge(&paces, "a", count, 1_000);
+            turns.charge(&rate_limiters, "a", count, 1_000);
             assert_eq!(turns.next(), turn);
         }
         sleep_until(turn).await;
-        turns.charge(&paces, "a", 1, 1_000);
+        turns.charge(&rate_limiters, "a", 1, 1_000);
         assert!(turns.next() > turn + Duration::from_millis(100));
 
         // Where the queue is long, nothing is paid for beforehand.
-        let (mut last, turn) = (Turns::new(turn), turn + Duration::from_secs(2));
-        last.charge(&paces, "a", 1_883, 1_000);
+        let (mut last, turn) = (FairTurns::new(turn), turn + Duration::from_secs(2));
+        last.charge(&rate_limiters, "a", 1_883, 1_000);
         assert_eq!(last.next(), turn);
-        last.charge(&paces, "a", 1, 1_000);
+        last.charge(&rate_limiters, "a", 1, 1_000);
         assert_eq!(last.next(), turn);
     }
 
     #[tokio::test(start_paused = true)]
     async fn turns_that_were_missed_are_not_saved_up() {
-        let (paces, start) = (Paces::default(), Instant::now());
-        Turns::new(start).charge(&paces, "a", 1_000, 1_000);
-        let mut sessions: Vec<_> = (0..30).map(|_| Turns::new(start)).collect();
+        let (rate_limiters, start) = (RateLimiters::default(), Instant::now());
+        FairTurns::new(start).charge(&rate_limiters, "a", 1_000, 1_000);
+        let mut sessions: Vec<_> = (0..30).map(|_| FairTurns::new(start)).collect();
         for turns in &mut sessions {
-            turns.charge(&paces, "a", 1, 1_000);
+            turns.charge(&rate_limiters, "a", 1, 1_000);
             assert!(turns.paid > 0);
         }
         tokio::time::advance(Duration::from_secs(10)).await;
         let mut at_once = 0;
         for turns in &mut sessions {
-            let room = turns.room(&paces, "a", 1_000);
-            turns.charge(&paces, "a", room, 1_000);
+            let room = turns.room(&rate_limiters, "a", 1_000);
+            turns.charge(&rate_limiters, "a", room, 1_000);
             at_once += room;
         }
         assert_eq!(at_once, 1_000);
@@ -177,26 +177,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_to_do_in_its_turn_costs_nothing() {
-        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
-        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
+        let (rate_limiters, start) = (Arc::new(RateLimiters::default()), Instant::now());
+        FairTurns::new(start).charge(&rate_limiters, "a", 5_500, 5_000);
         // A thousand sessions that do something every other second are far below the rate.
         let sessions = (0..1000).map(|number| {
-            let paces = paces.clone();
+            let rate_limiters = rate_limiters.clone();
             tokio::spawn(async move {
-                let mut turns = Turns::new(start);
+                let mut turns = FairTurns::new(start);
                 tokio::time::sleep(Duration::from_millis(2 * number)).await;
                 while start.elapsed() < Duration::from_secs(20) {
-                    turns.charge(&paces, "a", 1, 5_000);
+                    turns.charge(&rate_limiters, "a", 1, 5_000);
                     sleep_until(turns.next()).await;
-                    turns.pass(&paces, "a", 5_000);
+                    turns.pass(&rate_limiters, "a", 5_000);
                     tokio::time::sleep(Duration::from_secs(2)).await;
                 }
             })
         });
         let sessions: Vec<_> = sessions.collect();
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let mut another = Turns::new(Instant::now());
-        another.charge(&paces, "a", 1, 5_000);
+        let mut another = FairTurns::new(Instant::now());
+        another.charge(&rate_limiters, "a", 1, 5_000);
         assert_eq!(another.next(), Instant::now(), "the queue has gone, while they are all there");
         for session in sessions {
             session.await.unwrap();
@@ -205,23 +205,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_ends_before_its_turn_costs_what_it_did() {
-        let (paces, start) = (Arc::new(Paces::default()), Instant::now());
-        Turns::new(start).charge(&paces, "a", 5_500, 5_000);
+        let (rate_limiters, start) = (Arc::new(RateLimiters::default()), Instant::now());
+        FairTurns::new(start).charge(&rate_limiters, "a", 5_500, 5_000);
         // Some 300 sessions in a second that do five things each are far below the rate.
         while start.elapsed() < Duration::from_secs(10) {
-            let paces = paces.clone();
+            let rate_limiters = rate_limiters.clone();
             tokio::spawn(async move {
-                let mut turns = Turns::new(Instant::now());
+                let mut turns = FairTurns::new(Instant::now());
                 for _ in 0..5 {
-                    turns.charge(&paces, "a", 1, 5_000);
+                    turns.charge(&rate_limiters, "a", 1, 5_000);
                     sleep_until(turns.next()).await;
                 }
-                turns.pass(&paces, "a", 5_000);
+                turns.pass(&rate_limiters, "a", 5_000);
             });
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        let mut last = Turns::new(Instant::now());
-        last.charge(&paces, "a", 1, 5_000);
+        let mut last = FairTurns::new(Instant::now());
+        last.charge(&rate_limiters, "a", 1, 5_000);
         assert_eq!(last.next(), Instant::now(), "the queue has gone");
     }
 }

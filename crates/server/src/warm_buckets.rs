@@ -12,7 +12,7 @@ use lockhouse::{Bucket, BucketKey, House};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::limits::{Share, Shares};
+use crate::limits::{Permit, Quotas};
 
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const STAY: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const MOST: usize = 1024;
 
 /// Keeps buckets in use for a while after a call.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Generations>);
+pub(crate) struct WarmBuckets(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
@@ -32,20 +32,20 @@ struct Generations {
 
 #[derive(Debug, Default)]
 struct Generation {
-    buckets: HashMap<BucketKey, (Bucket, Share<String>), RandomState>,
-    tenants: Shares<String>,
+    buckets: HashMap<BucketKey, (Bucket, Permit<String>), RandomState>,
+    tenants: Quotas<String>,
 }
 
 impl Generation {
     /// The bucket stays, if there is room for one more of its tenant.
     fn keep(&mut self, bucket: &Bucket) {
-        if let Ok(share) = self.tenants.take(bucket.key().tenant().to_owned(), MOST, MOST) {
-            self.buckets.insert(bucket.key().clone(), (bucket.clone(), share));
+        if let Ok(permit) = self.tenants.take(bucket.key().tenant().to_owned(), MOST, MOST) {
+            self.buckets.insert(bucket.key().clone(), (bucket.clone(), permit));
         }
     }
 }
 
-impl Recent {
+impl WarmBuckets {
     /// The bucket with that key; none if it is not in use, and its tenant has `most` in use already.
     pub(crate) fn bucket(&self, house: &House, key: &BucketKey, most: usize) -> Option<Bucket> {
         let past = {
@@ -93,33 +93,33 @@ mod tests {
 
     #[test]
     fn a_bucket_stays_in_use_until_nobody_has_asked_for_it_for_two_turns() {
-        let (house, recent) = (House::new(), Recent::default());
-        let ask = || drop(recent.bucket(&house, &BucketKey::from("b"), MOST));
+        let (house, warm) = (House::new(), WarmBuckets::default());
+        let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), MOST));
         ask();
-        recent.turn();
+        warm.turn();
         assert_eq!(house.buckets().len(), 1);
         ask();
-        recent.turn();
+        warm.turn();
         assert_eq!(house.buckets().len(), 1, "it was asked for since");
-        recent.turn();
+        warm.turn();
         assert!(house.buckets().is_empty());
     }
 
     #[test]
     fn so_many_buckets_of_a_tenant_stay_in_use_and_others_have_theirs() {
-        let (house, recent) = (House::new(), Recent::default());
+        let (house, warm) = (House::new(), WarmBuckets::default());
         let ask = |tenant: &str, number: usize| {
             // In partitions of their own: a tenant may name any number.
             let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{number}");
             let key = BucketKey { bucket: "b".to_owned(), partition };
-            let bucket = recent.bucket(&house, &key, 2 * MOST);
+            let bucket = warm.bucket(&house, &key, 2 * MOST);
             assert_eq!(bucket.expect("there is room").key(), &key);
         };
         (0..2 * MOST).for_each(|number| ask("loud", number));
         assert_eq!(house.buckets().len(), MOST / 4 * 3);
         ask("quiet", 0);
         assert_eq!(house.buckets().len(), MOST / 4 * 3 + 1);
-        recent.forget_all();
+        warm.forget_all();
         assert!(house.buckets().is_empty());
     }
 }
