@@ -1,7 +1,8 @@
-//! The audit log: who was denied what, and who took something from others. When, the log says itself; no secret ever stands in it.
+//! The audit log: who was denied what, and who took something from others. When, the log says itself; no
+//! secret ever stands in it.
 //!
-//! What was done is always told. Who is denied the same again and again is told of a few times in a while, and at its end how often it was
-//! beyond that: nobody fills a disk by asking for what he may not have.
+//! What was done is always told. Who is denied the same again and again is told of a few times in a while,
+//! and at its end how often it was beyond that: nobody fills a disk by asking for what he may not have.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -31,7 +32,8 @@ pub(crate) struct AuditEvent<'a> {
     pub(crate) name: Option<&'a dyn fmt::Display>,
 }
 
-/// Notes a deed that was done, from where and why, if that is known; `lost` is how many holders lost it, and who they are.
+/// Notes a deed that was done, from where and why, if that is known; `lost` is how many holders lost it, and
+/// who they are.
 pub(crate) fn note(
     from: Option<Network>,
     event: &AuditEvent<'_>,
@@ -84,7 +86,8 @@ struct Lately {
 /// How often it is looked whether there is something to tell.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Of the name of a bucket or a resource nobody needs more. One that is not admitted may be as long as a request.
+/// Of the name of a bucket or a resource nobody needs more. One that is not admitted may be as long as a
+/// request.
 const NAME_CHARS: usize = 256;
 
 impl Audit {
@@ -92,7 +95,8 @@ impl Audit {
         Self { limiter, lately: Mutex::default() }
     }
 
-    /// Notes a deed that was denied, unless whoever asks was told of often enough. `from` is where the request came from, if that is known.
+    /// Notes a deed that was denied, unless whoever asks was told of often enough. `from` is where the
+    /// request came from, if that is known.
     pub(crate) fn deny(&self, from: Option<Network>, event: &AuditEvent<'_>, why: &dyn fmt::Display) {
         let AuditEvent { who, what, bucket, name } = event;
         if !self.is_told(Series::new(*who, from, what)) {

@@ -13,7 +13,8 @@ pub(crate) const AGENTS_PER_SESSION: usize = 1024;
 /// Requests and locks of an agent at once.
 pub(crate) const REQUESTS_PER_AGENT: u32 = 100_000;
 
-/// Requests and locks of a session at once, at most: those of one agent, as every one of them may be granted, and lost, in one moment.
+/// Requests and locks of a session at once, at most: those of one agent, as every one of them may be granted,
+/// and lost, in one moment.
 pub(crate) const REQUESTS_PER_SESSION: usize = REQUESTS_PER_AGENT as usize;
 
 /// Watches of a connection at once.
@@ -22,29 +23,30 @@ pub(crate) const WATCHES_PER_SESSION: usize = 16;
 /// Changes within this time are told of by one snapshot of a watch.
 pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 
-/// What a session may be told at once without having asked: a grant and a loss of each request, and the end of each agent.
+/// What a session may be told at once without having asked: a grant and a loss of each request, and the end
+/// of each agent.
 pub(crate) const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
 /// No such frame is longer.
 pub(crate) const UNASKED_FRAME_BYTES: usize = 170;
 
-/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one frame before we
-/// see what the client acknowledges behind them.
+/// Numbered frames that a client may have under way without our acknowledgement. Each may be answered by one
+/// frame before we see what the client acknowledges behind them.
 pub(crate) const CLIENT_WINDOW_FRAMES: usize = 4096;
 
 /// No answer to a numbered frame is longer.
 pub(crate) const ANSWER_BYTES: usize = 4096;
 
-/// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no client that reads is
-/// dropped, and this much more.
+/// Numbered frames that wait for their acknowledgement: all that the session did not ask for, so that no
+/// client that reads is dropped, and this much more.
 pub(crate) const RESEND_FRAMES: usize = UNASKED_FRAMES + 4 * CLIENT_WINDOW_FRAMES;
 
 /// Bytes of numbered frames that wait for their acknowledgement, counted alike.
 pub(crate) const RESEND_BYTES: usize =
     UNASKED_FRAMES * UNASKED_FRAME_BYTES + CLIENT_WINDOW_FRAMES * ANSWER_BYTES;
 
-/// A session whose client has no more than this to take goes on, however much the others of its tenant have: a client that acknowledges as it should
-/// has no more.
+/// A session whose client has no more than this to take goes on, however much the others of its tenant have:
+/// a client that acknowledges as it should has no more.
 pub(crate) const SPARED_BYTES: usize = ACK_EVERY as usize * ANSWER_BYTES;
 
 /// What a session has to take up to this counts for nothing.
@@ -56,14 +58,15 @@ pub(crate) const OUTBOX_HIGH_WATER_BYTES: usize = 256 << 10;
 /// Bytes of frames that are read meanwhile, in search of pongs, and carried out later.
 pub(crate) const HELD_BACK_BYTES: usize = 256 << 10;
 
-/// Notices of a bucket that wait for a session to take them. A session takes the answer to each question at once.
+/// Notices of a bucket that wait for a session to take them. A session takes the answer to each question at
+/// once.
 pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 
 /// Messages that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;
 
-/// What may be done without a pause, in frames. Until the next one nobody may hear what comes for other sessions: a worker that was woken for one
-/// thing alone looks for others only after that.
+/// What may be done without a pause, in frames. Until the next one nobody may hear what comes for other
+/// sessions: a worker that was woken for one thing alone looks for others only after that.
 pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
 
 /// The most bytes of the head of an HTTP request, about.
@@ -101,5 +104,6 @@ pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
 pub(crate) const IDEMPOTENCY_BYTES_PER_TENANT: usize = 128 << 20;
 pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
 
-/// A WebSocket that takes nothing is given up this much later than `write_timeout`, where the server does not watch the connection itself.
+/// A WebSocket that takes nothing is given up this much later than `write_timeout`, where the server does not
+/// watch the connection itself.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(1);

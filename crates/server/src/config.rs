@@ -20,7 +20,8 @@ pub struct Config {
     pub authority: Authority,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
-    /// How the records of a kind are locked, by the name of the kind; those of other kinds like [`LockType::ReadWrite`].
+    /// How the records of a kind are locked, by the name of the kind; those of other kinds like
+    /// [`LockType::ReadWrite`].
     pub lock_types: HashMap<String, LockType>,
     /// The certificate, if TLS is spoken.
     pub tls: Option<Tls>,
@@ -67,7 +68,8 @@ impl Loaded {
         Authority::new(&self.settings.auth).map_err(|error| self.problem_of_auth(error))
     }
 
-    /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the environment says.
+    /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the
+    /// environment says.
     pub fn check_files(&self) -> Vec<Problem> {
         let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
             let told = error.to_string();

@@ -1,4 +1,5 @@
-//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs around them.
+//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs
+//! around them.
 //!
 //! ```text
 //!   TcpListener ─▶ tls ─▶ connection ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
@@ -6,7 +7,8 @@
 //!                                         └▶ /healthz, /readyz, demo page
 //! ```
 //!
-//! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring their own HTTP server.
+//! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring
+//! their own HTTP server.
 
 mod access;
 mod audit;

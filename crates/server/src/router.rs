@@ -30,7 +30,8 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
 
 /// All routes of a server, as it calls them itself. Cheap to clone.
 ///
-/// Calls of the API go past axum's router, whose layers took a twentieth of the CPU that they cost the server.
+/// Calls of the API go past axum's router, whose layers took a twentieth of the CPU that they cost the
+/// server.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes(Arc<Inner>);
 

@@ -90,8 +90,8 @@ impl AppState {
         self.authority.subscribe()
     }
 
-    /// Without authentication the `Host` keeps away pages that were given this machine's address under a name of their own. Where there is one, they have no
-    /// credential, and the server may have any name.
+    /// Without authentication the `Host` keeps away pages that were given this machine's address under a name
+    /// of their own. Where there is one, they have no credential, and the server may have any name.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
         if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
     }
@@ -124,7 +124,8 @@ impl AppState {
         self.authority.send_modify(|_| {});
     }
 
-    /// The step to [`Phase::Draining`]. A bucket that comes after it is closed by the session that it is made for.
+    /// The step to [`Phase::Draining`]. A bucket that comes after it is closed by the session that it is made
+    /// for.
     pub(crate) fn stop_granting(&self) {
         self.phase.send_replace(Phase::Draining);
         self.house.buckets().iter().for_each(lockhouse::Bucket::close);

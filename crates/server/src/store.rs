@@ -106,7 +106,8 @@ impl StoreChoice {
     }
 }
 
-/// Tells in the log when nothing can be kept, and when that is over. The end of the house is told by whoever serves it.
+/// Tells in the log when nothing can be kept, and when that is over. The end of the house is told by whoever
+/// serves it.
 pub(crate) async fn tell_of_outages(house: &House) -> Infallible {
     loop {
         if let StoreState::Unavailable { why, .. } = house.unavailable().await {

@@ -1,7 +1,8 @@
 //! Buckets that calls have asked for lately.
 //!
-//! A bucket without any state is forgotten with its last user, and the store has to be told of that. Who makes one call after another would
-//! have it forgotten and begun anew with each of them, at the price of a commit. So it stays in use for a while.
+//! A bucket without any state is forgotten with its last user, and the store has to be told of that. Who
+//! makes one call after another would have it forgotten and begun anew with each of them, at the price of a
+//! commit. So it stays in use for a while.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,7 +18,8 @@ use crate::limits::{Permit, Quotas};
 /// How long a bucket stays in use after a call at least; at most twice as long.
 pub(crate) const STAY: Duration = Duration::from_secs(10);
 
-/// How many may stay, of each of the two generations, and a share of them of each tenant; others are in use only during their calls.
+/// How many may stay, of each of the two generations, and a share of them of each tenant; others are in use
+/// only during their calls.
 const MOST: usize = 1024;
 
 /// Keeps buckets in use for a while after a call.

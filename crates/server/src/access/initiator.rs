@@ -5,7 +5,8 @@ use axum::http::{HeaderMap, HeaderName, Uri, header};
 use super::hosts::{is_for_loopback, single};
 use crate::settings::Origin;
 
-/// What sent a request, as far as its head tells. A program may claim to be any page; a page cannot claim to be a program or another page.
+/// What sent a request, as far as its head tells. A program may claim to be any page; a page cannot claim to
+/// be a program or another page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Initiator {
     Program,
@@ -15,8 +16,8 @@ pub(crate) enum Initiator {
     UnknownPage,
 }
 
-/// Browsers say by it how the page stands to what it asks for (<https://www.w3.org/TR/fetch-metadata/>). Of those headers `Sec-Fetch-Mode` is no mark
-/// of a page, as the `fetch` of Node sends it as well.
+/// Browsers say by it how the page stands to what it asks for (<https://www.w3.org/TR/fetch-metadata/>). Of
+/// those headers `Sec-Fetch-Mode` is no mark of a page, as the `fetch` of Node sends it as well.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Initiator {
@@ -46,7 +47,8 @@ fn origin_of(url: &str) -> Option<Origin> {
     format!("{}://{}", uri.scheme_str()?, uri.authority()?).parse().ok()
 }
 
-/// Ours, as a browser that sends [`SEC_FETCH_SITE`] has it: it does so by TLS, which a proxy may have ended, and on its own machine.
+/// Ours, as a browser that sends [`SEC_FETCH_SITE`] has it: it does so by TLS, which a proxy may have ended,
+/// and on its own machine.
 fn own_origin(headers: &HeaderMap, is_tls: bool) -> Option<Origin> {
     let scheme = if is_tls || !is_for_loopback(headers) { "https" } else { "http" };
     format!("{scheme}://{}", single(headers, &header::HOST)?).parse().ok()

@@ -14,7 +14,8 @@ use super::unauthenticated::{PresentedCertificate, Unauthenticated};
 use crate::access::Initiator;
 use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySettings, Settings};
 
-/// Judges credentials. Made anew from the settings when they change; the default one lets everybody do everything.
+/// Judges credentials. Made anew from the settings when they change; the default one lets everybody do
+/// everything.
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
     /// By their ids.
@@ -44,13 +45,15 @@ impl Authority {
         bad.into_iter().next().map_or(Ok(authority), Err)
     }
 
-    /// What is wrong with each entry of the settings that is, whatever the environment says; reads the files that they name.
+    /// What is wrong with each entry of the settings that is, whatever the environment says; reads the files
+    /// that they name.
     pub fn check(settings: &Settings) -> Vec<BadSettings> {
         Self::hearing(settings, Hearing::FilesOnly).1
     }
 
-    /// By these settings, of which something else cannot be taken: whatever is gone is gone. An issuer that cannot be taken now, such as for its file, stays
-    /// what it was, and no certificate stands for somebody that did not before, as that rests on CAs that may not have been taken.
+    /// By these settings, of which something else cannot be taken: whatever is gone is gone. An issuer that
+    /// cannot be taken now, such as for its file, stays what it was, and no certificate stands for somebody
+    /// that did not before, as that rests on CAs that may not have been taken.
     ///
     /// # Errors
     ///
@@ -135,7 +138,8 @@ impl Authority {
         !self.certificates.is_empty()
     }
 
-    /// Who presents that. A credential that is presented is judged alone: if it is wrong, no certificate makes up for it.
+    /// Who presents that. A credential that is presented is judged alone: if it is wrong, no certificate
+    /// makes up for it.
     pub(crate) fn identify(
         &self,
         credential: Option<&Credential<'_>>,

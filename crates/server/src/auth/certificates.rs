@@ -1,7 +1,8 @@
 //! Client certificates: whom one is for is known by a name in it, or by the whole of it.
 //!
-//! Names are the subject alternative names (RFC 5280, section 4.2.1.6): workloads have URIs, such as those of SPIFFE, services DNS names, people e-mail
-//! addresses. The common name is not read: what a CA may write there its name constraints do not say.
+//! Names are the subject alternative names (RFC 5280, section 4.2.1.6): workloads have URIs, such as those of
+//! SPIFFE, services DNS names, people e-mail addresses. The common name is not read: what a CA may write
+//! there its name constraints do not say.
 
 use super::bad_settings::BadSettings;
 use super::grant::CredentialGrant;

@@ -48,7 +48,8 @@ impl Identity {
         self.grants.on(bucket)
     }
 
-    /// The lock table that is meant by the name of a bucket and a partition: never that of anybody of another tenant.
+    /// The lock table that is meant by the name of a bucket and a partition: never that of anybody of another
+    /// tenant.
     pub(crate) fn bucket(&self, bucket: String, partition: &str) -> Result<BucketKey, ReservedPartition> {
         if partition.starts_with(BucketKey::SEPARATOR) {
             return Err(ReservedPartition);
@@ -58,8 +59,8 @@ impl Identity {
 
     /// The tenant `default` keeps its partitions as they are, as a server without authentication does.
     ///
-    /// Tenant and private session come first, as they say who pays ([`BucketKey::tenant`]): both stand in the credential. Origin and partition do not,
-    /// as a program may claim to be any origin.
+    /// Tenant and private session come first, as they say who pays ([`BucketKey::tenant`]): both stand in the
+    /// credential. Origin and partition do not, as a program may claim to be any origin.
     fn partition(&self, partition: &str) -> String {
         let is_plain = self.tenant == DEFAULT_TENANT && self.session.is_none() && self.origin.is_none();
         if is_plain {

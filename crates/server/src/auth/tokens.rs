@@ -1,4 +1,5 @@
-//! JSON Web Tokens (RFC 7519, checked as RFC 8725 advises): the algorithm and the key are those of the settings, whatever a token says of itself.
+//! JSON Web Tokens (RFC 7519, checked as RFC 8725 advises): the algorithm and the key are those of the
+//! settings, whatever a token says of itself.
 
 use std::fs;
 use std::time::{Duration, SystemTime};

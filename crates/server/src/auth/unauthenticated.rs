@@ -43,8 +43,8 @@ pub(crate) enum Unauthenticated {
 /// What stands for whoever presents no credential, or why nothing does.
 pub(crate) type PresentedCertificate = Result<Arc<ClientCertificate>, Unauthenticated>;
 
-/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for whatever page asks, so that it does not speak for
-/// pages.
+/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for
+/// whatever page asks, so that it does not speak for pages.
 pub(crate) fn certificate(initiator: &Initiator, extensions: &Extensions) -> PresentedCertificate {
     let certificate = extensions.get::<Arc<ClientCertificate>>().ok_or(Unauthenticated::Absent)?;
     if *initiator == Initiator::Program { Ok(certificate.clone()) } else { Err(Unauthenticated::Page) }

@@ -198,7 +198,8 @@ fn changes(before: &[Row], now: &[Row]) -> Vec<Row> {
 fn changes_of_name(before: &[&Row], now: &[&Row]) -> Vec<Row> {
     let [known, alive] = [before, now].map(|rows| rows.iter().map(|row| row.key()).collect::<HashSet<_>>());
     let new: Vec<&Row> = now.iter().filter(|row| !known.contains(&row.key())).copied().collect();
-    // A request that waited may be any new one of its client in its mode; one that was held would still have its token.
+    // A request that waited may be any new one of its client in its mode; one that was held would still have
+    // its token.
     let mut unclaimed: HashMap<(&str, Mode), usize> = HashMap::new();
     new.iter().for_each(|row| *unclaimed.entry(row.asker()).or_default() += 1);
     let mut changes = Vec::new();

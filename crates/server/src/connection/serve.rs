@@ -57,7 +57,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks of its own, and takes the seat along.
+/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks
+/// of its own, and takes the seat along.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     certificate: Option<ClientCertificate>,

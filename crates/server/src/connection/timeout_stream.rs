@@ -11,7 +11,8 @@ use tokio::time::{Sleep, sleep};
 use super::request_timing::RequestTiming;
 use crate::limits::{Limiter, Refused};
 
-/// How long an answer is at most that is copied to be written in one piece, which takes the kernel less than several.
+/// How long an answer is at most that is copied to be written in one piece, which takes the kernel less than
+/// several.
 const ONE_PIECE: usize = 1024;
 
 /// A stream that fails to write once the peer has taken nothing for the length of `write_timeout`.

@@ -1,7 +1,8 @@
 //! Who calls, and whether he may do what his route needs.
 //!
-//! The credential is read from `Lockhouse-Key`, and where that is absent from `Authorization: Bearer`, which belongs to the owner's secret else. Where
-//! a client certificate stands for the caller, `Authorization` belongs to the secret of each route that needs one.
+//! The credential is read from `Lockhouse-Key`, and where that is absent from `Authorization: Bearer`, which
+//! belongs to the owner's secret else. Where a client certificate stands for the caller, `Authorization`
+//! belongs to the secret of each route that needs one.
 
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
@@ -41,7 +42,8 @@ pub(super) struct Caller {
 /// Who calls an open server, made once.
 static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anybody()));
 
-/// Finds out who calls, and leaves it with the request for those who handle it, unless he may not do what he asks.
+/// Finds out who calls, and leaves it with the request for those who handle it, unless he may not do what he
+/// asks.
 pub(super) fn admit(
     state: &AppState,
     request: &mut Request,
@@ -56,15 +58,15 @@ pub(super) fn admit(
     Ok(())
 }
 
-/// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his call is parsed. What it costs beyond that is
-/// charged where it shows.
+/// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his
+/// call is parsed. What it costs beyond that is charged where it shows.
 fn charge(state: &AppState, tenant: &str) -> ApiResult<()> {
     let rate = state.limiter.settings().tenant_rate;
     state.limiter.rate_limiters.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
 }
 
-/// Charges for what a call is about to cost beyond its admission. Of those that were admitted together the first goes on, so that a tenant never owes more
-/// than one of them costs.
+/// Charges for what a call is about to cost beyond its admission. Of those that were admitted together the
+/// first goes on, so that a tenant never owes more than one of them costs.
 pub(super) fn charge_more(state: &AppState, tenant: &str, count: usize) -> ApiResult<()> {
     let rate = state.limiter.settings().tenant_rate;
     let count = count.try_into().unwrap_or(u32::MAX);
@@ -139,7 +141,8 @@ fn identify(
     identity.map(Arc::new).map_err(|why| denied(request, &why))
 }
 
-/// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an owner; unless it is known to be one.
+/// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an
+/// owner; unless it is known to be one.
 fn credential(
     headers: &mut HeaderMap,
     is_secret: bool,

@@ -39,8 +39,9 @@ impl ApiEntry {
         let mut answering = pin!(buffer_request(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
             Poll::Ready(response) => {
-                // What is answered at once leaves together with the answers to all that has come meanwhile: whoever reads answers is woken once for
-                // many, and does not take the CPU from the server after each. What waited for the store comes from there together.
+                // What is answered at once leaves together with the answers to all that has come meanwhile:
+                // whoever reads answers is woken once for many, and does not take the CPU from the server
+                // after each. What waited for the store comes from there together.
                 yield_now().await;
                 response
             }
@@ -96,7 +97,8 @@ impl ApiEntry {
     }
 }
 
-/// What a page of another origin may send and see. Whether the origin is admitted at all, `check_place` decides, too.
+/// What a page of another origin may send and see. Whether the origin is admitted at all, `check_place`
+/// decides, too.
 fn cors(state: &Arc<AppState>) -> CorsLayer {
     let allowed = state.clone();
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {

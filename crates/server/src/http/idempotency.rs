@@ -1,9 +1,10 @@
-//! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not carried out again.
+//! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not
+//! carried out again.
 //!
-//! What a key stands for is one request of one caller: tenant, bucket, caller, method, path and the owner's secret tell keys apart, and query string and
-//! body must be the same.
-//! Only successes are remembered. A refusal has changed nothing, so that the same request may be carried out anew, and be
-//! told the truth of then.
+//! What a key stands for is one request of one caller: tenant, bucket, caller, method, path and the owner's
+//! secret tell keys apart, and query string and body must be the same. Only successes are remembered. A
+//! refusal has changed nothing, so that the same request may be carried out anew, and be told the truth of
+//! then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,8 @@ use crate::state::AppState;
 /// The header of an answer that was given before.
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in its order.
+/// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in
+/// its order.
 pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'static Route) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, state).await;

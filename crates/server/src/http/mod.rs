@@ -5,9 +5,9 @@
 //!                                   └─────────────────────┴──────────────┴─────────────┴─────────┴──▶ Problem (RFC 9457)
 //! ```
 //!
-//! Each resource has a folder: `routes` are its handlers, `bodies` what is said and answered, `calls` what is asked of the lock
-//! tables. What a request must look like stands once, in `request::constraints`: requests are read by it, and the OpenAPI
-//! document tells it.
+//! Each resource has a folder: `routes` are its handlers, `bodies` what is said and answered, `calls` what is
+//! asked of the lock tables. What a request must look like stands once, in `request::constraints`: requests
+//! are read by it, and the OpenAPI document tells it.
 
 mod access;
 mod assignments;

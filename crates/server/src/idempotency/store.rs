@@ -100,8 +100,9 @@ impl BucketMap {
         self.by_bucket.retain(|_, answers_of_bucket| !answers_of_bucket.slots.is_empty());
     }
 
-    /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is full; if all are, of the tenant that has
-    /// most, and there of the bucket that has most. False if there is none.
+    /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is
+    /// full; if all are, of the tenant that has most, and there of the bucket that has most. False if there
+    /// is none.
     fn make_room(&mut self, bucket: &BucketKey) -> bool {
         while self
             .by_bucket
@@ -134,8 +135,9 @@ impl BucketMap {
         self.change(bucket, |answers_of_bucket| answers_of_bucket.put(id, answer));
     }
 
-    /// Forgets the oldest answers until there is room for so many bytes more: of the tenant, if it has all that it may have; if all is taken, of the tenant
-    /// that takes most; and there of the bucket that takes most. Only what is answered takes any, so that whoever takes most has something to forget.
+    /// Forgets the oldest answers until there is room for so many bytes more: of the tenant, if it has all
+    /// that it may have; if all is taken, of the tenant that takes most; and there of the bucket that takes
+    /// most. Only what is answered takes any, so that whoever takes most has something to forget.
     fn make_room_for_bytes(&mut self, tenant: &str, more: usize) {
         loop {
             let hog = if self.bytes.of(tenant) + more > IDEMPOTENCY_BYTES_PER_TENANT {
@@ -447,7 +449,8 @@ mod tests {
         }
     }
 
-    /// Each of a hundred thousand buckets has one answer: who looked at all of them for each call would look at four billion.
+    /// Each of a hundred thousand buckets has one answer: who looked at all of them for each call would look
+    /// at four billion.
     #[tokio::test]
     async fn a_call_costs_little_however_many_buckets_have_answers() {
         let answers = Arc::new(IdempotencyStore::default());

@@ -1,4 +1,5 @@
-//! Who has how much of something, bucket by bucket, and of which tenant: so that it is known at once who has most.
+//! Who has how much of something, bucket by bucket, and of which tenant: so that it is known at once who has
+//! most.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -5,11 +5,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::settings::LimitSettings;
 use crate::settings::sections::limits::LEAST_CONNECTIONS;
 
-/// Open files that are no connections: the store, the listener, those of the runtime, connections that are being refused.
+/// Open files that are no connections: the store, the listener, those of the runtime, connections that are
+/// being refused.
 const RESERVED: u64 = 192;
 
-/// Raises the number of files that this process may have open as far as it may, and lowers `connections` to what there is room for then. Tells the
-/// log of both.
+/// Raises the number of files that this process may have open as far as it may, and lowers `connections` to
+/// what there is room for then. Tells the log of both.
 #[must_use]
 pub fn fit_open_files(limits: LimitSettings) -> LimitSettings {
     fit(limits, raise())

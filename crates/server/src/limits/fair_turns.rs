@@ -6,8 +6,9 @@ use super::rate_limiter::{BURST, RateLimiters};
 
 /// The turns of a session among all of its tenant.
 ///
-/// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as far apart as the slices are long: were all
-/// to wait until there is something left, they would come together, in front of everybody else; and each would do a single frame.
+/// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as
+/// far apart as the slices are long: were all to wait until there is something left, they would come
+/// together, in front of everybody else; and each would do a single frame.
 #[derive(Debug)]
 pub(crate) struct FairTurns {
     next: Instant,
@@ -63,7 +64,8 @@ impl FairTurns {
         }
     }
 
-    /// What was paid for is worth nothing once its time is over, as with all that nobody did: otherwise turns could be saved up, and taken together.
+    /// What was paid for is worth nothing once its time is over, as with all that nobody did: otherwise turns
+    /// could be saved up, and taken together.
     fn forget(&mut self, now: Instant) {
         if now > self.next + BURST {
             self.paid = 0;
@@ -81,8 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// So many sessions of a tenant that do in each turn what they may, up to `batch`, for a minute: what each has done, and how often so many had their
-    /// turn within the same millisecond.
+    /// So many sessions of a tenant that do in each turn what they may, up to `batch`, for a minute: what
+    /// each has done, and how often so many had their turn within the same millisecond.
     async fn crowd(sessions: usize, batch: u32, rate: u32) -> (Vec<u32>, BTreeMap<u32, usize>) {
         let rate_limiters = Arc::new(RateLimiters::default());
         let start = Instant::now();

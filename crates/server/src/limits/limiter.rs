@@ -114,8 +114,9 @@ impl Limiter {
         self.rate_limiters.charge_call(tenant, count, self.settings().tenant_rate);
     }
 
-    /// Room for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none while the copies of the tenant have together what its tables
-    /// may have. Who looks at nothing else may look at any bucket.
+    /// Room for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none
+    /// while the copies of the tenant have together what its tables may have. Who looks at nothing else may
+    /// look at any bucket.
     pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<Room>> {
         let mut room = self.query_budget.of(bucket.key().tenant());
         room.make(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;

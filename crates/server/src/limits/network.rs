@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as whoever has one has all of it.
+/// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as
+/// whoever has one has all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Network {
     V4(Ipv4Addr),

@@ -13,7 +13,8 @@ pub(crate) fn price_of_text(bytes: usize) -> u32 {
 /// Work on a bucket with more entries is done apart.
 const LARGE: usize = 10_000;
 
-/// Does work on a bucket with so many entries; if it is much, so that the other tasks of this thread go on meanwhile on another one.
+/// Does work on a bucket with so many entries; if it is much, so that the other tasks of this thread go on
+/// meanwhile on another one.
 pub(crate) fn block_in_place_if_large<T>(entries: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());

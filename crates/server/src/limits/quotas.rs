@@ -51,8 +51,9 @@ impl<K: Eq + Hash> Default for Quotas<K> {
 impl<K: Clone + Eq + Hash> Quotas<K> {
     /// One more for `key`, if there are fewer than `all`, and `key` has fewer than `each`.
     ///
-    /// Nobody has more than [`OF_WHAT_IS_FREE`] times what is left free, so that whoever is new finds room beside those who take what they can: one
-    /// alone has three quarters at most, a second one three quarters of the rest.
+    /// Nobody has more than [`OF_WHAT_IS_FREE`] times what is left free, so that whoever is new finds room
+    /// beside those who take what they can: one alone has three quarters at most, a second one three quarters
+    /// of the rest.
     pub(crate) fn take(&self, key: K, all: usize, each: usize) -> Result<Permit<K>, Full> {
         let mut counts = self.0.lock();
         if counts.all >= all {

@@ -1,7 +1,8 @@
 //! Rates: who does more in a second than he may waits for his turn.
 //!
-//! What is done is charged afterwards. A pace is one instant: when all that was charged would be done at the rate. As long as that is less than a
-//! [`BURST`] ahead, more may be done at once (the generic cell rate algorithm, <https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm>).
+//! What is done is charged afterwards. A rate limiter is one instant: when all that was charged would be done
+//! at the rate. As long as that is less than a [`BURST`] ahead, more may be done at once (the generic cell
+//! rate algorithm, <https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm>).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,16 +14,18 @@ use tokio::time::Instant;
 /// What nobody was charged for lately may be done at once.
 pub(super) const BURST: Duration = Duration::from_secs(1);
 
-/// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a millisecond.
+/// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a
+/// millisecond.
 const SLICE: u32 = 16;
 
 /// No slice is longer than such a part of a second, so that turns come often also where rates are small.
 const LEAST_SLICES: u32 = 64;
 
-/// Whoever would have to wait longer than this pays for nothing beforehand, so that sessions without number do not wait for slices that others do not use.
+/// Whoever would have to wait longer than this pays for nothing beforehand, so that sessions without number
+/// do not wait for slices that others do not use.
 const LONGEST_QUEUE: Duration = Duration::from_millis(500);
 
-/// The pace of one session or tenant.
+/// The rate limiter of one session or tenant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimiter(Instant);
 
@@ -42,7 +45,8 @@ impl RateLimiter {
         self.0.saturating_duration_since(now).saturating_sub(BURST)
     }
 
-    /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for how many was paid.
+    /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for
+    /// how many was paid.
     pub(super) fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
         let wait = self.charge(now, count, rate);
         let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE.min(rate / LEAST_SLICES) };
@@ -71,11 +75,12 @@ fn time_for(count: u32, rate: u32) -> Duration {
     Duration::from_nanos(u64::from(count) * 1_000_000_000 / u64::from(rate))
 }
 
-/// The paces of all tenants that have done something lately.
+/// The rate limiters of all tenants that have done something lately.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiters(Mutex<Known>);
 
-/// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has none. So half of the rate is kept for calls.
+/// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has
+/// none. So half of the rate is kept for calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tenant {
     pub(super) all: RateLimiter,
@@ -131,8 +136,8 @@ impl RateLimiters {
         self.with(tenant, |tenant, now| tenant.admit_call(now, rate))
     }
 
-    /// Charges the tenant for what an admitted call is about to cost beyond that, unless it has to wait for others that were admitted meanwhile; then it is
-    /// told how long, and charged nothing more.
+    /// Charges the tenant for what an admitted call is about to cost beyond that, unless it has to wait for
+    /// others that were admitted meanwhile; then it is told how long, and charged nothing more.
     pub(crate) fn admit_more(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
         if count == 0 {
             return Ok(());

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 /// For how long a bound that others have reached is asked after in vain, about.
 pub(crate) const QUOTA: Duration = Duration::from_secs(1);
 
-/// When to ask again, as clients are told: in whole milliseconds, rounded up, as whoever comes earlier comes in vain.
+/// When to ask again, as clients are told: in whole milliseconds, rounded up, as whoever comes earlier comes
+/// in vain.
 pub(crate) fn told_ms(pause: Duration) -> u64 {
     let ms = pause.as_nanos().div_ceil(1_000_000);
     ms.clamp(1, u128::from(NUMBER_LIMIT) - 1) as u64

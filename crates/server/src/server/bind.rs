@@ -40,7 +40,8 @@ fn advice(refused: &io::Error) -> &'static str {
     }
 }
 
-/// Listens on `HOST:PORT`, which must be a loopback address unless there is authentication; port 0 means any that is free.
+/// Listens on `HOST:PORT`, which must be a loopback address unless there is authentication; port 0 means any
+/// that is free.
 ///
 /// # Errors
 ///

@@ -11,8 +11,8 @@ use crate::state::AppState;
 /// How often a stopping server looks whether locks are still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
 
-/// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web locks with them that their
-/// clients still believe in.
+/// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web
+/// locks with them that their clients still believe in.
 pub(super) async fn drain(state: &AppState) -> StoreState {
     let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
@@ -31,7 +31,8 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
     close_house(state, patience).await
 }
 
-/// Waits for the store as long as it works, and as long as there is patience where it refuses: what it has not kept was told to nobody.
+/// Waits for the store as long as it works, and as long as there is patience where it refuses: what it has
+/// not kept was told to nobody.
 async fn close_house(state: &AppState, patience: Instant) -> StoreState {
     let mut closed = pin!(state.house.close());
     loop {

@@ -27,8 +27,8 @@ pub struct Server {
     pub(super) state: Arc<AppState>,
 }
 
-/// Serves until `shutdown` is ready; then stops granting, waits until nothing is held or the drain time has passed, closes all
-/// connections and returns.
+/// Serves until `shutdown` is ready; then stops granting, waits until nothing is held or the drain time has
+/// passed, closes all connections and returns.
 ///
 /// ```no_run
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +62,8 @@ impl Server {
         Self::over(AppState::empty(config))
     }
 
-    /// A server over a house of one's own, whose bounds should be those of a server. If it has [`Rooms`](lockhouse::Rooms), they become as large as
+    /// A server over a house of one's own, whose bounds should be those of a server. If it has
+    /// [`Rooms`](lockhouse::Rooms), they become as large as
     /// [`limits.table_mib_per_tenant`](LimitSettings::table_mib_per_tenant) says, now and at each reload.
     pub fn of(config: Config, house: House) -> Arc<Self> {
         Self::over(AppState::new(config, house, None))

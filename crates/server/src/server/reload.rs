@@ -35,7 +35,8 @@ impl Server {
         Ok(())
     }
 
-    /// Takes other bounds over, as far as a running server can; see [`LimitSetting::is_reloadable`](crate::LimitSetting::is_reloadable).
+    /// Takes other bounds over, as far as a running server can; see
+    /// [`LimitSetting::is_reloadable`](crate::LimitSetting::is_reloadable).
     ///
     /// # Errors
     ///
@@ -53,8 +54,9 @@ impl Server {
         self.state.limiter.reload(limits);
     }
 
-    /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than before, end at once, their locks with them;
-    /// each later call is judged anew. Where the last key, issuer and certificate is gone, nobody is admitted.
+    /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than
+    /// before, end at once, their locks with them; each later call is judged anew. Where the last key, issuer
+    /// and certificate is gone, nobody is admitted.
     ///
     /// # Errors
     ///
@@ -74,15 +76,17 @@ impl Server {
         Ok(())
     }
 
-    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken: whoever is gone from them is gone, and an issuer whose
-    /// keys cannot be had stays as it was. Whether they were taken; without authentication there is nothing to be taken from anybody.
+    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken: whoever is
+    /// gone from them is gone, and an issuer whose keys cannot be had stays as it was. Whether they were
+    /// taken; without authentication there is nothing to be taken from anybody.
     pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
         let former = self.state.authority();
         let next = former.renewed(settings).ok().filter(|_| !former.is_open());
         next.is_some_and(|next| self.reload_auth(next).is_ok())
     }
 
-    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client certificates, once [`Tls`](crate::Tls) has loaded others.
+    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client
+    /// certificates, once [`Tls`](crate::Tls) has loaded others.
     pub fn revalidate(&self) {
         self.state.revalidate();
     }

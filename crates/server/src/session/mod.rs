@@ -6,9 +6,9 @@
 //!       └──── Outbound ◀──event── notices ◀────┘ Notice
 //! ```
 //!
-//! One task owns all of it. Connections come to the task, through the registry, and go; between two of them the task
-//! waits for the next one or for the end of the lease. The lease is that of an agent of its own in the bucket, which never asks
-//! for anything: its end is the end of the session.
+//! One task owns all of it. Connections come to the task, through the registry, and go; between two of them
+//! the task waits for the next one or for the end of the lease. The lease is that of an agent of its own in
+//! the bucket, which never asks for anything: its end is the end of the session.
 
 mod calls;
 mod notices;

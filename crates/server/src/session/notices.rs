@@ -39,15 +39,16 @@ impl Session {
             self.over = Some(SessionEnd::SlowReader);
         }
         match self.over {
-            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had died.
+            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the
+            // server had died.
             _ if self.is_over => Verdict::Stop,
             Some(over) => over.verdict(),
             None => Verdict::GoOn,
         }
     }
 
-    /// What the client has not taken counts for its tenant. Whoever leaves much unacknowledged goes, if the tenant has all that it may have; an answer
-    /// that is still being written had room when it was made.
+    /// What the client has not taken counts for its tenant. Whoever leaves much unacknowledged goes, if the
+    /// tenant has all that it may have; an answer that is still being written had room when it was made.
     pub(super) fn check_unread(&mut self) -> Verdict {
         self.unread.settle(self.counted());
         if self.outbound.unacknowledged_bytes() > SPARED_BYTES && self.unread.is_full() {
@@ -104,7 +105,8 @@ impl Session {
         }
     }
 
-    /// A steal is never queued but for the store to keep it: others have lost the name by then, whether the thief stays to hear of it or not.
+    /// A steal is never queued but for the store to keep it: others have lost the name by then, whether the
+    /// thief stays to hear of it or not.
     fn note_steal(&mut self, id: u64, outcome: &Outcome) {
         let Some(steal) = self.steals.remove(&id) else { return };
         if !matches!(outcome, Outcome::Granted(_) | Outcome::Queued(_)) {

@@ -94,7 +94,8 @@ impl Outbound {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written as well counts once.
+    /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written
+    /// as well counts once.
     pub(super) fn bytes(&self) -> usize {
         self.unacknowledged_bytes + self.outbox.unnumbered_bytes()
     }

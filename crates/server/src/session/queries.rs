@@ -34,7 +34,8 @@ impl Session {
         self.asked.iter().any(|(_, asked)| matches!(asked, PendingCall::Query(..)))
     }
 
-    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for that.
+    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for
+    /// that.
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
         let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
         let message = format!("nothing can be told as kept at the moment: {why}");
@@ -83,8 +84,8 @@ impl Session {
     pub(super) fn look_again(&mut self) -> Verdict {
         self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
         if self.watches.overdue {
-            // A client that takes nothing is told of the latest state once it does: before its next frame is carried out, if
-            // there is one, and in any case soon.
+            // A client that takes nothing is told of the latest state once it does: before its next frame is
+            // carried out, if there is one, and in any case soon.
             self.watches.due = Some(Instant::now() + WATCH_GATHERING);
             return Verdict::GoOn;
         }

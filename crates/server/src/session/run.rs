@@ -84,7 +84,8 @@ impl Session {
             }
             self.settle();
             let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
-            // In this order, so that no crowd of frames keeps the heart from beating or a watch from being told.
+            // In this order, so that no crowd of frames keeps the heart from beating or a watch from being
+            // told.
             let verdict = tokio::select! {
                 biased;
                 _ = heartbeat.tick() => self.beat(),

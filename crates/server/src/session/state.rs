@@ -24,8 +24,8 @@ use crate::websocket::{Admission, Registration};
 /// A session, owned by its task.
 pub(super) struct Session {
     pub(super) state: Arc<AppState>,
-    /// Stands before the registration, and so is dropped first: once a resume finds that the session is gone, and is told so,
-    /// its agents have ended.
+    /// Stands before the registration, and so is dropped first: once a resume finds that the session is gone,
+    /// and is told so, its agents have ended.
     pub(super) port: Port,
     pub(super) registration: Registration,
     pub(super) admission: Admission,
@@ -61,8 +61,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Why not, if the server or the bucket is full, or the store cannot note the length of the lease now. What the phase becomes after `phase` was
-    /// taken, the session will hear.
+    /// Why not, if the server or the bucket is full, or the store cannot note the length of the lease now.
+    /// What the phase becomes after `phase` was taken, the session will hear.
     pub(super) async fn begin(
         state: Arc<AppState>,
         admission: Admission,
@@ -79,7 +79,8 @@ impl Session {
             .ok_or_else(|| state.limiter.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port(INBOX_NOTICES);
         let unread = state.limiter.unread.of(admission.scope.tenant());
-        // A server that begins to stop closes the buckets that it finds, and this one may have come after that.
+        // A server that begins to stop closes the buckets that it finds, and this one may have come after
+        // that.
         if *phase.borrow() != Phase::Running {
             port.bucket().close();
         }
@@ -111,7 +112,8 @@ impl Session {
         };
         let lease_ms = Some(session.state.config.lease.as_millis());
         session.ask(PendingCall::Lease, Command::Join(NewAgent { client_id: "", lease_ms }));
-        // The answer waits until the store knows how long leases last, after the first session of all at once.
+        // The answer waits until the store knows how long leases last, after the first session of all at
+        // once.
         let answered = async {
             while !session.asked.is_empty() {
                 session.port.ready().await;

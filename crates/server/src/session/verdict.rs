@@ -28,8 +28,8 @@ pub(super) enum Verdict {
     Fatal(FatalCode, Problem<'static>),
 }
 
-/// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on something that is not kept
-/// yet comes later.
+/// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on
+/// something that is not kept yet comes later.
 #[derive(Clone, Debug)]
 pub(super) enum PendingCall {
     /// The agent that bears the session's lease.

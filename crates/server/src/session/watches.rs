@@ -53,7 +53,8 @@ impl Watches {
         self.watched.len()
     }
 
-    /// Waits until there are changes to tell, none came for the first time within the gathering time, and it is the tenant's turn.
+    /// Waits until there are changes to tell, none came for the first time within the gathering time, and it
+    /// is the tenant's turn.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +78,8 @@ impl Watches {
         self.watched.keys().copied().collect()
     }
 
-    /// What the watch looks for, if something of it differs from what it was told last: that counts from now on, before there is a copy of it.
+    /// What the watch looks for, if something of it differs from what it was told last: that counts from now
+    /// on, before there is a copy of it.
     pub(super) fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<Look> {
         let Watched { look, told, bytes } = self.watched.get_mut(&id)?;
         let now = [&snapshot.held, &snapshot.pending];

@@ -7,7 +7,8 @@ use super::sections::store::StoreChoice;
 use super::tree::Node;
 
 impl Settings {
-    /// What is wrong with settings each of which is right by itself, but for those that have been told as wrong: what depends on one of them is not judged.
+    /// What is wrong with settings each of which is right by itself, but for those that have been told as
+    /// wrong: what depends on one of them is not judged.
     pub(super) fn check(&self, tree: &Node, told: &[Problem]) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |key: &str, others: &[&str], rule: &str| {

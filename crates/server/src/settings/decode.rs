@@ -1,6 +1,7 @@
 //! Reads a tree into a type by serde, and finds everything that is wrong with it, not only the first thing.
 //!
-//! serde gives up at the first error. So what is wrong is noted and left out, and the rest read again until nothing new is found. For unknown keys to be found the type has to deny them.
+//! serde gives up at the first error. So what is wrong is noted and left out, and the rest read again until
+//! nothing new is found. For unknown keys to be found the type has to deny them.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

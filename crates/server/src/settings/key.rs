@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A setting that can stand in the file, in a variable of the environment, and, for some, on the command line.
+/// A setting that can stand in the file, in a variable of the environment, and, for some, on the command
+/// line.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// Where it stands in the file: `lease` above all tables, `tls.cert` as `cert` in `[tls]`.

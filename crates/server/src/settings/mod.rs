@@ -6,7 +6,8 @@
 //!                                                                     └──▶ problems: place, key, value, rule
 //! ```
 //!
-//! Each section of the file is a serde type and a list of its [`Key`]s; both are named here, and nowhere else.
+//! Each section of the file is a serde type and a list of its [`Key`]s; both are named here, and nowhere
+//! else.
 
 mod check;
 mod decode;

@@ -45,7 +45,8 @@ impl Problem {
         Self { place: place.clone(), key: Some(key.to_owned()), value: None, rule }
     }
 
-    /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a secret in the wrong place.
+    /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a
+    /// secret in the wrong place.
     pub(crate) fn of_unknown(parent: &str, key: &str, place: &Place, known: &[&str]) -> Self {
         let path = join(parent, key);
         let rule = match nearest(parent, key, known) {

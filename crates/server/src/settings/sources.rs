@@ -17,8 +17,8 @@ use super::tree::{Field, Node, Place, Value};
 /// What begins the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
 
-/// Everything that may say something: the command line goes before the environment, that before the file, that before the defaults.
-/// A value is heard whole: a list on the command line replaces the one in the file.
+/// Everything that may say something: the command line goes before the environment, that before the file,
+/// that before the defaults. A value is heard whole: a list on the command line replaces the one in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The TOML file.
@@ -76,8 +76,8 @@ impl Sources {
         }
     }
 
-    /// The section `[auth]`, if nothing in it is wrong; elsewhere only values may be, as of a text or a table that is misread nobody knows what it
-    /// meant to say.
+    /// The section `[auth]`, if nothing in it is wrong; elsewhere only values may be, as of a text or a table
+    /// that is misread nobody knows what it meant to say.
     pub fn load_auth(&self) -> Option<auth::Settings> {
         let (loaded, problems) = self.load_in_part();
         let is_apart = |problem: &Problem| {
@@ -87,7 +87,8 @@ impl Sources {
         loaded.filter(|_| problems.iter().all(is_apart)).map(|loaded| loaded.settings.auth)
     }
 
-    /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load). Of a key that is wrong by itself the file is not told of.
+    /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load).
+    /// Of a key that is wrong by itself the file is not told of.
     pub fn check(&self) -> Vec<Problem> {
         let (loaded, mut problems) = self.load_in_part();
         let mut files: Vec<Problem> = loaded.iter().flat_map(Loaded::check_files).collect();
@@ -168,8 +169,8 @@ impl FlagValue {
     }
 }
 
-/// What stands there as TOML; a list may also be separated by commas, a table be pairs like `customer=read-write`, and a text, which
-/// is most often meant, needs no quotation marks.
+/// What stands there as TOML; a list may also be separated by commas, a table be pairs like
+/// `customer=read-write`, and a text, which is most often meant, needs no quotation marks.
 fn of_variable(key: &Key, place: &Place, text: &str) -> Node {
     let begins = key.default.as_ref().and_then(|default| default.chars().next());
     let value = match begins {

@@ -84,8 +84,8 @@ impl Node {
         std::iter::once(path).chain(ends.rev()).find_map(|part| self.get(part)).unwrap_or(self)
     }
 
-    /// Puts a value at a path, in place of what is there. A table that should be on the way but is something else is left as it is:
-    /// it is wrong, and is told as that.
+    /// Puts a value at a path, in place of what is there. A table that should be on the way but is something
+    /// else is left as it is: it is wrong, and is told as that.
     pub(crate) fn set(&mut self, path: &str, node: Self) {
         let Value::Table(entries) = &mut self.value else { return };
         let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));

@@ -47,7 +47,8 @@ impl Tls {
         Ok(loaded.map(|loaded| Self { current: Arc::new(RwLock::new(loaded)) }))
     }
 
-    /// What is wrong with each of the files that the settings name. What would be made at the start is not made.
+    /// What is wrong with each of the files that the settings name. What would be made at the start is not
+    /// made.
     pub fn check(settings: &TlsSettings) -> Vec<TlsError> {
         files::check(settings)
     }
@@ -58,8 +59,8 @@ impl Tls {
         *self.current.write() = other;
     }
 
-    /// Reads the files that it was loaded from again. If they cannot be used, all stays as it is, and they count as read until they change
-    /// again.
+    /// Reads the files that it was loaded from again. If they cannot be used, all stays as it is, and they
+    /// count as read until they change again.
     ///
     /// # Errors
     ///
@@ -81,7 +82,8 @@ impl Tls {
         self.current.read().files.clone()
     }
 
-    /// What browsers are told: to come by TLS only, unless they came to this machine by a loopback name, as other programs of it share that.
+    /// What browsers are told: to come by TLS only, unless they came to this machine by a loopback name, as
+    /// other programs of it share that.
     pub(crate) fn hsts(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         if is_for_loopback(headers) { None } else { self.current.read().hsts.clone() }
     }

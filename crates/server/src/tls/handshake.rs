@@ -57,7 +57,8 @@ async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
     see_off(stream).await
 }
 
-/// Ends a connection, but reads what the client still sends: a close over unread bytes could take the last words away.
+/// Ends a connection, but reads what the client still sends: a close over unread bytes could take the last
+/// words away.
 async fn see_off(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut rest = stream.take(UNWANTED_BYTES);

@@ -20,7 +20,8 @@ const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 /// The names that it is for.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The certificate and its key in that folder: those that are there, as clients may trust them already, or new ones.
+/// The certificate and its key in that folder: those that are there, as clients may trust them already, or
+/// new ones.
 pub(super) fn in_folder(folder: &Path) -> Result<(PathBuf, PathBuf), TlsError> {
     let (cert, key) = (folder.join(CERT), folder.join(KEY));
     if server_config(&cert, &key, None).is_err() {

@@ -1,5 +1,5 @@
-//! In whose name a session runs, and what it may do: judged at its beginning, with each resume, and anew whenever the server's settings change or the
-//! credential or the certificate ends.
+//! In whose name a session runs, and what it may do: judged at its beginning, with each resume, and anew
+//! whenever the server's settings change or the credential or the certificate ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -121,7 +121,8 @@ impl Admission {
         Err(self.presented.deny(&self.audit, Some(&self.identity), denial))
     }
 
-    /// Whether a resume may go on in another's name: he has to be able to do whatever the session could do before.
+    /// Whether a resume may go on in another's name: he has to be able to do whatever the session could do
+    /// before.
     pub(crate) fn check_resume(&self, next: &Self) -> Result<(), Denial> {
         let Some(missing) = self.permissions.missing_in(next.permissions) else { return Ok(()) };
         let message = format!(

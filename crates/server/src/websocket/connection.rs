@@ -58,7 +58,8 @@ pub(crate) enum Incoming {
     Text(Utf8Bytes),
     /// A message of the wrong kind.
     Binary,
-    /// A ping or pong of the WebSocket itself, which the library answers, and which proves nothing but costs as a frame does.
+    /// A ping or pong of the WebSocket itself, which the library answers, and which proves nothing but costs
+    /// as a frame does.
     Control,
     /// A message over [`FRAME_BYTES`].
     TooLarge,
@@ -238,8 +239,8 @@ impl Connection {
         Poll::Ready(Ok(false))
     }
 
-    /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read all others; and for
-    /// an end, which leaves nobody to answer.
+    /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read
+    /// all others; and for an end, which leaves nobody to answer.
     fn poll_urgent(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         while self.held_back_bytes < HELD_BACK_BYTES {
             let incoming = ready!(self.poll_read(context));
@@ -252,13 +253,15 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Nothing is written any more, and what has come is not answered. The client may have said before that it ends.
+    /// Nothing is written any more, and what has come is not answered. The client may have said before that
+    /// it ends.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         loop {
             match self.poll_held_back_or_read(context) {
                 Poll::Ready(incoming) if incoming.is_end() => return Poll::Ready(incoming),
                 Poll::Ready(_) => {}
-                // That a connection is broken is soon found out by reading, too. It is not waited for without bound.
+                // That a connection is broken is soon found out by reading, too. It is not waited for without
+                // bound.
                 Poll::Pending => return self.poll_stalled(context).map(|()| Incoming::Lost),
             }
         }

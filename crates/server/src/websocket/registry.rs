@@ -127,8 +127,8 @@ enum Lookup {
 }
 
 impl Registration {
-    /// The session cannot take the connection over. It may begin another session, but only once this one has ended:
-    /// who is told that a session is gone must find nothing held by it.
+    /// The session cannot take the connection over. It may begin another session, but only once this one has
+    /// ended: who is told that a session is gone must find nothing held by it.
     pub(crate) fn give_back_at_the_end(&mut self, attach: Attach) {
         self.late.push(attach);
     }

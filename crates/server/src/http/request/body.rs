@@ -40,8 +40,9 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
     }
 }
 
-/// Reads all of a request before it is answered: were an answer given before, the connection would have to be closed under a client that
-/// is about to use it again. Whose it is shows only afterwards, so that what is kept in memory meanwhile is bounded.
+/// Reads all of a request before it is answered: were an answer given before, the connection would have to be
+/// closed under a client that is about to use it again. Whose it is shows only afterwards, so that what is
+/// kept in memory meanwhile is bounded.
 ///
 /// Counts what is refused, too.
 pub(crate) async fn buffer_request<F>(
@@ -90,7 +91,8 @@ async fn buffer_body(
         Problem::field(Code::RequestTimeout, "body", rule)
     };
     let mut reading = pin!(collect(body, most));
-    // Nearly always it has come with the head; then no timer is needed, and it is no longer than what a connection may have in memory anyway.
+    // Nearly always it has come with the head; then no timer is needed, and it is no longer than what a
+    // connection may have in memory anyway.
     let (read, place) = match poll!(reading.as_mut()) {
         Poll::Ready(read) => (read, None),
         Poll::Pending => {

@@ -1,4 +1,5 @@
-//! The constraints of members and parameters, each in one place: what is read by them, and what the OpenAPI document says of them.
+//! The constraints of members and parameters, each in one place: what is read by them, and what the OpenAPI
+//! document says of them.
 
 use lockhouse::Limits;
 use lockhouse_wire as wire;

@@ -1,4 +1,5 @@
-//! Reading what a request says, member by member, so that a problem can name the member, its value and the rule.
+//! Reading what a request says, member by member, so that a problem can name the member, its value and the
+//! rule.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -59,7 +59,8 @@ impl ObjectSchema {
         self.0.into()
     }
 
-    /// Either the members of the first list, and none of those of the second, or the other way round; all are members that may be left out.
+    /// Either the members of the first list, and none of those of the second, or the other way round; all are
+    /// members that may be left out.
     pub(crate) fn build_either(self, one: &[&str], other: &[&str]) -> RefOr<Schema> {
         let nothing = || ObjectBuilder::new().schema_type(Type::Null);
         let string = || ObjectBuilder::new().schema_type(Type::String);

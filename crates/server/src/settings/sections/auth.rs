@@ -25,8 +25,8 @@
 //! "seats*" = ["claim", "query"]
 //! ```
 //!
-//! Names of members are snake_case, durations are written as on the command line. Nothing here is a secret: of API keys there are
-//! hashes only, and the keys of tokens stand in files or in the environment.
+//! Names of members are snake_case, durations are written as on the command line. Nothing here is a secret:
+//! of API keys there are hashes only, and the keys of tokens stand in files or in the environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,10 +40,12 @@ use crate::settings::key::Key;
 /// The tenant of a credential that names none.
 pub const DEFAULT_TENANT: &str = BucketKey::DEFAULT_TENANT;
 
-/// What may be done in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of several that fit, all hold.
+/// What may be done in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of
+/// several that fit, all hold.
 pub type Buckets = BTreeMap<String, Vec<Permission>>;
 
-/// Who may do what. Without any key, issuer and certificate the server has no authentication, and can only listen on loopback addresses.
+/// Who may do what. Without any key, issuer and certificate the server has no authentication, and can only
+/// listen on loopback addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -87,8 +89,8 @@ pub struct JwtSettings {
     pub id: String,
     /// The one algorithm of its tokens; what a token says of itself does not count.
     pub algorithm: Algorithm,
-    /// The key: for HS256 the bytes of the file without a newline at the end, at least 32; otherwise the public key in PEM. Exactly one of
-    /// `key_file`, `key_env` and `jwks_file` is there.
+    /// The key: for HS256 the bytes of the file without a newline at the end, at least 32; otherwise the
+    /// public key in PEM. Exactly one of `key_file`, `key_env` and `jwks_file` is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
     /// The environment variable that has in it what `key_file` would have.
@@ -113,8 +115,9 @@ pub struct JwtSettings {
     pub tenant: Option<String>,
 }
 
-/// Whom a client certificate stands for that was found good in the TLS handshake: by one of its subject alternative names, or by its fingerprint. Exactly
-/// one of `dns`, `uri`, `email` and `sha256` is there; of several entries that fit a certificate the first holds.
+/// Whom a client certificate stands for that was found good in the TLS handshake: by one of its subject
+/// alternative names, or by its fingerprint. Exactly one of `dns`, `uri`, `email` and `sha256` is there; of
+/// several entries that fit a certificate the first holds.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {

@@ -1,7 +1,7 @@
 //! The bounds that operators may change: the section `[limits]` of the configuration.
 //!
-//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the server are constants in `limiter.rs`; `docs/limits.md` lists
-//! all of them.
+//! Each has a default, a least and a most; those of time are written like `"10s"`. The other bounds of the
+//! server are constants in `limiter.rs`; `docs/limits.md` lists all of them.
 
 use std::fmt;
 use std::time::Duration;
@@ -67,7 +67,8 @@ pub struct LimitOutOfRange {
 
 macro_rules! settings {
     ($($(#[doc = $meaning:literal])+ $key:ident: $kind:ident = $default:expr, $least:expr, $most:expr, $reload:literal, $beyond:literal;)*) => {
-        /// The section `[limits]` of the configuration: bounds that operators may change. A key that is left out has its default.
+        /// The section `[limits]` of the configuration: bounds that operators may change. A key that is left
+        /// out has its default.
         ///
         /// ```
         /// use lockhouse_server::LimitSettings;
@@ -107,7 +108,8 @@ macro_rules! settings {
                 vec![$(LimitValue::$kind(self.$key)),*]
             }
 
-            /// These settings as far as a running server can take them over, and of all others what `running` has.
+            /// These settings as far as a running server can take them over, and of all others what `running`
+            /// has.
             #[must_use]
             pub fn reloaded_over(self, running: &Self) -> Self {
                 Self { $($key: if $reload { self.$key } else { running.$key }),* }
@@ -154,9 +156,11 @@ settings! {
     locks_per_owner: Count = Limits::DEFAULT.locks_per_owner, 1, 10_000_000, false, "status 429 `quota_exceeded`";
     /// Claims and assignments of a bucket together.
     assignments_per_bucket: Count = Limits::DEFAULT.assignments, 1, 100_000_000, false, "status 429 `quota_exceeded`";
-    /// MiB in memory of what a tenant has in all its buckets: names, labels, metadata and the places in which they are kept.
+    /// MiB in memory of what a tenant has in all its buckets: names, labels, metadata and the places in which
+    /// they are kept.
     table_mib_per_tenant: Count = 4096, 1, 1_048_576, true, "error or status 429 `quota_exceeded`";
-    /// MiB in memory of what the clients of a tenant have not taken yet, and of what their watches were told last.
+    /// MiB in memory of what the clients of a tenant have not taken yet, and of what their watches were told
+    /// last.
     unread_mib_per_tenant: Count = 1024, 1, 1_048_576, true, "queries and watches: error `quota_exceeded`; other frames: close 4429 `slow_reader`, the session ends";
     /// Frames of one session in a second.
     session_rate: Count = 2_000_000, 1, 10_000_000, true, "read more slowly";
