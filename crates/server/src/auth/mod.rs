@@ -8,7 +8,7 @@
 //! A credential is an API key or a token; who presents none is known by the client certificate of his
 //! connection. It says which tenant is meant, so that nobody can even name a bucket of another one, and what
 //! may be done in which of its buckets. What a route or a frame needs stands in one table for each:
-//! `http::access` and `session::calls`.
+//! `http::routes` and `session::calls`.
 
 mod authority;
 mod bad_settings;
@@ -16,6 +16,7 @@ mod certificates;
 mod grant;
 mod identity;
 mod inspect;
+mod issuer_keys;
 mod keys;
 mod permissions;
 mod tokens;

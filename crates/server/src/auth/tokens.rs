@@ -1,21 +1,20 @@
 //! JSON Web Tokens (RFC 7519, checked as RFC 8725 advises): the algorithm and the key are those of the
 //! settings, whatever a token says of itself.
 
-use std::fs;
 use std::time::{Duration, SystemTime};
 
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{DecodingKey, DecodingKeyKind, Validation, dangerous, decode, decode_header};
+use jsonwebtoken::{DecodingKey, Validation, dangerous, decode, decode_header};
 use lockhouse_wire::shorten;
 use serde::Deserialize;
 
 use super::bad_settings::BadSettings;
 use super::identity::{Identity, TENANT_RULE, is_tenant, isolated};
+use super::issuer_keys::{Hearing, IssuerKeys};
 use super::permissions::Grants;
 use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
-use crate::settings::sections::auth::{Algorithm, Buckets, JwtSettings};
+use crate::settings::sections::auth::{Buckets, JwtSettings};
 
 /// The most that clocks may differ.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
@@ -23,31 +22,15 @@ const MOST_LEEWAY: Duration = Duration::from_secs(300);
 /// The year 9999 is over; a token that lasts longer has no end.
 const END_OF_CALENDAR: Duration = Duration::from_secs(253_402_300_800 - 86_400);
 
-/// The least bytes of a key of HS256 (RFC 7518, section 3.2).
-const SECRET_BYTES: usize = 32;
-
-/// What begins each part of a PEM (RFC 7468).
-const PEM: &[u8] = b"-----BEGIN";
-
-/// The least bytes of the modulus of an RSA key (RFC 7518, section 3.3).
-const MODULUS_BYTES: usize = 256;
-
 /// Somebody whose tokens the server takes.
 #[derive(Clone, Debug)]
 pub(super) struct Issuer {
     id: String,
     /// What the `iss` of its tokens is.
     name: String,
-    keys: Keys,
+    keys: IssuerKeys,
     validation: Validation,
     tenant: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-enum Keys {
-    One(DecodingKey),
-    /// With their `kid`.
-    Set(Vec<(Option<String>, DecodingKey)>),
 }
 
 /// The claims of a token.
@@ -67,14 +50,6 @@ struct Claims {
 #[derive(Deserialize)]
 struct Issued {
     iss: String,
-}
-
-/// What is read of that which settings name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
-    Everything,
-    /// Not the environment; of its variables there are only the names.
-    FilesOnly,
 }
 
 impl Issuer {
@@ -103,7 +78,7 @@ impl Issuer {
         Ok(Self {
             id: settings.id.clone(),
             name: issuer.clone(),
-            keys: Keys::read(settings, place, hearing)?,
+            keys: IssuerKeys::read(settings, place, hearing)?,
             validation,
             tenant: settings.tenant.clone(),
         })
@@ -142,8 +117,8 @@ impl Issuer {
     /// Those of which one has to fit: several only if they share a `kid`.
     fn keys(&self, kid: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
         let (one, set) = match &self.keys {
-            Keys::One(key) => (Some(key), &[][..]),
-            Keys::Set(keys) => (None, &keys[..]),
+            IssuerKeys::One(key) => (Some(key), &[][..]),
+            IssuerKeys::Set(keys) => (None, &keys[..]),
         };
         let is_only = set.len() == 1;
         let fits = move |known: Option<&str>| if kid.is_some() { known == kid } else { is_only };
@@ -208,163 +183,6 @@ fn refusal(kind: &ErrorKind) -> Unauthenticated {
     }
 }
 
-impl Keys {
-    fn read(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
-        let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
-        let file = |member: &str, path: &std::path::Path| {
-            let told = |error| {
-                format!(
-                    "{} cannot be read ({error}); name a file that the server may read, with {}",
-                    path.display(),
-                    what_is_in(member)
-                )
-            };
-            fs::read(path).map_err(|error| bad(member, told(error)))
-        };
-        match (&settings.key_file, &settings.key_env, &settings.jwks_file) {
-            (Some(path), None, None) => {
-                let key = key(settings.algorithm, &file("key_file", path)?);
-                key.map(Self::One).map_err(|why| bad("key_file", format!("{} {why}", path.display())))
-            }
-            // What stands there may be the key itself by mistake, so that it is told to nobody.
-            (None, Some(variable), None) => {
-                if !is_variable(variable) {
-                    let rule = "must be the name of a variable: A-Z, a-z, 0-9 and \"_\", no digit first";
-                    return Err(bad("key_env", rule.to_owned()));
-                }
-                if hearing == Hearing::FilesOnly {
-                    return Ok(Self::Set(Vec::new()));
-                }
-                let text = std::env::var(variable)
-                    .map_err(|_| bad("key_env", "the environment has no variable of that name".to_owned()))?;
-                let key = key(settings.algorithm, text.as_bytes());
-                key.map(Self::One).map_err(|why| bad("key_env", format!("the variable {why}")))
-            }
-            (None, None, Some(path)) => {
-                let keys = key_set(settings.algorithm, &file("jwks_file", path)?);
-                keys.map(Self::Set).map_err(|why| bad("jwks_file", format!("{} {why}", path.display())))
-            }
-            _ => {
-                let why = "exactly one of key_file, key_env and jwks_file must be there".to_owned();
-                Err(BadSettings { field: place.to_owned(), why })
-            }
-        }
-    }
-}
-
-/// What the file of that member has to have in it.
-fn what_is_in(member: &str) -> &'static str {
-    if member == "jwks_file" { "the JSON Web Key Set of the issuer" } else { "the key of the issuer" }
-}
-
-fn is_variable(name: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
-}
-
-/// The key in the bytes of a file; else what is wrong with it.
-fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
-    let pem = match algorithm {
-        Algorithm::HS256 => {
-            let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-            let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-            return usable(secret).map(DecodingKey::from_secret);
-        }
-        Algorithm::EdDSA => DecodingKey::from_ed_pem,
-        Algorithm::RS256 => DecodingKey::from_rsa_pem,
-    };
-    if bytes.windows(7).any(|window| window == b"PRIVATE") {
-        return Err("has a private key in it, but the public one belongs there".to_owned());
-    }
-    let key = pem(bytes).map_err(|_| format!("has no public key for {algorithm:?} in PEM in it"))?;
-    fitting(algorithm, key)
-}
-
-/// The keys of a JSON Web Key Set that can be used.
-fn key_set(algorithm: Algorithm, bytes: &[u8]) -> Result<Vec<(Option<String>, DecodingKey)>, String> {
-    let set: JwkSet =
-        serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
-    let mut keys = Vec::new();
-    for jwk in set.keys.iter().filter(|jwk| is_for(algorithm, jwk)) {
-        let kid = &jwk.common.key_id;
-        let named = kid.as_deref().unwrap_or("without kid");
-        let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string());
-        let key = key
-            .and_then(|key| fitting(algorithm, key))
-            .map_err(|why| format!("has the key {named:?}: {why}"))?;
-        keys.push((kid.clone(), key));
-    }
-    if keys.is_empty() { Err(format!("has no key for {algorithm:?} in it")) } else { Ok(keys) }
-}
-
-/// Keys for other things may stand in the set.
-fn is_for(algorithm: Algorithm, jwk: &Jwk) -> bool {
-    let is_kind = matches!(
-        (algorithm, &jwk.algorithm),
-        (Algorithm::HS256, AlgorithmParameters::OctetKey(_))
-            | (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(_))
-            | (Algorithm::RS256, AlgorithmParameters::RSA(_))
-    );
-    let is_declared = match jwk.common.key_algorithm {
-        None => true,
-        Some(KeyAlgorithm::HS256) => algorithm == Algorithm::HS256,
-        Some(KeyAlgorithm::EdDSA) => algorithm == Algorithm::EdDSA,
-        Some(KeyAlgorithm::RS256) => algorithm == Algorithm::RS256,
-        Some(_) => false,
-    };
-    let is_for_signatures =
-        jwk.common.public_key_use.as_ref().is_none_or(|of| *of == PublicKeyUse::Signature);
-    let operations = jwk.common.key_operations.as_ref();
-    let verifies = operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-    is_kind && is_declared && is_for_signatures && verifies
-}
-
-fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String> {
-    match (algorithm, key.kind()) {
-        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => usable(secret).map(|_| ())?,
-        (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
-            let bytes = n.iter().skip_while(|byte| **byte == 0).count();
-            if bytes < MODULUS_BYTES {
-                return Err(format!("an RSA key of {} bits, but at least 2048 are needed", bytes * 8));
-            }
-        }
-        // The modulus and some bytes around it.
-        (Algorithm::RS256, DecodingKeyKind::SecretOrDer(der)) if der.len() < MODULUS_BYTES + 8 => {
-            return Err("has an RSA key of less than 2048 bits in it".to_owned());
-        }
-        _ => {}
-    }
-    Ok(key)
-}
-
-/// A secret for HS256, unless it is none, or too short.
-fn usable(secret: &[u8]) -> Result<&[u8], String> {
-    // Whoever has the public key in it, and anybody may, could sign with these bytes.
-    if secret.windows(PEM.len()).any(|window| window == PEM) {
-        return Err(
-            "has a PEM in it, but for HS256 a secret belongs there, of at least 32 random bytes; if the issuer signs with a private key, set algorithm to RS256 or EdDSA"
-                .to_owned(),
-        );
-    }
-    if secret.len() < SECRET_BYTES {
-        return Err(format!(
-            "has {} bytes of a key for HS256 in it, but at least 32 are needed",
-            secret.len()
-        ));
-    }
-    Ok(secret)
-}
-
-impl From<Algorithm> for jsonwebtoken::Algorithm {
-    fn from(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::HS256 => Self::HS256,
-            Algorithm::EdDSA => Self::EdDSA,
-            Algorithm::RS256 => Self::RS256,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
@@ -372,11 +190,13 @@ mod tests {
     use jsonwebtoken::{EncodingKey, Header, encode};
     use serde_json::{Value, json};
 
+    use super::super::issuer_keys::{key, key_set};
     use super::*;
+    use crate::settings::sections::auth::Algorithm;
 
     const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
-    fn issuer(algorithm: Algorithm, keys: Keys) -> Issuer {
+    fn issuer(algorithm: Algorithm, keys: IssuerKeys) -> Issuer {
         let mut validation = Validation::new(algorithm.into());
         validation.validate_nbf = true;
         validation.leeway = 0;
@@ -387,7 +207,7 @@ mod tests {
     }
 
     fn hmac() -> Issuer {
-        issuer(Algorithm::HS256, Keys::One(DecodingKey::from_secret(SECRET)))
+        issuer(Algorithm::HS256, IssuerKeys::One(DecodingKey::from_secret(SECRET)))
     }
 
     fn now() -> u64 {
@@ -474,7 +294,8 @@ mod tests {
         let hs512 = signed(&Header::new(jsonwebtoken::Algorithm::HS512), &claims());
         assert_eq!(hmac().authenticate(&hs512, &Initiator::Program), Err(Unauthenticated::Algorithm));
         // The public key of another algorithm, taken for a secret by whoever signed.
-        let rsa = issuer(Algorithm::RS256, Keys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
+        let rsa =
+            issuer(Algorithm::RS256, IssuerKeys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
         let confused = signed(&Header::default(), &claims());
         assert_eq!(rsa.authenticate(&confused, &Initiator::Program), Err(Unauthenticated::Algorithm));
         let payload = confused.split('.').nth(1).unwrap();
@@ -492,7 +313,7 @@ mod tests {
     fn a_token_names_its_key_of_several_by_kid() {
         let set = |kids: &[Option<&str>]| {
             let key = |kid: &Option<&str>| (kid.map(str::to_owned), DecodingKey::from_secret(SECRET));
-            issuer(Algorithm::HS256, Keys::Set(kids.iter().map(key).collect()))
+            issuer(Algorithm::HS256, IssuerKeys::Set(kids.iter().map(key).collect()))
         };
         let named = |kid: Option<&str>| {
             signed(&Header { kid: kid.map(str::to_owned), ..Header::default() }, &claims())
@@ -540,7 +361,7 @@ mod tests {
             (Algorithm::RS256, RSA_SET, rsa.as_str()),
             (Algorithm::EdDSA, ED_SET, ed),
         ] {
-            let issuer = issuer(algorithm, Keys::Set(key_set(algorithm, set.as_bytes()).unwrap()));
+            let issuer = issuer(algorithm, IssuerKeys::Set(key_set(algorithm, set.as_bytes()).unwrap()));
             let genuine = issuer.authenticate(token, &Initiator::Program);
             assert!(matches!(genuine, Err(Unauthenticated::Claims(_))), "{algorithm:?}: {genuine:?}");
             let (signed, signature) = token.rsplit_once('.').unwrap();
@@ -587,7 +408,7 @@ mod tests {
         let key = |secret: &[u8]| (Some("k".to_owned()), DecodingKey::from_secret(secret));
         let token = signed(&Header { kid: Some("k".to_owned()), ..Header::default() }, &claims());
         let authenticate =
-            |keys| issuer(Algorithm::HS256, Keys::Set(keys)).authenticate(&token, &Initiator::Program);
+            |keys| issuer(Algorithm::HS256, IssuerKeys::Set(keys)).authenticate(&token, &Initiator::Program);
         let other = b"another secret of 32 bytes or so".as_slice();
         assert!(authenticate(vec![key(other), key(SECRET)]).is_ok());
         assert!(authenticate(vec![key(SECRET), key(other)]).is_ok());

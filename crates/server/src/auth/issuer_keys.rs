@@ -1,0 +1,195 @@
+//! The keys that an issuer signs its tokens with.
+
+use std::fs;
+
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{DecodingKey, DecodingKeyKind};
+
+use super::bad_settings::BadSettings;
+use crate::settings::sections::auth::{Algorithm, JwtSettings};
+
+/// The least bytes of a key of HS256 (RFC 7518, section 3.2).
+const SECRET_BYTES: usize = 32;
+
+/// What begins each part of a PEM (RFC 7468).
+const PEM: &[u8] = b"-----BEGIN";
+
+/// The least bytes of the modulus of an RSA key (RFC 7518, section 3.3).
+const MODULUS_BYTES: usize = 256;
+
+/// What is read of that which settings name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    Everything,
+    /// Not the environment; of its variables there are only the names.
+    FilesOnly,
+}
+
+/// The keys of one issuer.
+#[derive(Clone, Debug)]
+pub(super) enum IssuerKeys {
+    One(DecodingKey),
+    /// With their `kid`.
+    Set(Vec<(Option<String>, DecodingKey)>),
+}
+
+impl IssuerKeys {
+    /// As the entry at that place says.
+    pub(super) fn read(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
+        let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
+        let file = |member: &str, path: &std::path::Path| {
+            let told = |error| {
+                format!(
+                    "{} cannot be read ({error}); name a file that the server may read, with {}",
+                    path.display(),
+                    what_is_in(member)
+                )
+            };
+            fs::read(path).map_err(|error| bad(member, told(error)))
+        };
+        match (&settings.key_file, &settings.key_env, &settings.jwks_file) {
+            (Some(path), None, None) => {
+                let key = key(settings.algorithm, &file("key_file", path)?);
+                key.map(Self::One).map_err(|why| bad("key_file", format!("{} {why}", path.display())))
+            }
+            // What stands there may be the key itself by mistake, so that it is told to nobody.
+            (None, Some(variable), None) => {
+                if !is_variable(variable) {
+                    let rule = "must be the name of a variable: A-Z, a-z, 0-9 and \"_\", no digit first";
+                    return Err(bad("key_env", rule.to_owned()));
+                }
+                if hearing == Hearing::FilesOnly {
+                    return Ok(Self::Set(Vec::new()));
+                }
+                let text = std::env::var(variable)
+                    .map_err(|_| bad("key_env", "the environment has no variable of that name".to_owned()))?;
+                let key = key(settings.algorithm, text.as_bytes());
+                key.map(Self::One).map_err(|why| bad("key_env", format!("the variable {why}")))
+            }
+            (None, None, Some(path)) => {
+                let keys = key_set(settings.algorithm, &file("jwks_file", path)?);
+                keys.map(Self::Set).map_err(|why| bad("jwks_file", format!("{} {why}", path.display())))
+            }
+            _ => {
+                let why = "exactly one of key_file, key_env and jwks_file must be there".to_owned();
+                Err(BadSettings { field: place.to_owned(), why })
+            }
+        }
+    }
+}
+
+/// What the file of that member has to have in it.
+fn what_is_in(member: &str) -> &'static str {
+    if member == "jwks_file" { "the JSON Web Key Set of the issuer" } else { "the key of the issuer" }
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// The key in the bytes of a file; else what is wrong with it.
+pub(super) fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
+    let pem = match algorithm {
+        Algorithm::HS256 => {
+            let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+            return usable(secret).map(DecodingKey::from_secret);
+        }
+        Algorithm::EdDSA => DecodingKey::from_ed_pem,
+        Algorithm::RS256 => DecodingKey::from_rsa_pem,
+    };
+    if bytes.windows(7).any(|window| window == b"PRIVATE") {
+        return Err("has a private key in it, but the public one belongs there".to_owned());
+    }
+    let key = pem(bytes).map_err(|_| format!("has no public key for {algorithm:?} in PEM in it"))?;
+    fitting(algorithm, key)
+}
+
+/// The keys of a JSON Web Key Set that can be used.
+pub(super) fn key_set(
+    algorithm: Algorithm,
+    bytes: &[u8],
+) -> Result<Vec<(Option<String>, DecodingKey)>, String> {
+    let set: JwkSet =
+        serde_json::from_slice(bytes).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+    let mut keys = Vec::new();
+    for jwk in set.keys.iter().filter(|jwk| is_for(algorithm, jwk)) {
+        let kid = &jwk.common.key_id;
+        let named = kid.as_deref().unwrap_or("without kid");
+        let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string());
+        let key = key
+            .and_then(|key| fitting(algorithm, key))
+            .map_err(|why| format!("has the key {named:?}: {why}"))?;
+        keys.push((kid.clone(), key));
+    }
+    if keys.is_empty() { Err(format!("has no key for {algorithm:?} in it")) } else { Ok(keys) }
+}
+
+/// Keys for other things may stand in the set.
+fn is_for(algorithm: Algorithm, jwk: &Jwk) -> bool {
+    let is_kind = matches!(
+        (algorithm, &jwk.algorithm),
+        (Algorithm::HS256, AlgorithmParameters::OctetKey(_))
+            | (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(_))
+            | (Algorithm::RS256, AlgorithmParameters::RSA(_))
+    );
+    let is_declared = match jwk.common.key_algorithm {
+        None => true,
+        Some(KeyAlgorithm::HS256) => algorithm == Algorithm::HS256,
+        Some(KeyAlgorithm::EdDSA) => algorithm == Algorithm::EdDSA,
+        Some(KeyAlgorithm::RS256) => algorithm == Algorithm::RS256,
+        Some(_) => false,
+    };
+    let is_for_signatures =
+        jwk.common.public_key_use.as_ref().is_none_or(|of| *of == PublicKeyUse::Signature);
+    let operations = jwk.common.key_operations.as_ref();
+    let verifies = operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+    is_kind && is_declared && is_for_signatures && verifies
+}
+
+fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String> {
+    match (algorithm, key.kind()) {
+        (Algorithm::HS256, DecodingKeyKind::SecretOrDer(secret)) => usable(secret).map(|_| ())?,
+        (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, .. }) => {
+            let bytes = n.iter().skip_while(|byte| **byte == 0).count();
+            if bytes < MODULUS_BYTES {
+                return Err(format!("an RSA key of {} bits, but at least 2048 are needed", bytes * 8));
+            }
+        }
+        // The modulus and some bytes around it.
+        (Algorithm::RS256, DecodingKeyKind::SecretOrDer(der)) if der.len() < MODULUS_BYTES + 8 => {
+            return Err("has an RSA key of less than 2048 bits in it".to_owned());
+        }
+        _ => {}
+    }
+    Ok(key)
+}
+
+/// A secret for HS256, unless it is none, or too short.
+fn usable(secret: &[u8]) -> Result<&[u8], String> {
+    // Whoever has the public key in it, and anybody may, could sign with these bytes.
+    if secret.windows(PEM.len()).any(|window| window == PEM) {
+        return Err(
+            "has a PEM in it, but for HS256 a secret belongs there, of at least 32 random bytes; if the issuer signs with a private key, set algorithm to RS256 or EdDSA"
+                .to_owned(),
+        );
+    }
+    if secret.len() < SECRET_BYTES {
+        return Err(format!(
+            "has {} bytes of a key for HS256 in it, but at least 32 are needed",
+            secret.len()
+        ));
+    }
+    Ok(secret)
+}
+
+impl From<Algorithm> for jsonwebtoken::Algorithm {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::HS256 => Self::HS256,
+            Algorithm::EdDSA => Self::EdDSA,
+            Algorithm::RS256 => Self::RS256,
+        }
+    }
+}
