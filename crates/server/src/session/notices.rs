@@ -19,7 +19,7 @@ impl Session {
     pub(super) fn take_notices(&mut self) -> Verdict {
         let mut notices: VecDeque<Notice> = std::mem::take(&mut self.notices);
         if self.port.drain(&mut notices).is_err() {
-            self.over = Some(SessionEnd::SlowReader);
+            self.end(SessionEnd::SlowReader);
         }
         for notice in notices.drain(..) {
             match notice {
@@ -30,20 +30,21 @@ impl Session {
                     }
                 }
                 Notice::Effect(effect) => self.effect(effect),
-                Notice::Over(_) => self.is_over = true,
+                Notice::Over(_) => self.end(SessionEnd::StoreLost),
             }
         }
         // Its memory is used again.
         self.notices = notices;
         if self.outbound.overflowed() {
-            self.over = Some(SessionEnd::SlowReader);
+            self.end(SessionEnd::SlowReader);
         }
-        match self.over {
-            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the
-            // server had died.
-            _ if self.is_over => Verdict::Stop,
-            Some(over) => over.verdict(),
-            None => Verdict::GoOn,
+        self.over.map_or(Verdict::GoOn, SessionEnd::verdict)
+    }
+
+    /// The session has to end.
+    fn end(&mut self, why: SessionEnd) {
+        if self.over != Some(SessionEnd::StoreLost) {
+            self.over = Some(why);
         }
     }
 
@@ -145,7 +146,7 @@ impl Session {
             Effect::Lost { request, reason, .. } => self.lost(request, reason),
             Effect::AgentEnded { agent, reason: EndReason::Expired } => {
                 if self.lease_agent == Some(agent) {
-                    self.over = Some(SessionEnd::LeaseExpired);
+                    self.end(SessionEnd::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {
                     self.table.remove_agent(number);
                     self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });

@@ -48,8 +48,6 @@ pub(super) struct Session {
     pub(super) unread: Room,
     /// Set once the session has to end, and why.
     pub(super) over: Option<SessionEnd>,
-    /// The house has lost its store, and with it every lock.
-    pub(super) is_over: bool,
     /// The number of the last client frame that was processed.
     pub(super) received: u64,
     /// The last such number that the client was told.
@@ -102,7 +100,6 @@ impl Session {
             notices: VecDeque::new(),
             unread,
             over: None,
-            is_over: false,
             received: 0,
             told_received: 0,
             highest_id: 0,
