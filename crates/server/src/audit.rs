@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::access::Denied;
 use crate::auth::Identity;
-use crate::bounds::{AUDIT_LINES, AUDIT_SERIES, AUDIT_WHILE};
+use crate::bounds::{AUDIT_LINES, AUDIT_NAME_CHARS, AUDIT_SERIES, AUDIT_WHILE};
 use crate::limits::{ConnectionPermit, Limiter, Network, Refused};
 
 /// What is noted of one deed.
@@ -85,10 +85,6 @@ struct Lately {
 
 /// How often it is looked whether there is something to tell.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-
-/// Of the name of a bucket or a resource nobody needs more. One that is not admitted may be as long as a
-/// request.
-const NAME_CHARS: usize = 256;
 
 impl Audit {
     pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
@@ -190,7 +186,7 @@ impl Lately {
 
 /// As much of it as is told.
 pub(crate) fn short(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(NAME_CHARS) {
+    if let Some((end, _)) = text.char_indices().nth(AUDIT_NAME_CHARS) {
         text.truncate(end);
         text.push('…');
     }
@@ -243,8 +239,8 @@ mod tests {
 
     #[test]
     fn of_a_long_name_only_the_beginning_is_told() {
-        assert_eq!(short("é".repeat(NAME_CHARS)), "é".repeat(NAME_CHARS));
-        assert_eq!(short("é".repeat(64 << 10)), "é".repeat(NAME_CHARS) + "…");
+        assert_eq!(short("é".repeat(AUDIT_NAME_CHARS)), "é".repeat(AUDIT_NAME_CHARS));
+        assert_eq!(short("é".repeat(64 << 10)), "é".repeat(AUDIT_NAME_CHARS) + "…");
     }
 
     #[tokio::test(start_paused = true)]

@@ -107,3 +107,28 @@ pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
 /// A WebSocket that takes nothing is given up this much later than `write_timeout`, where the server does not
 /// watch the connection itself.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(1);
+
+/// Connections at once that are told why they are refused.
+pub(crate) const REFUSED_AT_ONCE: usize = 64;
+
+/// How long a connection that is refused may take to ask, and to hear why.
+pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// No more is read of a connection that ends.
+pub(crate) const UNWANTED_BYTES: u64 = 64 << 10;
+
+/// How many buckets may stay in use after a call, of each of two generations, and a share of them of each
+/// tenant; others are in use only during their calls.
+pub(crate) const WARM_BUCKETS: usize = 1024;
+
+/// How long a bucket stays in use after a call at least; at most twice as long.
+pub(crate) const WARM_FOR: Duration = Duration::from_secs(10);
+
+/// More members of a JSON object than any request has are noise, and a search would take its time.
+pub(crate) const BODY_MEMBERS: usize = 64;
+
+/// Locks that are given back, or spared, by one call.
+pub(crate) const RELEASES: usize = 1000;
+
+/// Characters of a name in the audit log. A name that is not admitted may be as long as a request.
+pub(crate) const AUDIT_NAME_CHARS: usize = 256;

@@ -13,14 +13,8 @@ use lockhouse::{Bucket, BucketKey, House};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
+use crate::bounds::{WARM_BUCKETS, WARM_FOR};
 use crate::limits::{Permit, Quotas};
-
-/// How long a bucket stays in use after a call at least; at most twice as long.
-pub(crate) const STAY: Duration = Duration::from_secs(10);
-
-/// How many may stay, of each of the two generations, and a share of them of each tenant; others are in use
-/// only during their calls.
-const MOST: usize = 1024;
 
 /// Keeps buckets in use for a while after a call.
 #[derive(Debug, Default)]
@@ -41,7 +35,7 @@ struct Generation {
 impl Generation {
     /// The bucket stays, if there is room for one more of its tenant.
     fn keep(&mut self, bucket: &Bucket) {
-        if let Ok(permit) = self.tenants.take(bucket.key().tenant().to_owned(), MOST, MOST) {
+        if let Ok(permit) = self.tenants.take(bucket.key().tenant().to_owned(), WARM_BUCKETS, WARM_BUCKETS) {
             self.buckets.insert(bucket.key().clone(), (bucket.clone(), permit));
         }
     }
@@ -68,7 +62,7 @@ impl WarmBuckets {
     /// Lets buckets go that nobody has asked for.
     pub(crate) async fn forget_in_time(&self) -> Infallible {
         loop {
-            sleep(STAY).await;
+            sleep(WARM_FOR).await;
             self.turn();
         }
     }
@@ -96,7 +90,7 @@ mod tests {
     #[test]
     fn a_bucket_stays_in_use_until_nobody_has_asked_for_it_for_two_turns() {
         let (house, warm) = (House::new(), WarmBuckets::default());
-        let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), MOST));
+        let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), WARM_BUCKETS));
         ask();
         warm.turn();
         assert_eq!(house.buckets().len(), 1);
@@ -114,13 +108,13 @@ mod tests {
             // In partitions of their own: a tenant may name any number.
             let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{number}");
             let key = BucketKey { bucket: "b".to_owned(), partition };
-            let bucket = warm.bucket(&house, &key, 2 * MOST);
+            let bucket = warm.bucket(&house, &key, 2 * WARM_BUCKETS);
             assert_eq!(bucket.expect("there is room").key(), &key);
         };
-        (0..2 * MOST).for_each(|number| ask("loud", number));
-        assert_eq!(house.buckets().len(), MOST / 4 * 3);
+        (0..2 * WARM_BUCKETS).for_each(|number| ask("loud", number));
+        assert_eq!(house.buckets().len(), WARM_BUCKETS / 4 * 3);
         ask("quiet", 0);
-        assert_eq!(house.buckets().len(), MOST / 4 * 3 + 1);
+        assert_eq!(house.buckets().len(), WARM_BUCKETS / 4 * 3 + 1);
         warm.forget_all();
         assert!(house.buckets().is_empty());
     }

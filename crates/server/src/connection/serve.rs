@@ -18,15 +18,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::timeout_stream::TimeoutStream;
-use crate::bounds::HEAD_BYTES;
+use crate::bounds::{HEAD_BYTES, REFUSED_FOR};
 use crate::clock::until;
 use crate::http::overloaded;
 use crate::limits::{ConnectionPermit, Limiter, Refused};
 use crate::router::Routes;
 use crate::tls::{ClientCertificate, Tls};
-
-/// How long a connection that is refused may take to ask, and to hear why.
-const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// Serves HTTP on one connection, behind its TLS handshake if there has to be one.
 pub(crate) async fn serve(

@@ -8,9 +8,9 @@ use super::dto::At;
 use super::problem::{Code, Problem};
 use super::request::asker::PresentedSecret;
 use super::request::decode::ApiResult;
+use crate::bounds::WARM_FOR;
 use crate::limits::Refused;
 use crate::state::{AppState, Phase};
-use crate::warm_buckets::STAY;
 
 /// Who speaks for an owner.
 pub(crate) struct OwnerKey {
@@ -25,7 +25,7 @@ pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
     let bucket = room.ok_or_else(|| {
         state.limiter.refuse(Refused::BucketsPerTenant);
         let rule = format!("one of at most {most} of a tenant that are in use at once");
-        Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(STAY)
+        Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(WARM_FOR)
     })?;
     if state.phase() != Phase::Running {
         // It may have come after all others were closed.

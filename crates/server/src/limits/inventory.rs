@@ -33,7 +33,17 @@ fn settings() -> Vec<String> {
 }
 
 /// The name of each constant, what it is, what it bounds, and what becomes of whatever is beyond it.
-fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
+type Constant = (&'static str, String, &'static str, &'static str);
+
+fn constants() -> Vec<Constant> {
+    [of_tables(), of_frames(), of_sessions(), of_reading(), of_http(), of_audit_and_answers()].concat()
+}
+
+fn bytes(count: usize) -> String {
+    format!("{count} bytes")
+}
+
+fn of_tables() -> Vec<Constant> {
     // Whoever adds a bound to the core has to tell of it here.
     let Limits {
         name_units,
@@ -49,9 +59,7 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
         ttl_ms: (least_ttl, most_ttl),
         assignments: _,
     } = BUCKET_LIMITS;
-    let bytes = |count: usize| format!("{count} bytes");
     let quota = "error `quota_exceeded`, or status 422 `invalid`";
-    let slow = "close 4429 `slow_reader`; the session ends";
     vec![
         ("name_units", format!("{name_units} units"), "a resource name, in units of 16 bits", quota),
         (
@@ -79,6 +87,11 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "requests and locks of an agent",
             "error `quota_exceeded`",
         ),
+    ]
+}
+
+fn of_frames() -> Vec<Constant> {
+    vec![
         ("FRAME_BYTES", bytes(FRAME_BYTES), "a frame, in either direction", "close 1009 `too_large`"),
         ("CLIENT_ID_BYTES", bytes(CLIENT_ID_BYTES), "the client id of an agent", "error `quota_exceeded`"),
         ("LABEL_BYTES", bytes(LABEL_BYTES), "the label in `hello`", "close 4400"),
@@ -107,6 +120,12 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "how much later than `write_timeout` a WebSocket is given up where the server does not accept connections itself",
             "cut off",
         ),
+    ]
+}
+
+fn of_sessions() -> Vec<Constant> {
+    let slow = "close 4429 `slow_reader`; the session ends";
+    vec![
         (
             "WATCHES_PER_SESSION",
             WATCHES_PER_SESSION.to_string(),
@@ -153,6 +172,11 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "what a session leaves untaken before it counts",
             "see `unread_mib_per_tenant`",
         ),
+    ]
+}
+
+fn of_reading() -> Vec<Constant> {
+    vec![
         (
             "OUTBOX_HIGH_WATER_BYTES",
             bytes(OUTBOX_HIGH_WATER_BYTES),
@@ -177,6 +201,11 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "what a session does of that without a pause, as the rates count it",
             "what has come for others is heard",
         ),
+    ]
+}
+
+fn of_http() -> Vec<Constant> {
+    vec![
         ("HEAD_BYTES", bytes(HEAD_BYTES), "the head of an HTTP request, about", "status 431, and closed"),
         ("HTTP_BODY_BYTES", bytes(HTTP_BODY_BYTES), "the body of an HTTP request", "status 413 `too_large`"),
         (
@@ -198,6 +227,53 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "status 503 `overloaded`, and closed",
         ),
         (
+            "REFUSED_AT_ONCE",
+            REFUSED_AT_ONCE.to_string(),
+            "connections at once that are told why they are refused",
+            "closed without a word",
+        ),
+        (
+            "REFUSED_FOR",
+            humantime::format_duration(REFUSED_FOR).to_string(),
+            "the time in which such a connection asks, and hears why",
+            "cut off",
+        ),
+        (
+            "UNWANTED_BYTES",
+            bytes(UNWANTED_BYTES as usize),
+            "what is read of a connection whose TLS handshake failed",
+            "cut off",
+        ),
+        (
+            "WARM_BUCKETS",
+            WARM_BUCKETS.to_string(),
+            "buckets that stay in use for a while after a call, twice",
+            "in use only during their calls",
+        ),
+        (
+            "WARM_FOR",
+            humantime::format_duration(WARM_FOR).to_string(),
+            "the least time for which they do; the most is twice as long",
+            "",
+        ),
+        (
+            "BODY_MEMBERS",
+            BODY_MEMBERS.to_string(),
+            "members of a JSON object in a body",
+            "status 400 `bad_request`",
+        ),
+        (
+            "RELEASES",
+            RELEASES.to_string(),
+            "locks that are given back, or spared, by one call",
+            "status 422 `invalid`",
+        ),
+    ]
+}
+
+fn of_audit_and_answers() -> Vec<Constant> {
+    vec![
+        (
             "AUDIT_LINES",
             AUDIT_LINES.to_string(),
             "lines of the audit log about one who is denied the same again and again, in `AUDIT_WHILE`",
@@ -210,6 +286,12 @@ fn constants() -> Vec<(&'static str, String, &'static str, &'static str)> {
             "",
         ),
         ("AUDIT_SERIES", AUDIT_SERIES.to_string(), "those who are told apart in it", "counted together"),
+        (
+            "AUDIT_NAME_CHARS",
+            AUDIT_NAME_CHARS.to_string(),
+            "characters of a name in the audit log",
+            "left out",
+        ),
         (
             "IDEMPOTENCY_AGE",
             humantime::format_duration(IDEMPOTENCY_AGE).to_string(),

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounds::REFUSED_AT_ONCE;
 use crate::connection;
 use crate::router::Routes;
 use crate::state::AppState;
@@ -51,6 +52,3 @@ pub(super) async fn accept_until(state: &Arc<AppState>, listener: &TcpListener, 
         }
     }
 }
-
-/// Connections at once that are told why they are refused.
-const REFUSED_AT_ONCE: usize = 64;

@@ -11,14 +11,11 @@ use tokio_rustls::server::TlsStream;
 
 use super::certificate::ClientCertificate;
 use super::config::Tls;
-use crate::bounds::FAREWELL_TIMEOUT;
+use crate::bounds::{FAREWELL_TIMEOUT, UNWANTED_BYTES};
 
 /// What is answered to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\
                      connection: close\r\n\r\nthis server speaks TLS: use https://";
-
-/// No more is read of a connection that ends.
-const UNWANTED_BYTES: u64 = 64 << 10;
 
 impl Tls {
     /// The handshake, which has to end in time; with the certificate that the client showed.

@@ -8,12 +8,11 @@ use utoipa::openapi::schema::{AllOfBuilder, OneOfBuilder, Schema, SchemaType, Ty
 use utoipa::openapi::{ObjectBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::bounds::RELEASES;
 use crate::http::dto::{At, JsonName, ModeWord, record_of};
 use crate::http::problem::{Code, Problem};
 use crate::http::query::entry::Entry;
-use crate::http::request::constraints::{
-    AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, RELEASES, RESOURCE, TOKEN,
-};
+use crate::http::request::constraints::{AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, RESOURCE, TOKEN};
 use crate::http::request::decode::{ApiResult, FromMembers, Members};
 use crate::http::request::path::owner_number;
 use crate::http::request::schema::{ObjectSchema, flag};

@@ -121,9 +121,6 @@ pub(crate) const PAGE: Number = Number { least: 1, most: 1000, example: 100 };
 
 /// Locks in one call.
 pub(crate) const LOCKS: usize = LIMITS.locks_per_command;
-/// Locks that are given back, or spared, by one call.
-pub(crate) const RELEASES: usize = 1000;
-
 impl Text {
     /// The rule in words.
     pub(crate) fn words(&self) -> String {

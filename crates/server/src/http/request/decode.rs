@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::constraints::{Choice, Number, RESOURCE, Text};
+use crate::bounds::BODY_MEMBERS;
 use crate::http::problem::{Code, Problem};
 
 pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
@@ -168,9 +169,6 @@ impl<'de> Deserialize<'de> for Object<'de> {
 
 struct ObjectVisitor;
 
-/// More members than any request has are noise, and a search would take its time.
-const MEMBERS: usize = 64;
-
 impl<'de> Visitor<'de> for ObjectVisitor {
     type Value = Object<'de>;
 
@@ -186,8 +184,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
             if all.iter().any(|(known, _)| *known == key.0) {
                 return Err(A::Error::custom(format_args!("{:?} stands there twice", wire::shorten(&key.0))));
             }
-            if all.len() == MEMBERS {
-                return Err(A::Error::custom(format_args!("it has more than {MEMBERS} members")));
+            if all.len() == BODY_MEMBERS {
+                return Err(A::Error::custom(format_args!("it has more than {BODY_MEMBERS} members")));
             }
             all.push((key.0, value));
         }
