@@ -7,6 +7,18 @@
 //!                                         └▶ /healthz, /readyz, demo page
 //! ```
 //!
+//! Folders import one way only, each from those to its right; what is on one line does not import its
+//! neighbours:
+//!
+//! ```text
+//!   server        bind, accept, drain, reload: what starts and stops
+//!     └▶ connection ─▶ router ─▶ upgrade ─▶ session ─┐
+//!                        └─────▶ http ───────────────┴▶ state      what handlers and sessions need
+//!                                                        └▶ websocket, store, idempotency, warm_buckets
+//!                                                             └▶ audit, config ─▶ auth ─▶ tls
+//!                                                                  └▶ access, limits ─▶ settings ─▶ bounds
+//! ```
+//!
 //! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring
 //! their own HTTP server.
 
