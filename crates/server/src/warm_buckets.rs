@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use lockhouse::{Bucket, BucketKey, House};

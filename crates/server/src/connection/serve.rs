@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -137,6 +136,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected fails")]
 
     use std::net::Ipv4Addr;
+    use std::time::Duration;
 
     use tokio::io::{AsyncWriteExt, duplex};
     use tokio::time::sleep;

@@ -52,6 +52,7 @@ pub async fn serve(
 }
 
 /// All routes of a server.
+#[expect(clippy::needless_pass_by_value, reason = "the routes are what is left of the server")]
 pub fn router(server: Arc<Server>) -> Router {
     crate::router::router(server.state.clone())
 }

@@ -98,7 +98,7 @@ impl Session {
             }
             (PendingCall::Abort { id }, Outcome::Aborted { pending: true }) => self.table.remove_request(id),
             (PendingCall::Release { id, reply }, Outcome::Released { held }) => {
-                self.released(id, reply, held)
+                self.released(id, reply, held);
             }
             (PendingCall::Query(look, _room), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
             (PendingCall::Watches(_room), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),

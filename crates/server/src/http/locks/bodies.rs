@@ -21,11 +21,11 @@ use crate::http::request::schema::{ObjectSchema, flag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Intent {
-    ApiResult,
+    Read,
     Write,
 }
 
-const INTENTS: Choice<Intent> = Choice(&[("read", Intent::ApiResult), ("write", Intent::Write)]);
+const INTENTS: Choice<Intent> = Choice(&[("read", Intent::Read), ("write", Intent::Write)]);
 
 const MODES: Choice<Mode> = Choice(&[("exclusive", Mode::Exclusive), ("shared", Mode::Shared)]);
 

@@ -55,7 +55,7 @@ fn name_and_mode(state: &AppState, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
         Wanted::Record { record, intent } => {
             let record = kind_of(state, &record.kind).record(&record.id);
             let wanted = match intent {
-                Intent::ApiResult => record.for_read(),
+                Intent::Read => record.for_read(),
                 Intent::Write => record.for_write(),
             };
             (wanted.name().to_buf(), wanted.mode())
