@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse::LockType;
 
 use crate::auth::{Authority, BadSettings};
-use crate::settings::{Lease, LimitSettings, Loaded, Origin, Problem, Settings};
+use crate::settings::{Lease, LimitSettings, Loaded, Origin, Settings, SettingsProblem};
 use crate::tls::Tls;
 
 /// How a server behaves.
@@ -64,28 +64,28 @@ impl Loaded {
     /// # Errors
     ///
     /// What is wrong with the first that is.
-    pub fn authority(&self) -> Result<Authority, Problem> {
+    pub fn authority(&self) -> Result<Authority, SettingsProblem> {
         Authority::new(&self.settings.auth).map_err(|error| self.problem_of_auth(error))
     }
 
     /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the
     /// environment says.
-    pub fn check_files(&self) -> Vec<Problem> {
+    pub fn check_files(&self) -> Vec<SettingsProblem> {
         let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
             let told = error.to_string();
             let rule =
                 told.strip_prefix(error.key()).and_then(|rule| rule.strip_prefix(": ")).unwrap_or(&told);
-            Problem::of_value(error.key(), self.tree.nearest(error.key()), rule)
+            SettingsProblem::of_value(error.key(), self.tree.nearest(error.key()), rule)
         });
-        let mut problems: Vec<Problem> = tls.collect();
+        let mut problems: Vec<SettingsProblem> = tls.collect();
         problems.extend(
             Authority::check(&self.settings.auth).into_iter().map(|error| self.problem_of_auth(error)),
         );
         problems
     }
 
-    fn problem_of_auth(&self, error: BadSettings) -> Problem {
+    fn problem_of_auth(&self, error: BadSettings) -> SettingsProblem {
         let node = self.tree.nearest(&error.field);
-        Problem::of_value(&error.field, node, error.why)
+        SettingsProblem::of_value(&error.field, node, error.why)
     }
 }

@@ -51,8 +51,8 @@ pub use limits::{Refused, fit_open_files};
 pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, router, serve};
 pub use settings::{
     ClientAuth, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting,
-    LimitSettings, LimitValue, Loaded, NoStore, Origin, Place, Problem, Settings, Sources, StoreChoice,
-    TlsSettings, keys, parse_duration,
+    LimitSettings, LimitValue, Loaded, Location, NoStore, Origin, Settings, SettingsProblem, Sources,
+    StoreChoice, TlsSettings, keys, parse_duration,
 };
-pub use store::{StoreError, operator_file};
+pub use store::{OpenStoreError, operator_file};
 pub use tls::{Files, Tls, TlsError, fingerprint};

@@ -16,7 +16,7 @@ use crate::limits::{Limiter, house_options};
 use crate::random::random_hex;
 use crate::store::Operator;
 use crate::warm_buckets::WarmBuckets;
-use crate::websocket::Registry;
+use crate::websocket::SessionRegistry;
 
 /// The lock tables, the sessions, and how far the server is in its life.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct AppState {
     pub(crate) operator: Option<Operator>,
     /// Names this life of the server.
     pub(crate) epoch: String,
-    pub(crate) sessions: Registry,
+    pub(crate) sessions: SessionRegistry,
     pub(crate) tasks: TaskTracker,
     /// What requests with an `Idempotency-Key` were answered.
     pub(crate) idempotency: Arc<IdempotencyStore>,
@@ -65,7 +65,7 @@ impl AppState {
             house,
             operator,
             epoch: random_hex::<16>(),
-            sessions: Registry::default(),
+            sessions: SessionRegistry::default(),
             tasks: TaskTracker::new(),
             idempotency: Arc::default(),
             warm_buckets: WarmBuckets::default(),

@@ -61,7 +61,7 @@ pub fn operator_file(database: &Path) -> PathBuf {
 
 /// Why a store cannot be used. Each message is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum OpenStoreError {
     /// Not the file.
     #[error(transparent)]
     Sqlite(#[from] lockhouse::store::OpenError),
@@ -83,21 +83,21 @@ pub enum StoreError {
 
 impl StoreChoice {
     /// What operators of the store have to know; opened before.
-    pub(crate) fn operator(&self) -> Result<Option<Operator>, StoreError> {
+    pub(crate) fn operator(&self) -> Result<Option<Operator>, OpenStoreError> {
         let Self::Sqlite(path) = self else { return Ok(None) };
-        let failed = |why| StoreError::Operator { file: operator_file(path), why };
+        let failed = |why| OpenStoreError::Operator { file: operator_file(path), why };
         Operator::new(path).map(Some).map_err(failed)
     }
 
     /// The lock tables with what is kept.
-    pub(crate) async fn open(&self, config: &Config) -> Result<House, StoreError> {
+    pub(crate) async fn open(&self, config: &Config) -> Result<House, OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
         let options = house_options(&config.limits).lease(lease);
         let (store, options): (Arc<dyn Store>, _) = match self {
             Self::Memory { fresh: true } => return Ok(House::with_options(&options)),
             Self::Memory { fresh: false } => {
                 let store =
-                    MemoryStore::new().map_err(|error| StoreError::NoRandomness(error.to_string()))?;
+                    MemoryStore::new().map_err(|error| OpenStoreError::NoRandomness(error.to_string()))?;
                 (Arc::new(store), options.always_recover(true).tickets(false))
             }
             Self::Sqlite(path) => (Arc::new(SqliteStore::open(path)?), options),

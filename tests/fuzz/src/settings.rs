@@ -15,7 +15,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use lockhouse_server::{Loaded, Place, Problem, FlagValue, Settings, Sources, keys};
+use lockhouse_server::{FlagValue, Loaded, Location, Settings, SettingsProblem, Sources, keys};
 
 use crate::promise;
 
@@ -106,11 +106,11 @@ fn of_the_first(loaded: &Loaded, sources: &Sources) {
         let is_in_environment = sources.environment.get(&key.variable()).is_some_and(|text| !text.is_empty());
         let place = loaded.place(key);
         let is_first = match &place {
-            Place::Flag(flag) => Some(*flag) == key.flag && sources.flags.contains_key(&*key.path),
-            Place::Environment(name) => *name == key.variable() && is_in_environment,
-            Place::File { .. } | Place::Default => !is_in_environment,
+            Location::Flag(flag) => Some(*flag) == key.flag && sources.flags.contains_key(&*key.path),
+            Location::Environment(name) => *name == key.variable() && is_in_environment,
+            Location::File { .. } | Location::Default => !is_in_environment,
         };
-        let is_silent = matches!(place, Place::Flag(_)) || !sources.flags.contains_key(&*key.path);
+        let is_silent = matches!(place, Location::Flag(_)) || !sources.flags.contains_key(&*key.path);
         promise!(is_first && is_silent, "{} is that of {place}", key.path);
     }
 }
@@ -145,7 +145,7 @@ fn without_hashes(settings: &Settings) -> String {
     format!("{settings:?}")
 }
 
-fn told(problem: &Problem, file: &Path, text: &[u8]) {
+fn told(problem: &SettingsProblem, file: &Path, text: &[u8]) {
     let told = problem.to_string();
     promise!(!told.chars().any(char::is_control), "{told:?} is more than a line");
     promise!(!told.contains(KEY), "{told} tells an API key");

@@ -20,7 +20,7 @@ use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySetti
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
     /// By their ids.
-    keys: HashMap<String, Key>,
+    keys: HashMap<String, ApiKey>,
     issuers: Vec<Issuer>,
     /// The first that fits holds.
     certificates: Vec<Certificate>,
@@ -29,7 +29,7 @@ pub struct Authority {
 }
 
 #[derive(Clone, Debug)]
-struct Key {
+struct ApiKey {
     hash: KeyHash,
     isolates_origins: bool,
     grant: CredentialGrant,
@@ -91,7 +91,7 @@ impl Authority {
 
     fn add_key(&mut self, key: &KeySettings, place: &str) -> Result<(), BadSettings> {
         self.check_id(&key.id, place)?;
-        self.keys.insert(key.id.clone(), Key::new(key, place)?);
+        self.keys.insert(key.id.clone(), ApiKey::new(key, place)?);
         Ok(())
     }
 
@@ -202,7 +202,7 @@ fn twice(id: &str) -> String {
     format!("is {id:?}, which stands there twice, but must be there once")
 }
 
-impl Key {
+impl ApiKey {
     fn new(settings: &KeySettings, place: &str) -> Result<Self, BadSettings> {
         let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
         let hash = KeyHash::parse(&settings.hash).ok_or_else(|| {

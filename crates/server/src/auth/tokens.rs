@@ -35,7 +35,7 @@ pub(super) struct Issuer {
 
 /// The claims of a token.
 #[derive(Debug, Deserialize)]
-struct Claims {
+struct TokenClaims {
     /// In seconds since 1970, perhaps with a fraction.
     exp: f64,
     sub: Option<String>,
@@ -105,7 +105,7 @@ impl Issuer {
         }
         let mut refused = Unauthenticated::Signature;
         for key in self.keys(header.kid.as_deref()) {
-            match decode::<Claims>(token, key, &self.validation).map_err(|error| refusal(error.kind())) {
+            match decode::<TokenClaims>(token, key, &self.validation).map_err(|error| refusal(error.kind())) {
                 Ok(token) => return self.identity(token.claims, initiator),
                 Err(Unauthenticated::Signature) => {}
                 Err(why) => refused = why,
@@ -125,7 +125,7 @@ impl Issuer {
         one.into_iter().chain(set.iter().filter(move |(known, _)| fits(known.as_deref())).map(|(_, key)| key))
     }
 
-    fn identity(&self, claims: Claims, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
+    fn identity(&self, claims: TokenClaims, initiator: &Initiator) -> Result<Identity, Unauthenticated> {
         let bad = |why: String| Unauthenticated::Claims(why);
         let tenant = match (&self.tenant, claims.tenant) {
             (Some(only), Some(tenant)) if *only != tenant => {

@@ -20,7 +20,7 @@ use super::request::body::collect;
 use super::request::headers::idempotency_key;
 use super::route::Route;
 use crate::bounds::HTTP_BODY_BYTES;
-use crate::idempotency::{Answer, Begin, digest};
+use crate::idempotency::{Begin, StoredAnswer, digest};
 use crate::state::AppState;
 
 /// The header of an answer that was given before.
@@ -84,7 +84,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Gives an answer once more.
-fn repeat(answer: &Answer) -> Response {
+fn repeat(answer: &StoredAnswer) -> Response {
     let mut response = (answer.status, answer.headers.clone(), answer.body.clone()).into_response();
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response

@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 
 /// What tells keys apart, and requests with the same key.
-pub(crate) type Id = [u8; 32];
+pub(crate) type RequestDigest = [u8; 32];
 
 /// Of all of these, each told from the next.
-pub(crate) fn digest(parts: &[&[u8]]) -> Id {
+pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
@@ -20,14 +20,14 @@ pub(crate) fn digest(parts: &[&[u8]]) -> Id {
 }
 
 /// An answer that can be given again.
-pub(crate) struct Answer {
+pub(crate) struct StoredAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
 /// Without the body, in which the secret of an owner or a claim may be.
-impl fmt::Debug for Answer {
+impl fmt::Debug for StoredAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for Answer {
 /// What an answer takes beside its body, about: its places on the shelf, and its headers.
 pub(super) const ANSWER_BYTES: usize = 1024;
 
-impl Answer {
+impl StoredAnswer {
     /// What it takes to remember it.
     pub(super) fn bytes(&self) -> usize {
         ANSWER_BYTES + self.body.len()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::answer::{Answer, Id};
+use super::answer::{RequestDigest, StoredAnswer};
 
 /// The answers of one bucket.
 #[derive(Debug, Default)]
 pub(super) struct BucketAnswers {
-    pub(super) slots: HashMap<Id, Slot>,
+    pub(super) slots: HashMap<RequestDigest, Remembered>,
     /// The same, oldest first.
-    pub(super) order: VecDeque<Id>,
+    pub(super) order: VecDeque<RequestDigest>,
     /// What those that are answered take.
     pub(super) bytes: usize,
 }
@@ -26,15 +26,15 @@ pub(super) struct Load {
 
 /// One request and its answer.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) content: Id,
+pub(super) struct Remembered {
+    pub(super) content: RequestDigest,
     pub(super) since: Instant,
     /// `None` while the request is under way.
-    pub(super) answer: Option<Arc<Answer>>,
+    pub(super) answer: Option<Arc<StoredAnswer>>,
 }
 
 impl BucketAnswers {
-    pub(super) fn oldest(&self) -> Option<&Slot> {
+    pub(super) fn oldest(&self) -> Option<&Remembered> {
         self.order.front().map(|id| &self.slots[id])
     }
 
@@ -43,7 +43,7 @@ impl BucketAnswers {
     }
 
     /// The answer of a request that is on the shelf.
-    pub(super) fn put(&mut self, id: &Id, answer: Answer) {
+    pub(super) fn put(&mut self, id: &RequestDigest, answer: StoredAnswer) {
         if let Some(slot) = self.slots.get_mut(id) {
             self.bytes += answer.bytes();
             // Two had the same key, if the first was under way for longer than its age.

@@ -5,5 +5,5 @@ mod bucket_answers;
 mod store;
 mod usage_index;
 
-pub(crate) use self::answer::{Answer, digest};
+pub(crate) use self::answer::{StoredAnswer, digest};
 pub(crate) use self::store::{Begin, IdempotencyStore};

@@ -11,8 +11,8 @@ use lockhouse::BucketKey;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::answer::{Answer, Id};
-use super::bucket_answers::{BucketAnswers, Load, Slot};
+use super::answer::{RequestDigest, StoredAnswer};
+use super::bucket_answers::{BucketAnswers, Load, Remembered};
 use super::usage_index::UsageIndex;
 use crate::bounds::{
     IDEMPOTENCY_AGE, IDEMPOTENCY_BYTES, IDEMPOTENCY_BYTES_PER_TENANT, IDEMPOTENCY_KEYS,
@@ -41,7 +41,7 @@ pub(crate) enum Begin {
     /// It is the first, and to be carried out.
     First(Pending),
     /// It was answered before.
-    Again(Arc<Answer>),
+    Again(Arc<StoredAnswer>),
     /// Another request has the key.
     Mismatch,
     /// The first one is under way.
@@ -52,7 +52,12 @@ pub(crate) enum Begin {
 
 impl IdempotencyStore {
     /// Begins a request of that bucket and with that key, unless it has begun before.
-    pub(crate) fn begin(self: &Arc<Self>, bucket: &BucketKey, id: Id, content: Id) -> Begin {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        bucket: &BucketKey,
+        id: RequestDigest,
+        content: RequestDigest,
+    ) -> Begin {
         let now = Instant::now();
         let mut buckets = self.0.lock();
         buckets.sweep(now);
@@ -69,7 +74,7 @@ impl IdempotencyStore {
             return Begin::Full;
         }
         buckets.change(bucket, |answers_of_bucket| {
-            answers_of_bucket.slots.insert(id, Slot { content, since: now, answer: None });
+            answers_of_bucket.slots.insert(id, Remembered { content, since: now, answer: None });
             answers_of_bucket.order.push_back(id);
         });
         Begin::First(Pending { answers: self.clone(), bucket: bucket.clone(), id, kept: false })
@@ -123,7 +128,7 @@ impl BucketMap {
     }
 
     /// Keeps the answer, unless its request has been forgotten.
-    fn remember(&mut self, bucket: &BucketKey, id: &Id, answer: Answer) {
+    fn remember(&mut self, bucket: &BucketKey, id: &RequestDigest, answer: StoredAnswer) {
         if !self
             .by_bucket
             .get(bucket)
@@ -188,7 +193,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Pending {
     answers: Arc<IdempotencyStore>,
     bucket: BucketKey,
-    id: Id,
+    id: RequestDigest,
     kept: bool,
 }
 
@@ -209,7 +214,7 @@ impl Pending {
             REPEATED.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(name)?.clone())));
         // What was written piece by piece may have room for as much again; what is kept has not.
         let kept = Bytes::copy_from_slice(&body);
-        let answer = Answer { status: parts.status, headers: repeated.collect(), body: kept };
+        let answer = StoredAnswer { status: parts.status, headers: repeated.collect(), body: kept };
         self.answers.0.lock().remember(&self.bucket, &self.id, answer);
         self.kept = true;
         Ok(Response::from_parts(parts, Body::from(body)))
@@ -238,7 +243,7 @@ mod tests {
     use super::super::answer::{ANSWER_BYTES, digest};
     use super::*;
 
-    fn id(number: usize) -> Id {
+    fn id(number: usize) -> RequestDigest {
         digest(&[&number.to_le_bytes()])
     }
 
@@ -350,7 +355,7 @@ mod tests {
         let Begin::First(mut pending) = answers.begin(bucket, id(number), id(0)) else {
             panic!("{number} is not new")
         };
-        let answer = Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: body.clone() };
+        let answer = StoredAnswer { status: StatusCode::OK, headers: HeaderMap::new(), body: body.clone() };
         answers.0.lock().remember(bucket, &id(number), answer);
         pending.kept = true;
     }

@@ -77,7 +77,7 @@ fn time_for(count: u32, rate: u32) -> Duration {
 
 /// The rate limiters of all tenants that have done something lately.
 #[derive(Debug, Default)]
-pub(crate) struct RateLimiters(Mutex<Known>);
+pub(crate) struct RateLimiters(Mutex<KnownTenants>);
 
 /// Sessions wait for their turn, and so have always taken the next one already; a call that is refused has
 /// none. So half of the rate is kept for calls.
@@ -121,7 +121,7 @@ impl Tenant {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownTenants {
     of: HashMap<String, Tenant, RandomState>,
     /// The idle ones are forgotten once there are so many.
     sweep_at: usize,
@@ -163,7 +163,7 @@ impl RateLimiters {
     }
 }
 
-impl Known {
+impl KnownTenants {
     fn sweep(&mut self, now: Instant) {
         if self.of.len() >= self.sweep_at.max(LEAST_SWEPT) {
             self.of.retain(|_, tenant| !tenant.all.is_idle(now) || !tenant.calls.is_idle(now));

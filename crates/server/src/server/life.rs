@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::limits::Refused;
 use crate::settings::StoreChoice;
 use crate::state::AppState;
-use crate::store::{StoreError, tell_of_outages};
+use crate::store::{OpenStoreError, tell_of_outages};
 
 /// A server without its listener: the lock tables, the sessions, and how far it is in its life.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
-    pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, StoreError> {
+    /// [`OpenStoreError`].
+    pub async fn open(config: Config, store: &StoreChoice) -> Result<Arc<Self>, OpenStoreError> {
         let house = store.open(&config).await?;
         Ok(Self::over(AppState::new(config, house, store.operator()?)))
     }

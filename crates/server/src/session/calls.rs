@@ -29,7 +29,7 @@ impl Session {
         let mut paused_at = 0;
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn)
-                || self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES
+                || self.outbound.queue.bytes() > OUTBOX_HIGH_WATER_BYTES
                 || self.pacing.has_spent(room)
                 || is_paced
             {

@@ -83,7 +83,7 @@ mod tests {
         session.phase.changed().await.unwrap();
         assert!(matches!(session.change_phase(), Verdict::GoOn));
         assert_eq!(
-            session.outbound.outbox.pop().unwrap().as_str(),
+            session.outbound.queue.pop().unwrap().as_str(),
             r#"{"type":"closing","reason":"shutdown"}"#
         );
     }

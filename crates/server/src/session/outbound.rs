@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lockhouse_wire::{Envelope, Event, ServerFrame};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::websocket::Outbox;
+use crate::websocket::WriteQueue;
 
 use crate::bounds::{RESEND_BYTES, RESEND_FRAMES};
 
@@ -20,7 +20,7 @@ pub(super) struct Outbound {
     /// Whether there is a connection to write to.
     attached: bool,
     /// What is to be written to the connection.
-    pub(super) outbox: Outbox,
+    pub(super) queue: WriteQueue,
 }
 
 /// An acknowledgement of what was never sent, or a resume from before what was acknowledged.
@@ -41,7 +41,7 @@ impl Outbound {
         let text = Utf8Bytes::from(Envelope::new(frame).to_text());
         self.unacknowledged_bytes += text.len();
         if self.attached {
-            self.outbox.push(text.clone());
+            self.queue.push(text.clone());
         }
         self.unacknowledged.push_back(text);
     }
@@ -49,14 +49,14 @@ impl Outbound {
     /// A frame that is sent now or never.
     pub(super) fn push_unnumbered(&mut self, text: impl Into<Utf8Bytes>) {
         if self.attached {
-            self.outbox.push_alone(text.into());
+            self.queue.push_alone(text.into());
         }
     }
 
     /// As [`Outbound::push_unnumbered`], but before all that waits. At most one frame can wait so.
     pub(super) fn push_first(&mut self, text: impl Into<Utf8Bytes>) {
         if self.attached {
-            self.outbox.push_first(text.into());
+            self.queue.push_first(text.into());
         }
     }
 
@@ -79,25 +79,25 @@ impl Outbound {
         }
         self.acknowledge(received)?;
         self.attached = true;
-        self.outbox = Outbox::default();
+        self.queue = WriteQueue::default();
         Ok(())
     }
 
     /// Sends again what was not acknowledged.
     pub(super) fn send_again(&mut self) {
-        self.unacknowledged.iter().cloned().for_each(|frame| self.outbox.push(frame));
+        self.unacknowledged.iter().cloned().for_each(|frame| self.queue.push(frame));
     }
 
     /// The connection is gone; gives what it was not told.
-    pub(super) fn detach(&mut self) -> Outbox {
+    pub(super) fn detach(&mut self) -> WriteQueue {
         self.attached = false;
-        std::mem::take(&mut self.outbox)
+        std::mem::take(&mut self.queue)
     }
 
     /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written
     /// as well counts once.
     pub(super) fn bytes(&self) -> usize {
-        self.unacknowledged_bytes + self.outbox.unnumbered_bytes()
+        self.unacknowledged_bytes + self.queue.unnumbered_bytes()
     }
 
     /// What the client was told and has not acknowledged.
@@ -131,8 +131,8 @@ mod tests {
         Event::Released { id, held: true }
     }
 
-    fn texts(outbox: &mut Outbox) -> Vec<String> {
-        std::iter::from_fn(|| outbox.pop()).map(|text| text.to_string()).collect()
+    fn texts(queue: &mut WriteQueue) -> Vec<String> {
+        std::iter::from_fn(|| queue.pop()).map(|text| text.to_string()).collect()
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         outbound.resume(2).unwrap();
         outbound.send_again();
         let expected = [3, 4].map(|n| format!(r#"{{"type":"released","seq":{n},"id":{n},"held":true}}"#));
-        assert_eq!(texts(&mut outbound.outbox), expected);
+        assert_eq!(texts(&mut outbound.queue), expected);
     }
 
     #[test]
@@ -170,10 +170,10 @@ mod tests {
         outbound.resume(0).unwrap();
         outbound.push_unnumbered("a");
         outbound.push_first("b");
-        assert!(outbound.outbox.has_first());
-        assert_eq!(outbound.outbox.bytes(), 2);
-        assert_eq!(texts(&mut outbound.outbox), ["b", "a"]);
-        assert!(outbound.outbox.is_empty() && !outbound.outbox.has_first());
+        assert!(outbound.queue.has_first());
+        assert_eq!(outbound.queue.bytes(), 2);
+        assert_eq!(texts(&mut outbound.queue), ["b", "a"]);
+        assert!(outbound.queue.is_empty() && !outbound.queue.has_first());
     }
 
     #[test]

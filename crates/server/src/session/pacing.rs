@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{FairTurns, Limiter, RateLimiter};
-use crate::websocket::Reading;
+use crate::websocket::ReadMode;
 
 /// For how long before its turn a session is read for what is urgent.
 const LEASH: Duration = Duration::from_secs(1);
@@ -51,15 +51,15 @@ impl Pacing {
     }
 
     /// What is read at present.
-    pub(super) fn reading(&self) -> Reading {
+    pub(super) fn reading(&self) -> ReadMode {
         let turn = self.turn_of_both();
         let now = Instant::now();
         if turn <= now {
-            Reading::All
+            ReadMode::All
         } else if self.own_turn > now + LEASH {
-            Reading::Nothing
+            ReadMode::Nothing
         } else {
-            Reading::Urgent
+            ReadMode::Urgent
         }
     }
 
@@ -77,12 +77,12 @@ impl Pacing {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn turn(&self, reading: Reading) {
+    pub(super) async fn turn(&self, reading: ReadMode) {
         match reading {
-            Reading::All if self.among_all.is_paid() => {}
-            Reading::All => std::future::pending().await,
-            Reading::Urgent => sleep_until(self.turn_of_both()).await,
-            Reading::Nothing => sleep_until(self.own_turn - LEASH).await,
+            ReadMode::All if self.among_all.is_paid() => {}
+            ReadMode::All => std::future::pending().await,
+            ReadMode::Urgent => sleep_until(self.turn_of_both()).await,
+            ReadMode::Nothing => sleep_until(self.own_turn - LEASH).await,
         }
     }
 
@@ -112,7 +112,7 @@ impl Pacing {
 
     /// Whether others come first.
     pub(super) fn is_paced(&self) -> bool {
-        self.reading() != Reading::All
+        self.reading() != ReadMode::All
     }
 
     pub(super) fn has_spent(&self, room: u32) -> bool {

@@ -82,7 +82,7 @@ impl Session {
 
     /// Something has changed since the watches were told.
     pub(super) fn look_again(&mut self) -> Verdict {
-        self.watches.overdue = self.outbound.outbox.bytes() > OUTBOX_HIGH_WATER_BYTES;
+        self.watches.overdue = self.outbound.queue.bytes() > OUTBOX_HIGH_WATER_BYTES;
         if self.watches.overdue {
             // A client that takes nothing is told of the latest state once it does: before its next frame is
             // carried out, if there is one, and in any case soon.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn written(session: &mut Session) -> Vec<String> {
-        std::iter::from_fn(|| session.outbound.outbox.pop()).map(|text| text.as_str().to_owned()).collect()
+        std::iter::from_fn(|| session.outbound.queue.pop()).map(|text| text.as_str().to_owned()).collect()
     }
 
     #[tokio::test]

@@ -10,14 +10,14 @@ use super::verdict::{LastWords, Parting, Verdict};
 use super::watches::Watches;
 use crate::limits::{Refused, wire_limits};
 use crate::state::{AppState, Phase};
-use crate::websocket::{Admission, Attach, Connection, Denial, Farewell, Outbox, Reading};
+use crate::websocket::{Admission, Attach, Connection, Denial, Farewell, ReadMode, WriteQueue};
 
 /// The WebSocket close code of a server that is too busy.
 const TRY_AGAIN_LATER: u16 = 1013;
 
 /// What is told to whoever cannot be served now.
 pub(crate) fn busy(why: &'static str) -> Farewell {
-    Farewell::new(Outbox::default(), TRY_AGAIN_LATER, why)
+    Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
 }
 
 /// Goes on with the session that the client resumes, or begins one, and runs it to its end.
@@ -33,7 +33,7 @@ pub(crate) async fn run(
             None => return,
         }
     }
-    let refuse = |code, reason| Farewell::new(Outbox::default(), code, reason);
+    let refuse = |code, reason| Farewell::new(WriteQueue::default(), code, reason);
     let phase = state.phases();
     if *phase.borrow() != Phase::Running {
         return connection.part(refuse(close::RESTART, "shutdown")).await;
@@ -55,7 +55,7 @@ impl Session {
             match self.attached(&mut connection).await {
                 Parting::Replaced(next) => {
                     let problem = Problem::with_message("another connection resumed this session");
-                    let farewell = Farewell::fatal(Outbox::default(), FatalCode::Replaced, problem);
+                    let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::Replaced, problem);
                     self.part(connection, LastWords::Farewell(farewell));
                     connection = *next;
                 }
@@ -97,7 +97,7 @@ impl Session {
                 Ok(()) = self.phase.changed() => self.change_phase(),
                 () = self.admission.due() => self.revalidate(),
                 () = self.watches.due(turn) => self.look_again(),
-                incoming = connection.next(&mut self.outbound.outbox, reading) => self.read(connection, incoming).await,
+                incoming = connection.next(&mut self.outbound.queue, reading) => self.read(connection, incoming).await,
                 () = self.pacing.turn(reading) => self.begin_turn(reading),
                 () = self.port.ready() => Verdict::GoOn,
                 store = self.state.house.unavailable(), if self.has_questions() => self.answer_questions(&store),
@@ -142,14 +142,14 @@ impl Session {
             return Ok(None);
         };
         if let Err(denial) = self.admission.check_resume(&attach.admission) {
-            let farewell = Farewell::fatal(Outbox::default(), denial.code, denial.problem.clone());
+            let farewell = Farewell::fatal(WriteQueue::default(), denial.code, denial.problem.clone());
             self.part(attach.connection, LastWords::Farewell(farewell));
             return Err(denial);
         }
         if let Err(bad) = self.outbound.resume(attach.received) {
             let rule = format!("a number from {} to {}", bad.low, bad.high);
             let problem = Problem::with_value("resume.received", &attach.received.to_string(), rule);
-            let farewell = Farewell::fatal(Outbox::default(), FatalCode::BadSeq, problem);
+            let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::BadSeq, problem);
             self.part(attach.connection, LastWords::Farewell(farewell));
             return Ok(None);
         }
@@ -204,11 +204,11 @@ impl Session {
 
     /// Pings, ahead of all that waits, unless the ping before has not even been written.
     fn beat(&mut self) -> Verdict {
-        if self.outbound.outbox.has_first() {
+        if self.outbound.queue.has_first() {
             return Verdict::GoOn;
         }
         // What it overtakes may bear an older acknowledgement, and none may come after a later one.
-        let ack = if self.outbound.outbox.is_empty() { self.received } else { 0 };
+        let ack = if self.outbound.queue.is_empty() { self.received } else { 0 };
         self.told_received = self.told_received.max(ack);
         self.pings += 1;
         let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
@@ -294,8 +294,8 @@ impl Session {
     }
 
     /// It is the session's turn. If it was already, nothing is there to be read.
-    pub(super) fn begin_turn(&mut self, reading: Reading) -> Verdict {
-        if reading == Reading::All {
+    pub(super) fn begin_turn(&mut self, reading: ReadMode) -> Verdict {
+        if reading == ReadMode::All {
             self.pass_turn();
         }
         Verdict::GoOn

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::outbound::Outbound;
 use super::pacing::Pacing;
-use super::table::Table;
+use super::table::AgentTable;
 use super::verdict::{PendingCall, SessionEnd, Steal, Verdict};
 use super::watches::Watches;
 use crate::bounds::INBOX_NOTICES;
@@ -32,7 +32,7 @@ pub(super) struct Session {
     pub(super) phase: watch::Receiver<Phase>,
     /// The agent whose lease is the session's.
     pub(super) lease_agent: Option<AgentId>,
-    pub(super) table: Table,
+    pub(super) table: AgentTable,
     pub(super) outbound: Outbound,
     pub(super) watches: Watches,
     pub(super) pacing: Pacing,
@@ -89,7 +89,7 @@ impl Session {
             admission,
             phase,
             lease_agent: None,
-            table: Table::default(),
+            table: AgentTable::default(),
             outbound: Outbound::default(),
             watches: Watches::default(),
             pacing: Pacing::default(),

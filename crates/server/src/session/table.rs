@@ -9,28 +9,28 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// Agents and requests of one session, both ways.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    agents: Map<u64, Agent>,
+pub(super) struct AgentTable {
+    agents: Map<u64, AgentEntry>,
     numbers: Map<AgentId, u64>,
-    requests: Map<u64, Request>,
+    requests: Map<u64, RequestEntry>,
     ids: Map<RequestId, u64>,
 }
 
 #[derive(Debug)]
-struct Agent {
+struct AgentEntry {
     id: AgentId,
     requests: HashSet<u64, RandomState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct RequestEntry {
     id: RequestId,
     agent: u64,
 }
 
-impl Table {
+impl AgentTable {
     pub(super) fn add_agent(&mut self, number: u64, id: AgentId) {
-        self.agents.insert(number, Agent { id, requests: HashSet::default() });
+        self.agents.insert(number, AgentEntry { id, requests: HashSet::default() });
         self.numbers.insert(id, number);
     }
 
@@ -48,7 +48,7 @@ impl Table {
     pub(super) fn add_request(&mut self, number: u64, agent: u64, id: RequestId) {
         if let Some(owner) = self.agents.get_mut(&agent) {
             owner.requests.insert(number);
-            self.requests.insert(number, Request { id, agent });
+            self.requests.insert(number, RequestEntry { id, agent });
             self.ids.insert(id, number);
         }
     }

@@ -1,6 +1,6 @@
 //! What is wrong with settings each of which is right by itself.
 
-use super::problem::Problem;
+use super::problem::SettingsProblem;
 use super::sections::Settings;
 use super::sections::limits::{LimitSetting, LimitSettings};
 use super::sections::store::StoreChoice;
@@ -9,7 +9,7 @@ use super::tree::Node;
 impl Settings {
     /// What is wrong with settings each of which is right by itself, but for those that have been told as
     /// wrong: what depends on one of them is not judged.
-    pub(super) fn check(&self, tree: &Node, told: &[Problem]) -> Vec<Problem> {
+    pub(super) fn check(&self, tree: &Node, told: &[SettingsProblem]) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
         let mut wrong = |key: &str, others: &[&str], rule: &str| {
             let is_told = |path: &str| told.iter().any(|problem| problem.is_within(path));
@@ -17,7 +17,7 @@ impl Settings {
                 && !is_told(key)
                 && !others.iter().any(|path| is_told(path))
             {
-                problems.push(Problem::of_value(key, node, rule));
+                problems.push(SettingsProblem::of_value(key, node, rule));
             }
         };
         if self.fresh && matches!(self.store, StoreChoice::Sqlite(_)) {

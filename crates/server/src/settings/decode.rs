@@ -11,15 +11,15 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::problem::{Problem, join};
-use super::tree::{Field, Node, Value};
+use super::problem::{SettingsProblem, join};
+use super::tree::{Node, TableEntry, Value};
 
 /// What a tree says as a `T`.
 ///
 /// # Errors
 ///
 /// Everything that is wrong, in no order.
-pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<Problem>> {
+pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<SettingsProblem>> {
     let notes = Notes::default();
     loop {
         let root = Decoder { node: tree, path: String::new(), notes: &notes };
@@ -40,7 +40,7 @@ pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<Problem>
 
 #[derive(Debug, Default)]
 struct Notes {
-    problems: RefCell<Vec<Problem>>,
+    problems: RefCell<Vec<SettingsProblem>>,
     /// Paths of values that have been told as wrong.
     left_out: RefCell<HashSet<String>>,
 }
@@ -53,7 +53,7 @@ impl Notes {
 
 /// Why the reading stopped, and where once that is known.
 #[derive(Debug)]
-enum Stop {
+enum DecodeStop {
     Somewhere(Reason),
     At(Box<Placed>),
 }
@@ -71,10 +71,10 @@ struct Placed {
     /// What is left out from now on.
     path: String,
     /// Nothing if it follows from what was told before.
-    problem: Option<Problem>,
+    problem: Option<SettingsProblem>,
 }
 
-impl Stop {
+impl DecodeStop {
     /// Says where, unless that has been said nearer to it.
     fn at(self, place: &Decoder<'_>) -> Placed {
         let Decoder { node, path, notes } = place;
@@ -84,12 +84,12 @@ impl Stop {
         };
         match reason {
             Reason::Rule(rule) => {
-                Placed { path: path.clone(), problem: Some(Problem::of_value(path, node, rule)) }
+                Placed { path: path.clone(), problem: Some(SettingsProblem::of_value(path, node, rule)) }
             }
             Reason::Missing(field) => {
                 let missing = join(path, field);
                 let is_told = notes.is_left_out(&missing);
-                let problem = (!is_told).then(|| Problem::of_missing(&missing, &node.place));
+                let problem = (!is_told).then(|| SettingsProblem::of_missing(&missing, &node.place));
                 Placed { path: path.clone(), problem }
             }
             Reason::Unknown(key, known) => {
@@ -98,22 +98,22 @@ impl Stop {
                     _ => None,
                 };
                 let key_place = key_place.map_or(&node.place, |entry| &entry.place);
-                let problem = Problem::of_unknown(path, &key, key_place, known);
+                let problem = SettingsProblem::of_unknown(path, &key, key_place, known);
                 Placed { path: join(path, &key), problem: Some(problem) }
             }
         }
     }
 }
 
-impl Display for Stop {
+impl Display for DecodeStop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-impl std::error::Error for Stop {}
+impl std::error::Error for DecodeStop {}
 
-impl de::Error for Stop {
+impl de::Error for DecodeStop {
     fn custom<T: Display>(rule: T) -> Self {
         Self::Somewhere(Reason::Rule(rule.to_string()))
     }
@@ -166,8 +166,8 @@ struct Decoder<'t> {
 }
 
 impl<'t> Decoder<'t> {
-    fn placed<T>(&self, result: Result<T, Stop>) -> Result<T, Stop> {
-        result.map_err(|stop| Stop::At(Box::new(stop.at(self))))
+    fn placed<T>(&self, result: Result<T, DecodeStop>) -> Result<T, DecodeStop> {
+        result.map_err(|stop| DecodeStop::At(Box::new(stop.at(self))))
     }
 
     fn items(&self, nodes: &'t [Node]) -> Items<'t> {
@@ -179,8 +179,8 @@ impl<'t> Decoder<'t> {
         Items(nodes.filter_map(decoder).collect::<Vec<_>>().into_iter())
     }
 
-    fn fields(&self, entries: &'t [Field]) -> Fields<'t> {
-        let decoder = |entry: &'t Field| {
+    fn fields(&self, entries: &'t [TableEntry]) -> Fields<'t> {
+        let decoder = |entry: &'t TableEntry| {
             let path = join(&self.path, &entry.key);
             let notes = self.notes;
             (!notes.is_left_out(&path))
@@ -192,9 +192,9 @@ impl<'t> Decoder<'t> {
 }
 
 impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
-    type Error = Stop;
+    type Error = DecodeStop;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeStop> {
         let result = match &self.node.value {
             Value::Text(text) => visitor.visit_str(text),
             Value::Integer(integer) => match u64::try_from(*integer) {
@@ -209,7 +209,7 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
         self.placed(result)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeStop> {
         visitor.visit_some(self)
     }
 
@@ -217,7 +217,7 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, DecodeStop> {
         let place = self.clone();
         place.placed(visitor.visit_newtype_struct(self))
     }
@@ -227,9 +227,10 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
         _name: &'static str,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, DecodeStop> {
         let Value::Table(entries) = &self.node.value else {
-            let rule = Stop::Somewhere(Reason::Rule(format!("must be a table with {}", known.join(", "))));
+            let rule =
+                DecodeStop::Somewhere(Reason::Rule(format!("must be a table with {}", known.join(", "))));
             return self.placed(Err(rule));
         };
         self.placed(visitor.visit_map(self.fields(entries)))
@@ -240,10 +241,10 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, DecodeStop> {
         let result = match &self.node.value {
             Value::Text(text) => {
-                let text: StrDeserializer<'_, Stop> = text.as_str().into_deserializer();
+                let text: StrDeserializer<'_, DecodeStop> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
             Value::Table(entries) => visitor.visit_enum(MapAccessDeserializer::new(self.fields(entries))),
@@ -261,9 +262,12 @@ impl<'de, 't: 'de> de::Deserializer<'de> for Decoder<'t> {
 struct Items<'t>(std::vec::IntoIter<Decoder<'t>>);
 
 impl<'de, 't: 'de> de::SeqAccess<'de> for Items<'t> {
-    type Error = Stop;
+    type Error = DecodeStop;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Stop> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, DecodeStop> {
         let Some(item) = self.0.next() else { return Ok(None) };
         let place = item.clone();
         place.placed(seed.deserialize(item)).map(Some)
@@ -276,16 +280,16 @@ struct Fields<'t> {
 }
 
 impl<'de, 't: 'de> de::MapAccess<'de> for Fields<'t> {
-    type Error = Stop;
+    type Error = DecodeStop;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Stop> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, DecodeStop> {
         let Some((key, value)) = self.fields.next() else { return Ok(None) };
         self.value = Some(value);
-        let key: StrDeserializer<'_, Stop> = key.into_deserializer();
+        let key: StrDeserializer<'_, DecodeStop> = key.into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeStop> {
         let value = self.value.take().ok_or_else(|| de::Error::custom("a value was read before its key"))?;
         let place = value.clone();
         place.placed(seed.deserialize(value))

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use toml::de::{DeString, DeTable, DeValue};
 use toml::{Spanned, de};
 
-use super::problem::Problem;
-use super::tree::{Field, Node, Place, Value};
+use super::problem::SettingsProblem;
+use super::tree::{Location, Node, TableEntry, Value};
 
 /// The tree, and what is wrong with the text. A text that is wrong has a tree, too: of what could be read.
-pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<Problem>) {
+pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<SettingsProblem>) {
     // Behind the last newline there is no line.
     let lines = text.strip_suffix('\n').unwrap_or(text);
     let reader = Reader { file: file.into(), line_ends: line_ends(lines) };
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = errors.iter().map(|error| reader.problem(error)).collect();
+    let mut problems: Vec<SettingsProblem> = errors.iter().map(|error| reader.problem(error)).collect();
     let node = reader.table(table.get_ref(), reader.place(0), &mut problems);
     (node, problems)
 }
 
 /// What stands in a variable of the environment, if it is a TOML value.
-pub(crate) fn parse_value(place: &Place, text: &str) -> Option<Node> {
+pub(crate) fn parse_value(place: &Location, text: &str) -> Option<Node> {
     let value = DeValue::parse(text).ok()?;
     let reader = Reader { file: "".into(), line_ends: Vec::new() };
     let mut problems = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn parse_value(place: &Place, text: &str) -> Option<Node> {
 }
 
 /// Gives everything in it one place.
-fn put(node: &mut Node, place: &Place) {
+fn put(node: &mut Node, place: &Location) {
     node.place = place.clone();
     match &mut node.value {
         Value::List(nodes) => nodes.iter_mut().for_each(|node| put(node, place)),
@@ -51,17 +51,20 @@ struct Reader {
 }
 
 impl Reader {
-    fn place(&self, byte: usize) -> Place {
-        Place::File { file: self.file.clone(), line: 1 + self.line_ends.partition_point(|end| *end < byte) }
+    fn place(&self, byte: usize) -> Location {
+        Location::File {
+            file: self.file.clone(),
+            line: 1 + self.line_ends.partition_point(|end| *end < byte),
+        }
     }
 
-    fn problem(&self, error: &de::Error) -> Problem {
+    fn problem(&self, error: &de::Error) -> SettingsProblem {
         let place = self.place(error.span().map_or(0, |span| span.start));
-        Problem::of_text(place, error.message().replace('\n', "; "))
+        SettingsProblem::of_text(place, error.message().replace('\n', "; "))
     }
 
-    fn table(&self, table: &DeTable<'_>, place: Place, problems: &mut Vec<Problem>) -> Node {
-        let mut entries: Vec<(usize, Field)> =
+    fn table(&self, table: &DeTable<'_>, place: Location, problems: &mut Vec<SettingsProblem>) -> Node {
+        let mut entries: Vec<(usize, TableEntry)> =
             table.iter().map(|(key, value)| (key.span().start, self.entry(key, value, problems))).collect();
         // In the order of the file.
         entries.sort_by_key(|(start, _)| *start);
@@ -72,15 +75,15 @@ impl Reader {
         &self,
         key: &Spanned<DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
-        problems: &mut Vec<Problem>,
-    ) -> Field {
+        problems: &mut Vec<SettingsProblem>,
+    ) -> TableEntry {
         let place = self.place(key.span().start);
         // Of a value over several lines its key's line is the one to look at.
         let node = self.node(value.get_ref(), place.clone(), problems);
-        Field { key: key.get_ref().to_string(), place, node }
+        TableEntry { key: key.get_ref().to_string(), place, node }
     }
 
-    fn node(&self, value: &DeValue<'_>, place: Place, problems: &mut Vec<Problem>) -> Node {
+    fn node(&self, value: &DeValue<'_>, place: Location, problems: &mut Vec<SettingsProblem>) -> Node {
         let value = match value {
             DeValue::String(text) => Value::Text(text.to_string()),
             DeValue::Boolean(flag) => Value::Flag(*flag),

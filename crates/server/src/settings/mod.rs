@@ -23,7 +23,7 @@ mod tree;
 
 pub use self::key::Key;
 pub use self::keys::keys;
-pub use self::problem::Problem;
+pub use self::problem::SettingsProblem;
 pub use self::sections::Settings;
 pub(crate) use self::sections::auth::Permission;
 pub use self::sections::lease::{Lease, LeaseOutOfRange};
@@ -33,4 +33,4 @@ pub use self::sections::store::{NoStore, StoreChoice};
 pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
 pub use self::sources::{FlagValue, Loaded, Sources};
-pub use self::tree::Place;
+pub use self::tree::Location;

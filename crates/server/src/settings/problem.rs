@@ -5,29 +5,29 @@ use std::fmt;
 
 use super::keys::keys;
 use super::secret::{KEY_PREFIX, is_secret};
-use super::tree::{Node, Place, bare_or_quoted};
+use super::tree::{Location, Node, bare_or_quoted};
 
 /// The most characters of a value that a problem repeats.
 const SHOWN_CHARS: usize = 120;
 
 /// One thing that is wrong, told in one line: the place, the key, the value, the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    place: Place,
+pub struct SettingsProblem {
+    place: Location,
     key: Option<String>,
     value: Option<String>,
     rule: String,
 }
 
-impl Problem {
+impl SettingsProblem {
     /// Of the text itself, which is no TOML.
-    pub(crate) fn of_text(place: Place, rule: String) -> Self {
+    pub(crate) fn of_text(place: Location, rule: String) -> Self {
         Self { place, key: None, value: None, rule }
     }
 
     /// Of the whole file.
     pub(crate) fn of_file(file: &str, rule: String) -> Self {
-        Self { place: Place::File { file: file.into(), line: 0 }, key: None, value: None, rule }
+        Self { place: Location::File { file: file.into(), line: 0 }, key: None, value: None, rule }
     }
 
     /// Of a value.
@@ -40,14 +40,14 @@ impl Problem {
     }
 
     /// Of a key that should be there.
-    pub(crate) fn of_missing(key: &str, place: &Place) -> Self {
+    pub(crate) fn of_missing(key: &str, place: &Location) -> Self {
         let rule = "is missing".to_owned();
         Self { place: place.clone(), key: Some(key.to_owned()), value: None, rule }
     }
 
     /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a
     /// secret in the wrong place.
-    pub(crate) fn of_unknown(parent: &str, key: &str, place: &Place, known: &[&str]) -> Self {
+    pub(crate) fn of_unknown(parent: &str, key: &str, place: &Location, known: &[&str]) -> Self {
         let path = join(parent, key);
         let rule = match nearest(parent, key, known) {
             Some(nearest) => format!("unknown key; the nearest known one is {nearest}"),
@@ -70,10 +70,10 @@ impl Problem {
     /// The file first, line by line.
     pub(crate) fn order(&self) -> (u8, usize) {
         match &self.place {
-            Place::File { line, .. } => (0, *line),
-            Place::Environment(_) => (1, 0),
-            Place::Flag(_) => (2, 0),
-            Place::Default => (3, 0),
+            Location::File { line, .. } => (0, *line),
+            Location::Environment(_) => (1, 0),
+            Location::Flag(_) => (2, 0),
+            Location::Default => (3, 0),
         }
     }
 }
@@ -107,7 +107,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, key, value, rule } = self;
         let told = match (key, value) {

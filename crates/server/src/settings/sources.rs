@@ -9,10 +9,10 @@ use super::decode::decode;
 use super::file;
 use super::key::Key;
 use super::keys::keys;
-use super::problem::Problem;
+use super::problem::SettingsProblem;
 use super::sections::Settings;
 use super::sections::auth;
-use super::tree::{Field, Node, Place, Value};
+use super::tree::{Location, Node, TableEntry, Value};
 
 /// What begins the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
@@ -66,11 +66,11 @@ impl Sources {
     /// # Errors
     ///
     /// Everything that is wrong, in the order of the file, and what is wrong elsewhere behind it.
-    pub fn load(&self) -> Result<Loaded, Vec<Problem>> {
+    pub fn load(&self) -> Result<Loaded, Vec<SettingsProblem>> {
         match self.load_in_part() {
             (Some(loaded), problems) if problems.is_empty() => Ok(loaded),
             (_, mut problems) => {
-                problems.sort_by_key(Problem::order);
+                problems.sort_by_key(SettingsProblem::order);
                 Err(problems)
             }
         }
@@ -80,7 +80,7 @@ impl Sources {
     /// that is misread nobody knows what it meant to say.
     pub fn load_auth(&self) -> Option<auth::Settings> {
         let (loaded, problems) = self.load_in_part();
-        let is_apart = |problem: &Problem| {
+        let is_apart = |problem: &SettingsProblem| {
             let mut others = keys().iter().filter(|key| !key.path.starts_with("auth."));
             others.any(|key| problem.is_within(&key.path))
         };
@@ -89,17 +89,17 @@ impl Sources {
 
     /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load).
     /// Of a key that is wrong by itself the file is not told of.
-    pub fn check(&self) -> Vec<Problem> {
+    pub fn check(&self) -> Vec<SettingsProblem> {
         let (loaded, mut problems) = self.load_in_part();
-        let mut files: Vec<Problem> = loaded.iter().flat_map(Loaded::check_files).collect();
+        let mut files: Vec<SettingsProblem> = loaded.iter().flat_map(Loaded::check_files).collect();
         files.retain(|file| !problems.iter().any(|problem| problem.has_key_of(file)));
         problems.extend(files);
-        problems.sort_by_key(Problem::order);
+        problems.sort_by_key(SettingsProblem::order);
         problems
     }
 
     /// What is wrong, and the settings with defaults in place of that, unless nothing is to be had of them.
-    fn load_in_part(&self) -> (Option<Loaded>, Vec<Problem>) {
+    fn load_in_part(&self) -> (Option<Loaded>, Vec<SettingsProblem>) {
         let (mut tree, mut problems) = match self.file.as_deref().map_or_else(nothing, read) {
             Ok(read) => read,
             Err(problems) => return (None, problems),
@@ -128,18 +128,18 @@ impl Sources {
     }
 
     /// What the command line or, if it is silent, the environment says.
-    fn said(&self, key: &Key) -> Result<Option<Node>, Problem> {
+    fn said(&self, key: &Key) -> Result<Option<Node>, SettingsProblem> {
         if let (Some(flag), Some(said)) = (key.flag, self.flags.get(&*key.path)) {
-            return Ok(Some(said.node(&Place::Flag(flag))));
+            return Ok(Some(said.node(&Location::Flag(flag))));
         }
         let variable = key.variable();
         let Some(text) = self.environment.get(&variable).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let place = Place::Environment(variable);
+        let place = Location::Environment(variable);
         match text.to_str() {
             Some(text) => Ok(Some(of_variable(key, &place, text))),
-            None => Err(Problem::of_text(place, "must be UTF-8".to_owned())),
+            None => Err(SettingsProblem::of_text(place, "must be UTF-8".to_owned())),
         }
     }
 
@@ -158,7 +158,7 @@ impl Sources {
 }
 
 impl FlagValue {
-    fn node(&self, place: &Place) -> Node {
+    fn node(&self, place: &Location) -> Node {
         let value = match self {
             Self::Yes => Value::Flag(true),
             Self::Text(text) => Value::Text(text.clone()),
@@ -171,7 +171,7 @@ impl FlagValue {
 
 /// What stands there as TOML; a list may also be separated by commas, a table be pairs like
 /// `customer=read-write`, and a text, which is most often meant, needs no quotation marks.
-fn of_variable(key: &Key, place: &Place, text: &str) -> Node {
+fn of_variable(key: &Key, place: &Location, text: &str) -> Node {
     let begins = key.default.as_ref().and_then(|default| default.chars().next());
     let value = match begins {
         Some('[') if !text.starts_with('[') => list(text.split(',').map(str::trim), place),
@@ -188,12 +188,12 @@ fn of_variable(key: &Key, place: &Place, text: &str) -> Node {
     Node::new(place.clone(), value)
 }
 
-fn list<'a>(items: impl Iterator<Item = &'a str>, place: &Place) -> Value {
+fn list<'a>(items: impl Iterator<Item = &'a str>, place: &Location) -> Value {
     Value::List(items.map(|item| Node::new(place.clone(), Value::Text(item.to_owned()))).collect())
 }
 
-fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Place) -> Value {
-    let entry = |(key, text): (&str, &str)| Field {
+fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Location) -> Value {
+    let entry = |(key, text): (&str, &str)| TableEntry {
         key: key.to_owned(),
         place: place.clone(),
         node: Node::new(place.clone(), Value::Text(text.to_owned())),
@@ -203,15 +203,15 @@ fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Place) -> 
 
 /// A value that nobody has to say.
 fn default(key: &Key) -> Option<Node> {
-    file::parse_value(&Place::Default, key.default.as_ref()?)
+    file::parse_value(&Location::Default, key.default.as_ref()?)
 }
 
-fn nothing() -> Result<(Node, Vec<Problem>), Vec<Problem>> {
-    Ok((Node::empty_table(Place::Default), Vec::new()))
+fn nothing() -> Result<(Node, Vec<SettingsProblem>), Vec<SettingsProblem>> {
+    Ok((Node::empty_table(Location::Default), Vec::new()))
 }
 
 /// The known keys, with defaults for those that are wrong.
-fn right_part(tree: &Node, wrong: &[Problem]) -> Node {
+fn right_part(tree: &Node, wrong: &[SettingsProblem]) -> Node {
     let mut right = Node::empty_table(tree.place.clone());
     for key in keys() {
         let is_wrong = wrong.iter().any(|problem| problem.is_within(&key.path));
@@ -223,17 +223,18 @@ fn right_part(tree: &Node, wrong: &[Problem]) -> Node {
     right
 }
 
-fn read(path: &std::path::Path) -> Result<(Node, Vec<Problem>), Vec<Problem>> {
+fn read(path: &std::path::Path) -> Result<(Node, Vec<SettingsProblem>), Vec<SettingsProblem>> {
     let name = path.display().to_string();
-    let bytes = fs::read(path)
-        .map_err(|error| vec![Problem::of_file(&name, format!("the file cannot be read ({error})"))])?;
+    let bytes = fs::read(path).map_err(|error| {
+        vec![SettingsProblem::of_file(&name, format!("the file cannot be read ({error})"))]
+    })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        let place = Place::File { file: name.as_str().into(), line };
-        vec![Problem::of_text(place, "the file must be UTF-8".to_owned())]
+        let place = Location::File { file: name.as_str().into(), line };
+        vec![SettingsProblem::of_text(place, "the file must be UTF-8".to_owned())]
     })?;
     Ok(file::parse(&name, &text))
 }
@@ -248,7 +249,7 @@ impl Loaded {
     }
 
     /// Where the value of a key stands.
-    pub fn place(&self, key: &Key) -> Place {
-        self.tree.get(&key.path).map_or(Place::Default, |node| node.place.clone())
+    pub fn place(&self, key: &Key) -> Location {
+        self.tree.get(&key.path).map_or(Location::Default, |node| node.place.clone())
     }
 }

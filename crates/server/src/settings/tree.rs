@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Nobody said anything.
     Default,
     /// A line of the file.
@@ -21,7 +21,7 @@ pub enum Place {
     Flag(&'static str),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -36,7 +36,7 @@ impl fmt::Display for Place {
 /// A value with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) value: Value,
 }
 
@@ -48,24 +48,24 @@ pub(crate) enum Value {
     Float(f64),
     Flag(bool),
     List(Vec<Node>),
-    Table(Vec<Field>),
+    Table(Vec<TableEntry>),
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct TableEntry {
     pub(crate) key: String,
     /// Where the key stands.
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) node: Node,
 }
 
 impl Node {
-    pub(crate) fn new(place: Place, value: Value) -> Self {
+    pub(crate) fn new(place: Location, value: Value) -> Self {
         Self { place, value }
     }
 
-    pub(crate) fn empty_table(place: Place) -> Self {
+    pub(crate) fn empty_table(place: Location) -> Self {
         Self::new(place, Value::Table(Vec::new()))
     }
 
@@ -92,12 +92,12 @@ impl Node {
         let at = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
             let place = node.place.clone();
             let node = Self::empty_table(place.clone());
-            entries.push(Field { key: key.to_owned(), place, node });
+            entries.push(TableEntry { key: key.to_owned(), place, node });
             entries.len() - 1
         });
         match rest {
             Some(rest) => entries[at].node.set(rest, node),
-            None => entries[at] = Field { key: key.to_owned(), place: node.place.clone(), node },
+            None => entries[at] = TableEntry { key: key.to_owned(), place: node.place.clone(), node },
         }
     }
 
@@ -135,7 +135,7 @@ impl Node {
             }
             Value::Table(entries) => {
                 text.push('{');
-                for (index, Field { key, node, .. }) in entries.iter().enumerate() {
+                for (index, TableEntry { key, node, .. }) in entries.iter().enumerate() {
                     text.push_str(if index == 0 { " " } else { ", " });
                     text.push_str(&bare_or_quoted(key));
                     text.push_str(" = ");

@@ -12,7 +12,7 @@ use lockhouse_wire::{PATH, SCOPE_BYTES, SUBPROTOCOL};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::hello::{Scope, read_hello};
+use super::hello::{ConnectionScope, read_hello};
 use super::refuse::refuse;
 use crate::access::check_origin;
 use crate::auth;
@@ -27,7 +27,7 @@ const RESTART_SECONDS: &str = "1";
 /// `GET` of the WebSocket endpoint.
 pub(crate) async fn upgrade(
     State(state): State<Arc<AppState>>,
-    scope: Result<Query<Scope>, QueryRejection>,
+    scope: Result<Query<ConnectionScope>, QueryRejection>,
     mut request: Request,
 ) -> Response {
     if let Err(denied) = check_origin(request.headers(), &state.config.allowed_origins) {

@@ -14,11 +14,11 @@ use crate::auth::PresentedCertificate;
 use crate::limits::Refused;
 use crate::session;
 use crate::state::AppState;
-use crate::websocket::{Admission, Connection, Denial, Farewell, Incoming, Outbox, Presented, Reading};
+use crate::websocket::{Admission, Connection, Denial, Farewell, Incoming, Presented, ReadMode, WriteQueue};
 
 /// What a connection speaks about.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Scope {
+pub(crate) struct ConnectionScope {
     #[serde(default = "default_bucket")]
     pub(super) bucket: String,
     #[serde(default)]
@@ -32,16 +32,16 @@ fn default_bucket() -> String {
 /// Reads the `hello`, then runs the session that it begins or goes on with.
 pub(super) async fn read_hello(
     state: Arc<AppState>,
-    scope: Scope,
+    scope: ConnectionScope,
     initiator: Initiator,
     certificate: PresentedCertificate,
     mut connection: Connection,
     patience: Duration,
 ) {
-    let nothing = &mut Outbox::default();
+    let nothing = &mut WriteQueue::default();
     let first = async {
         loop {
-            match connection.next(nothing, Reading::All).await {
+            match connection.next(nothing, ReadMode::All).await {
                 Incoming::Control => {}
                 first => return first,
             }
@@ -53,7 +53,7 @@ pub(super) async fn read_hello(
             Ok(Envelope { frame: ClientFrame::Hello(mut hello), .. }) => {
                 tracing::debug!(client = hello.client.as_deref(), bucket = scope.bucket, "hello");
                 let credential = hello.credential.take().map(Credential::into_owned);
-                let Scope { bucket, partition } = scope;
+                let ConnectionScope { bucket, partition } = scope;
                 let from = connection.from();
                 let presented = Presented { credential, certificate, from, initiator, bucket, partition };
                 match Admission::new(state.authorities(), &state.audit, presented) {
@@ -77,7 +77,7 @@ pub(super) async fn read_hello(
             fatal(FatalCode::TooLarge, problem)
         }
         Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
-        Ok(Incoming::Binary) => Farewell::new(Outbox::default(), close::UNSUPPORTED, "binary message"),
+        Ok(Incoming::Binary) => Farewell::new(WriteQueue::default(), close::UNSUPPORTED, "binary message"),
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
         Ok(Incoming::Lost) => return,
         Err(_) => {
@@ -89,7 +89,7 @@ pub(super) async fn read_hello(
 }
 
 fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
-    Farewell::fatal(Outbox::default(), code, problem)
+    Farewell::fatal(WriteQueue::default(), code, problem)
 }
 
 fn no_hello(patience: Duration) -> Farewell {

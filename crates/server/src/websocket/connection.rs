@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-use super::outbox::Outbox;
+use super::write_queue::WriteQueue;
 use crate::bounds::{FAREWELL_TIMEOUT, HELD_BACK_BYTES, OUTBOX_HIGH_WATER_BYTES, WRITE_GRACE};
 use crate::limits::{ConnectionPermit, Network, TenantPermit};
 
@@ -43,7 +43,7 @@ pub(crate) struct Connection {
 
 /// What is read of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadMode {
     /// Whatever comes.
     All,
     /// What must not wait: pongs, and ends.
@@ -75,7 +75,7 @@ pub(crate) enum Incoming {
 #[derive(Debug)]
 pub(crate) struct Farewell {
     /// What is still to be said.
-    outbox: Outbox,
+    queue: WriteQueue,
     code: u16,
     reason: &'static str,
     /// Whether the peer may still be in the middle of a message that we do not read.
@@ -84,14 +84,14 @@ pub(crate) struct Farewell {
 
 impl Farewell {
     /// Closes with a code and a reason.
-    pub(crate) fn new(outbox: Outbox, code: u16, reason: &'static str) -> Self {
-        Self { outbox, code, reason, unread: false }
+    pub(crate) fn new(queue: WriteQueue, code: u16, reason: &'static str) -> Self {
+        Self { queue, code, reason, unread: false }
     }
 
     /// Says what is wrong, and closes with the code that belongs to it.
-    pub(crate) fn fatal(mut outbox: Outbox, code: FatalCode, problem: Problem<'_>) -> Self {
-        outbox.push(Envelope::new(ServerFrame::Fatal { code, problem }).to_text().into());
-        Self { outbox, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
+    pub(crate) fn fatal(mut queue: WriteQueue, code: FatalCode, problem: Problem<'_>) -> Self {
+        queue.push(Envelope::new(ServerFrame::Fatal { code, problem }).to_text().into());
+        Self { queue, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
     }
 }
 
@@ -134,13 +134,13 @@ impl Connection {
     /// # Cancel safety
     ///
     /// Cancel safe: what is taken from the outbox is in the connection's buffer.
-    pub(crate) async fn next(&mut self, outbox: &mut Outbox, reading: Reading) -> Incoming {
+    pub(crate) async fn next(&mut self, queue: &mut WriteQueue, reading: ReadMode) -> Incoming {
         poll_fn(|context| {
-            match self.poll_write(context, outbox) {
+            match self.poll_write(context, queue) {
                 Poll::Ready(Err(_)) => self.poll_end(context),
                 // A client that takes nothing cannot make us keep ever more answers for it.
-                _ if reading == Reading::Nothing => Poll::Pending,
-                _ if reading == Reading::Urgent || outbox.bytes() > OUTBOX_HIGH_WATER_BYTES => {
+                _ if reading == ReadMode::Nothing => Poll::Pending,
+                _ if reading == ReadMode::Urgent || queue.bytes() > OUTBOX_HIGH_WATER_BYTES => {
                     self.poll_urgent(context)
                 }
                 _ => self.poll_held_back_or_read(context),
@@ -173,7 +173,7 @@ impl Connection {
     }
 
     async fn say(&mut self, mut farewell: Farewell) -> Result<(), Error> {
-        while let Some(text) = farewell.outbox.pop() {
+        while let Some(text) = farewell.queue.pop() {
             self.socket.feed(Message::Text(text)).await?;
         }
         let close = CloseFrame { code: CloseCode::from(farewell.code), reason: farewell.reason.into() };
@@ -195,9 +195,9 @@ impl Connection {
         Ok(())
     }
 
-    fn poll_write(&mut self, context: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Error>> {
+    fn poll_write(&mut self, context: &mut Context<'_>, queue: &mut WriteQueue) -> Poll<Result<(), Error>> {
         loop {
-            match self.poll_write_once(context, outbox) {
+            match self.poll_write_once(context, queue) {
                 Poll::Ready(Ok(true)) => self.stalled = None,
                 Poll::Ready(Ok(false)) => {
                     self.stalled = None;
@@ -221,12 +221,12 @@ impl Connection {
     fn poll_write_once(
         &mut self,
         context: &mut Context<'_>,
-        outbox: &mut Outbox,
+        queue: &mut WriteQueue,
     ) -> Poll<Result<bool, Error>> {
         let mut socket = Pin::new(&mut self.socket);
-        if !outbox.is_empty() {
+        if !queue.is_empty() {
             ready!(Sink::poll_ready(socket.as_mut(), context))?;
-            if let Some(text) = outbox.pop() {
+            if let Some(text) = queue.pop() {
                 socket.start_send(Message::Text(text))?;
                 self.unflushed = true;
             }

@@ -2,10 +2,10 @@
 
 mod admission;
 mod connection;
-mod outbox;
 mod registry;
+mod write_queue;
 
 pub(crate) use self::admission::{Admission, Denial, Presented};
-pub(crate) use self::connection::{Connection, Farewell, Incoming, Reading};
-pub(crate) use self::outbox::Outbox;
-pub(crate) use self::registry::{Attach, Registration, Registry};
+pub(crate) use self::connection::{Connection, Farewell, Incoming, ReadMode};
+pub(crate) use self::registry::{Attach, Registration, SessionRegistry};
+pub(crate) use self::write_queue::WriteQueue;

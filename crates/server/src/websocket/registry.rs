@@ -17,7 +17,7 @@ use crate::settings::LimitSettings;
 
 /// All sessions of a server. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Registry {
+pub(crate) struct SessionRegistry {
     entries: Arc<Mutex<HashMap<String, Registered>>>,
     tenants: Quotas<String>,
 }
@@ -56,7 +56,7 @@ impl Attach {
 
 /// A session's entry in the registry; dropping it takes the session out.
 pub(crate) struct Registration {
-    registry: Registry,
+    registry: SessionRegistry,
     pub(crate) id: String,
     pub(crate) secret: String,
     attach: mpsc::Receiver<Attach>,
@@ -66,7 +66,7 @@ pub(crate) struct Registration {
     permit: Permit<String>,
 }
 
-impl Registry {
+impl SessionRegistry {
     /// Enters a new session; why not, if there are too many.
     pub(crate) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);

@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Frames on their way into a connection, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct WriteQueue {
     /// What goes before all others: the `welcome`, and later a ping.
     first: Option<Utf8Bytes>,
     frames: VecDeque<Frame>,
@@ -21,7 +21,7 @@ struct Frame {
     is_alone: bool,
 }
 
-impl Outbox {
+impl WriteQueue {
     pub(crate) fn push(&mut self, text: Utf8Bytes) {
         self.bytes += text.len();
         self.frames.push_back(Frame { text, is_alone: false });

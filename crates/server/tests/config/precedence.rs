@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use lockhouse_server::{Key, Loaded, Place, FlagValue, Sources, keys};
+use lockhouse_server::{FlagValue, Key, Loaded, Location, Sources, keys};
 use proptest::prelude::*;
 
 /// A value of a setting, different for each of those who may say it.
@@ -96,14 +96,14 @@ proptest! {
         let show = loaded.show();
         for (example, (in_file, in_environment, in_flags)) in examples().iter().zip(said) {
             let key = key(example.path);
-            let (heard, is_there): (_, fn(&Place) -> bool) = if in_flags && key.flag.is_some() {
-                (example.shown[2], |place| matches!(place, Place::Flag(_)))
+            let (heard, is_there): (_, fn(&Location) -> bool) = if in_flags && key.flag.is_some() {
+                (example.shown[2], |place| matches!(place, Location::Flag(_)))
             } else if in_environment {
-                (example.shown[1], |place| matches!(place, Place::Environment(_)))
+                (example.shown[1], |place| matches!(place, Location::Environment(_)))
             } else if in_file {
-                (example.shown[0], |place| matches!(place, Place::File { .. }))
+                (example.shown[0], |place| matches!(place, Location::File { .. }))
             } else {
-                (key.default.as_deref().unwrap(), |place| matches!(place, Place::Default))
+                (key.default.as_deref().unwrap(), |place| matches!(place, Location::Default))
             };
             prop_assert_eq!(shown(&show, example.path), heard);
             prop_assert!(is_there(&loaded.place(key)), "{} at {}", example.path, loaded.place(key));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use lockhouse_server::{FlagValue, Loaded, Problem, Sources};
+use lockhouse_server::{FlagValue, Loaded, SettingsProblem, Sources};
 
 use crate::cli::exit::complain;
 
@@ -100,5 +100,8 @@ impl Options {
 
 /// Reads the settings, or prints each fault in one line.
 pub(crate) fn load(sources: &Sources) -> Option<Loaded> {
-    sources.load().map_err(|problems| problems.iter().for_each(|problem: &Problem| complain(problem))).ok()
+    sources
+        .load()
+        .map_err(|problems| problems.iter().for_each(|problem: &SettingsProblem| complain(problem)))
+        .ok()
 }

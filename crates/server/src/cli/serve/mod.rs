@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
-    BindError, Config, Files, Loaded, Problem, Server, Sources, StoreError, Tls, TlsError, bind, fingerprint,
-    fit_open_files,
+    BindError, Config, Files, Loaded, OpenStoreError, Server, SettingsProblem, Sources, Tls, TlsError, bind,
+    fingerprint, fit_open_files,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -125,11 +125,11 @@ enum Error {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] OpenStoreError),
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error("{0}")]
-    Settings(Problem),
+    Settings(SettingsProblem),
     #[error(transparent)]
     Io(#[from] io::Error),
 }

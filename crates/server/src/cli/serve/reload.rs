@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_server::{Files, Loaded, Problem, Server, Sources, Tls, fit_open_files};
+use lockhouse_server::{Files, Loaded, Server, SettingsProblem, Sources, Tls, fit_open_files};
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -55,8 +55,10 @@ impl Reload {
     }
 
     fn take(&self) -> Result<(), Vec<String>> {
-        let loaded =
-            self.sources.load().map_err(|wrong| wrong.iter().map(Problem::to_string).collect::<Vec<_>>())?;
+        let loaded = self
+            .sources
+            .load()
+            .map_err(|wrong| wrong.iter().map(SettingsProblem::to_string).collect::<Vec<_>>())?;
         let tls = Tls::load(&loaded.settings.tls).map_err(|error| vec![error.to_string()])?;
         let authority = loaded.authority().map_err(|problem| vec![problem.to_string()])?;
         let limits = fit_open_files(loaded.settings.limits);

@@ -12,7 +12,7 @@ use lockhouse_wire as wire;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::code::{Code, Kind};
+use super::code::{Code, CodeInfo};
 use crate::auth::Unauthenticated;
 use crate::http::dto::{Assignment, At, Conflict, Holder};
 use crate::limits::told_ms;
@@ -84,7 +84,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Box<Self> {
-        let Kind { word, status, title, .. } = code.kind();
+        let CodeInfo { word, status, title, .. } = code.kind();
         Box::new(Self {
             kind: format!("/problems/{word}"),
             title,

@@ -39,7 +39,7 @@ pub(crate) enum Code {
 }
 
 /// What is told of a code wherever it occurs: its word, its status, its title, and what to do about it.
-pub(crate) struct Kind {
+pub(crate) struct CodeInfo {
     pub(crate) code: Code,
     pub(crate) word: &'static str,
     pub(crate) status: StatusCode,
@@ -48,7 +48,7 @@ pub(crate) struct Kind {
 }
 
 impl Code {
-    pub(crate) fn kind(self) -> &'static Kind {
+    pub(crate) fn kind(self) -> &'static CodeInfo {
         KINDS.iter().find(|kind| kind.code == self).expect("a test looks that every code has its kind")
     }
 
@@ -76,12 +76,12 @@ const fn kind(
     status: StatusCode,
     title: &'static str,
     advice: &'static str,
-) -> Kind {
-    Kind { code, word, status, title, advice }
+) -> CodeInfo {
+    CodeInfo { code, word, status, title, advice }
 }
 
 #[rustfmt::skip]
-pub(crate) const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[CodeInfo] = &[
     kind(Code::BadRequest, "bad_request", StatusCode::BAD_REQUEST, "Not a usable request",
         "The body is no JSON object, or the request cannot be read for another reason. Sending it again will not help."),
     kind(Code::Unauthenticated, "unauthenticated", StatusCode::UNAUTHORIZED, "No credential that is taken",

@@ -4,7 +4,7 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 
 use super::answer::Problem;
-use super::code::{Code, KINDS, Kind};
+use super::code::{Code, CodeInfo, KINDS};
 
 /// `GET /problems/{code}`: what a `type` refers to.
 pub(crate) async fn explain(uri: Uri) -> Response {
@@ -13,7 +13,7 @@ pub(crate) async fn explain(uri: Uri) -> Response {
         let words: Vec<&str> = KINDS.iter().map(|kind| kind.word).collect();
         return Problem::new(Code::NotFound, format!("the codes are {}", words.join(", "))).into_response();
     };
-    let Kind { word, status, title, advice, .. } = kind;
+    let CodeInfo { word, status, title, advice, .. } = kind;
     let page = format!("# {title}\n\nCode `{word}`, status {}.\n\n{advice}\n", status.as_u16());
     ([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response()
 }

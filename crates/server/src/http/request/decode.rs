@@ -19,7 +19,7 @@ pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
 pub(crate) struct Members<'a> {
     /// Where the object stands in the body, such as `locks[1].`; empty for the body itself.
     path: String,
-    all: Object<'a>,
+    all: JsonObject<'a>,
 }
 
 /// What a body of a request is made from.
@@ -159,9 +159,9 @@ fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// The members in the order in which they came. Few enough that a search is no slower than a map.
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct JsonObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Object<'de> {
+impl<'de> Deserialize<'de> for JsonObject<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(ObjectVisitor)
     }
@@ -170,16 +170,16 @@ impl<'de> Deserialize<'de> for Object<'de> {
 struct ObjectVisitor;
 
 impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object<'de>;
+    type Value = JsonObject<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
         use serde::de::Error;
         let mut all: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
-        while let Some(key) = map.next_key::<Key<'de>>()? {
+        while let Some(key) = map.next_key::<MemberKey<'de>>()? {
             let value = map.next_value()?;
             if all.iter().any(|(known, _)| *known == key.0) {
                 return Err(A::Error::custom(format_args!("{:?} stands there twice", wire::shorten(&key.0))));
@@ -189,13 +189,13 @@ impl<'de> Visitor<'de> for ObjectVisitor {
             }
             all.push((key.0, value));
         }
-        Ok(Object(all))
+        Ok(JsonObject(all))
     }
 }
 
 /// A key; borrowed where it has no escapes.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MemberKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
