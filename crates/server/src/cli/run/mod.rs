@@ -51,8 +51,7 @@ The environment of the command:
   LOCKHOUSE_FENCING_TOKEN  the fencing token; with it the guarded resource can refuse older holders
   LOCKHOUSE_URL, LOCKHOUSE_BUCKET
 
-Exit codes:
-     that of the command
+Exit codes: that of the command, or
    1 failure
    2 wrong usage
   69 the server cannot be reached
