@@ -1,11 +1,27 @@
 //! `cargo xtask fix`: the writing twin of verify. It mends what a machine can mend.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context, Result};
+
+use crate::style::{comments, sources};
 use crate::{Verdict, dist, shell, tree};
 
-pub(crate) fn run() -> Verdict {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Wrap comments that are too wide, and do nothing else
+    #[arg(long)]
+    comments: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Verdict {
     let root = tree::root()?;
+    wrap_comments(&root)?;
+    if args.comments {
+        return Ok(true);
+    }
     let lints =
         ["clippy", "--quiet", "--fix", "--allow-dirty", "--allow-staged", "--workspace", "--all-targets"];
     let mut steps =
@@ -20,4 +36,16 @@ pub(crate) fn run() -> Verdict {
         all_done &= shell::run_shown(Command::new(program).args(args).current_dir(&root))?.is_success();
     }
     Ok(all_done)
+}
+
+/// Wraps the comments of all sources that are too wide, and says which files that changed.
+fn wrap_comments(root: &Path) -> Result<()> {
+    for source in sources::sources(root)? {
+        if let Some(text) = comments::wrapped(&source) {
+            fs::write(root.join(&source.name), text)
+                .with_context(|| format!("cannot write {}", source.name))?;
+            println!("comments wrapped: {}", source.name);
+        }
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ mod fix;
 mod fuzz;
 mod lab;
 mod long;
+mod measure;
 mod mutants;
 mod mutate;
 mod requirements;
@@ -20,6 +21,7 @@ mod schemathesis;
 mod secrets;
 mod setup;
 pub mod shell;
+pub mod style;
 mod test;
 pub mod tree;
 mod verify;
@@ -51,8 +53,10 @@ enum Command {
     Test(test::Args),
     /// The read-only gate before a commit: format, lints, docs, style, tests of core and library
     Verify,
-    /// The writing twin of verify: lints with a remedy, format, built client
-    Fix,
+    /// The writing twin of verify: lints with a remedy, width of comments, format, built client
+    Fix(fix::Args),
+    /// Measure the house: files, circles, functions, comments
+    Measure(measure::Args),
     /// Join docs/requirements.md with the tests that ran
     Requirements(requirements::Args),
     /// Plant each bug of tests/mutants in a copy of the tree; its ring must catch it
@@ -92,7 +96,8 @@ pub fn run() -> ExitCode {
     conclude(|| match Cli::parse_from(arguments()).command {
         Command::Test(args) => test::run(&args),
         Command::Verify => verify::run(),
-        Command::Fix => fix::run(),
+        Command::Fix(args) => fix::run(&args),
+        Command::Measure(args) => measure::run(&args),
         Command::Requirements(args) => requirements::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Mutate(args) => mutate::run(&args),
