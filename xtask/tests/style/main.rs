@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod text;
+mod words;
 
 use std::path::Path;
 use std::sync::LazyLock;
