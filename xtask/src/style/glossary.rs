@@ -15,7 +15,7 @@ pub fn words(architecture: &str) -> Option<Vec<[&str; 2]>> {
 
 /// What the design calls things, and what the code calls them.
 pub fn renamed(architecture: &str) -> Option<Vec<[&str; 2]>> {
-    table(architecture, ["was", "is"])
+    table(architecture, ["design", "code"])
 }
 
 fn cells(line: &str) -> Option<[&str; 2]> {
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn a_table_ends_with_its_last_row() {
         let text = "# A\n\n## Glossary\n\n| word | meaning |\n|---|---|\n| bucket | a lock manager |\n| fence | a guard |\n\n\
-                    | was | is |\n|---|---|\n| seal | seed |\n";
+                    | design | code |\n|---|---|\n| seal | seed |\n";
         assert_eq!(words(text).unwrap(), [["bucket", "a lock manager"], ["fence", "a guard"]]);
         assert_eq!(renamed(text).unwrap(), [["seal", "seed"]]);
         assert_eq!(words("# A\n"), None);
