@@ -192,7 +192,9 @@ pub(crate) fn build(root: &Path) -> Result<()> {
     let run = Run { root, log: log.clone(), deadline: None };
     // Cargo puts it back even if it is fresh; were it left, a build that fails would leave an old one to be tested.
     let _ = fs::remove_file(server(root));
-    let built = run.must(Command::new("cargo").args(["test", "--no-run"]).args(BUILD));
+    // The tests alone do not make every program.
+    let builds = [["build", "--bins"], ["test", "--no-run"]];
+    let built = builds.iter().try_for_each(|args| run.must(Command::new("cargo").args(args).args(BUILD)));
     match &built {
         Ok(()) => println!("   ok: built in {:.1} s", started.elapsed().as_secs_f64()),
         Err(_) => println!("{}", last_lines(&log)),
