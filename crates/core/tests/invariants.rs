@@ -1,26 +1,27 @@
 //! The invariants that `LockManager` documents, by their numbers, after every command of random sequences.
 
-mod random;
+mod player;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, Entry, FencingToken, Instant,
-    LockManager, Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, Snapshot, Standing, State,
+    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, Entry, FencingToken, LockManager, Mode,
+    NameBuf, Outcome, OwnerRecord, OwnerView, Party, Snapshot, Standing, State,
 };
+use player::{Player, stories};
 use proptest::prelude::*;
-use random::{BEFORE, Step, World, limits, steps};
+use random::commands::{Action, Durable, Story};
 
 /// Held locks and pending requests of each name.
 type ByName = BTreeMap<NameBuf, (Vec<Entry>, Vec<Entry>)>;
 
-/// Plays the steps and judges the world after each.
-fn after_each(steps: &[Step], mut judge: impl FnMut(&mut World<FixedState>)) {
-    let mut world = World::new(FixedState::default());
-    for step in steps {
-        world.play(step);
-        judge(&mut world);
+/// Plays the story and judges the manager after each step.
+fn after_each(story: &Story, mut judge: impl FnMut(&mut Player<FixedState>)) {
+    let mut player = Player::new(&story.start, FixedState::default());
+    for step in &story.steps {
+        player.play(step);
+        judge(&mut player);
     }
 }
 
@@ -83,68 +84,62 @@ fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Ch
     facts
 }
 
-fn names() -> BTreeSet<NameBuf> {
-    random::NAMES.iter().map(|name| NameBuf::new(name).expect("no hyphen")).collect()
-}
-
 /// In an order that does not depend on how it came about.
-fn durable(manager: &LockManager<FixedState>) -> BTreeSet<String> {
-    facts(manager, &names()).iter().map(|fact| format!("{fact:?}")).collect()
+fn durable(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> BTreeSet<String> {
+    facts(manager, names).iter().map(|fact| format!("{fact:?}")).collect()
 }
 
-fn compact(world: &World<FixedState>) -> Vec<Change> {
-    facts(&world.manager, &names())
+fn compact(player: &Player<FixedState>) -> Vec<Change> {
+    facts(&player.manager, &player.names)
 }
 
-fn restored(changes: &[Change]) -> LockManager<FixedState> {
-    let mut manager = LockManager::with_limits(FixedState::default(), limits());
-    for change in changes {
-        manager.restore(Instant::default(), change).unwrap_or_else(|error| panic!("{change:?}: {error}"));
-    }
-    assert!(manager.poll_effect().is_none(), "a restored fact is told again");
-    manager
+/// Plays all of the story.
+fn at_the_end_of(story: &Story) -> Player<FixedState> {
+    let mut player = Player::new(&story.start, FixedState::default());
+    story.steps.iter().for_each(|step| _ = player.play(step));
+    player
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn invariant_1_one_exclusive_holder_or_only_shared_ones(steps in steps()) {
-        after_each(&steps, |world| for (held, _) in by_name(world.snapshot()).values() {
+    fn invariant_1_one_exclusive_holder_or_only_shared_ones(story in stories()) {
+        after_each(&story, |player| for (held, _) in by_name(player.snapshot()).values() {
             let exclusive = held.iter().filter(|lock| lock.mode == Mode::Exclusive).count();
             assert!(exclusive == 0 || held.len() == 1, "{held:?}");
         });
     }
 
     #[test]
-    fn invariant_2_the_head_of_a_queue_is_not_grantable(steps in steps()) {
-        after_each(&steps, |world| for (held, pending) in by_name(world.snapshot()).values() {
-            if let (Some(head), false) = (pending.first(), world.closed || world.manager.is_recovering()) {
+    fn invariant_2_the_head_of_a_queue_is_not_grantable(story in stories()) {
+        after_each(&story, |player| for (held, pending) in by_name(player.snapshot()).values() {
+            if let (Some(head), false) = (pending.first(), player.closed || player.manager.is_recovering()) {
                 assert!(excludes(held, head.mode), "{head:?} waits for none of {held:?}");
             }
         });
     }
 
     #[test]
-    fn invariant_3_a_name_is_known_while_something_of_it_is_held_or_queued(steps in steps()) {
-        after_each(&steps, |world| {
-            let names = by_name(world.snapshot()).len();
-            assert_eq!(world.manager.names(), names);
+    fn invariant_3_a_name_is_known_while_something_of_it_is_held_or_queued(story in stories()) {
+        after_each(&story, |player| {
+            let names = by_name(player.snapshot()).len();
+            assert_eq!(player.manager.names(), names);
         });
     }
 
     #[test]
-    fn invariant_4_every_request_is_held_or_pending_once_and_of_a_living_agent(steps in steps()) {
-        after_each(&steps, |world| {
-            let snapshot = world.snapshot();
-            assert_eq!(world.manager.len(), snapshot.held.len() + snapshot.pending.len());
-            assert_eq!(world.manager.is_empty(), snapshot.held.is_empty() && snapshot.pending.is_empty());
+    fn invariant_4_every_request_is_held_or_pending_once_and_of_a_living_agent(story in stories()) {
+        after_each(&story, |player| {
+            let snapshot = player.snapshot();
+            assert_eq!(player.manager.len(), snapshot.held.len() + snapshot.pending.len());
+            assert_eq!(player.manager.is_empty(), snapshot.held.is_empty() && snapshot.pending.is_empty());
             let mut places: BTreeMap<NameBuf, u32> = BTreeMap::new();
             for entry in snapshot.pending.iter().chain(&snapshot.held) {
                 match entry.party {
-                    Party::Agent(agent) => assert!(world.manager.is_alive(agent), "{entry:?}"),
-                    Party::Owner(owner) => assert!(world.manager.owner(owner).is_some(), "{entry:?}"),
-                    Party::Claimant => assert!(world.manager.claim_of(entry.name.as_name()).is_some(), "{entry:?}"),
+                    Party::Agent(agent) => assert!(player.manager.is_alive(agent), "{entry:?}"),
+                    Party::Owner(owner) => assert!(player.manager.owner(owner).is_some(), "{entry:?}"),
+                    Party::Claimant => assert!(player.manager.claim_of(entry.name.as_name()).is_some(), "{entry:?}"),
                 }
             }
             for entry in &snapshot.pending {
@@ -152,7 +147,7 @@ proptest! {
                 *place += 1;
                 assert_eq!(entry.state, State::Pending { place: *place });
             }
-            let standings: Vec<Standing> = world.requests.iter().map(|id| world.manager.standing(*id)).collect();
+            let standings: Vec<Standing> = player.labels.requests().map(|id| player.manager.standing(id)).collect();
             let pending = standings.iter().filter(|standing| **standing == Standing::Pending).count();
             assert_eq!(pending, snapshot.pending.len());
             let tokens: BTreeSet<FencingToken> = standings.iter().filter_map(|standing| match standing {
@@ -167,12 +162,14 @@ proptest! {
     }
 
     #[test]
-    fn invariant_5_tokens_strictly_grow_in_the_order_of_the_grants(steps in steps()) {
-        let mut world = World::new(FixedState::default());
-        let (mut last, mut reserved) = (0, world.manager.reserved_up_to());
-        for step in &steps {
-            let (outcome, effects) = world.play(step);
-            reserved = reserved.max(world.manager.reserved_up_to().min(BEFORE));
+    fn invariant_5_tokens_strictly_grow_in_the_order_of_the_grants(story in stories()) {
+        let mut player = Player::new(&story.start, FixedState::default());
+        let (mut last, mut reserved) = (0, player.manager.reserved_up_to());
+        for step in &story.steps {
+            let (outcome, effects) = player.play(step);
+            if matches!(step.action, Action::Durable(Durable::Restart { .. })) {
+                reserved = player.manager.reserved_up_to();
+            }
             let mut given = Vec::new();
             for effect in &effects {
                 match effect {
@@ -188,7 +185,7 @@ proptest! {
             }
             let own = match &outcome {
                 // What is brought back keeps its token.
-                Some(Outcome::Granted(_)) if matches!(step, Step::Reclaim { .. }) => vec![],
+                Some(Outcome::Granted(_)) if matches!(step.action, Action::Durable(Durable::Reclaim { .. })) => vec![],
                 Some(Outcome::Granted(grant)) => vec![grant.token.get()],
                 Some(Outcome::OwnerOpened(owner)) => vec![owner.get()],
                 Some(Outcome::Claimed(grant)) => vec![grant.token.get()],
@@ -212,50 +209,49 @@ proptest! {
     }
 
     #[test]
-    fn invariant_6_what_was_told_as_changed_is_what_there_is(steps in steps()) {
-        let mut world = World::new(FixedState::default());
-        for (at, step) in steps.iter().enumerate() {
-            world.play(step);
-            if at % 16 == 0 || at + 1 == steps.len() {
-                let there_is = durable(&world.manager);
-                prop_assert_eq!(&durable(&restored(&world.kept)), &there_is);
-                prop_assert_eq!(&durable(&restored(&compact(&world))), &there_is);
+    fn invariant_6_what_was_told_as_changed_is_what_there_is(story in stories()) {
+        let mut player = Player::new(&story.start, FixedState::default());
+        for (at, step) in story.steps.iter().enumerate() {
+            player.play(step);
+            if at % 16 == 0 || at + 1 == story.steps.len() {
+                let there_is = durable(&player.manager, &player.names);
+                prop_assert_eq!(&durable(&player.restored(&player.kept), &player.names), &there_is);
+                prop_assert_eq!(&durable(&player.restored(&compact(&player)), &player.names), &there_is);
             }
         }
     }
 
     #[test]
-    fn nothing_is_left_when_every_agent_has_ended(steps in steps()) {
-        let mut world = World::new(FixedState::default());
-        steps.iter().for_each(|step| _ = world.play(step));
-        for agent in world.agents.clone() {
-            world.manager.handle(world.now, Command::End { agent });
+    fn nothing_is_left_when_every_agent_has_ended(story in stories()) {
+        let mut player = at_the_end_of(&story);
+        for agent in player.labels.agents() {
+            player.manager.handle(player.now, Command::End { agent });
         }
-        for owner in world.owners.clone() {
-            world.manager.handle(world.now, Command::EndOwner { owner });
+        for owner in player.owners.clone() {
+            player.manager.handle(player.now, Command::EndOwner { owner });
         }
-        for (name, token) in world.claims.clone() {
-            world.manager.handle(world.now, Command::ReleaseClaim { name, token: Some(token) });
-            world.manager.handle(world.now, Command::Unassign { name, token: None });
+        for (name, token) in player.claims.clone() {
+            let name = name.as_name();
+            player.manager.handle(player.now, Command::ReleaseClaim { name, token: Some(token) });
+            player.manager.handle(player.now, Command::Unassign { name, token: None });
         }
-        world.manager.handle(world.now, Command::EndRecovery);
-        prop_assert_eq!((world.manager.owners().len(), world.manager.assignments().len()), (0, 0));
-        prop_assert_eq!((world.manager.len(), world.manager.names()), (0, 0));
-        prop_assert_eq!(world.manager.next_timeout(), None);
-        prop_assert_eq!(world.snapshot(), Snapshot::default());
-        prop_assert_eq!(world.manager.bytes(), 0);
+        player.manager.handle(player.now, Command::EndRecovery);
+        prop_assert_eq!((player.manager.owners().len(), player.manager.assignments().len()), (0, 0));
+        prop_assert_eq!((player.manager.len(), player.manager.names()), (0, 0));
+        prop_assert_eq!(player.manager.next_timeout(), None);
+        prop_assert_eq!(player.snapshot(), Snapshot::default());
+        prop_assert_eq!(player.manager.bytes(), 0);
     }
 
     #[test]
-    fn what_it_takes_follows_from_what_there_is(steps in steps()) {
-        let mut world = World::new(FixedState::default());
-        steps.iter().for_each(|step| _ = world.play(step));
-        for agent in world.agents.clone() {
-            world.manager.handle(world.now, Command::End { agent });
+    fn what_it_takes_follows_from_what_there_is(story in stories()) {
+        let mut player = at_the_end_of(&story);
+        for agent in player.labels.agents() {
+            player.manager.handle(player.now, Command::End { agent });
         }
-        world.manager.handle(world.now, Command::EndRecovery);
-        let assigned = world.manager.assignments().map(|it| it.claimant.len() + it.name.as_name().as_wtf8().len());
-        prop_assert!(world.manager.bytes() >= assigned.sum());
-        prop_assert_eq!(restored(&compact(&world)).bytes(), world.manager.bytes());
+        player.manager.handle(player.now, Command::EndRecovery);
+        let assigned = player.manager.assignments().map(|it| it.claimant.len() + it.name.as_name().as_wtf8().len());
+        prop_assert!(player.manager.bytes() >= assigned.sum());
+        prop_assert_eq!(player.restored(&compact(&player)).bytes(), player.manager.bytes());
     }
 }

@@ -4,17 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquisition, AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect,
-    FencingToken, Instant, LockManager, Mode, Name, NameBuf, NewAgent, NewClaim, NewLocks, NewOwner,
-    NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, OwnerRecord, OwnerView, RequestId, Seal, Snapshot,
-    Standing, Unlock,
+    AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, Instant, LockManager,
+    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, RequestId, Snapshot, Standing,
 };
+use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, View};
 
-use super::durable::{Durable, DurableView, Presented};
-use super::generator::View;
 use super::histogram::Histogram;
 use super::literal::{Fresh, Kept, Literal};
-use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
 use crate::panics::guarded;
 
 /// What differs, in words.
@@ -28,40 +24,11 @@ pub(super) struct Pair {
     literal: Literal,
     now: Instant,
     steps: usize,
-    /// By label; `None` if nothing came to be under it.
-    agents: Vec<Option<AgentId>>,
-    requests: Vec<Option<RequestId>>,
-    agent_labels: BTreeMap<AgentId, Label>,
-    request_labels: BTreeMap<RequestId, Label>,
-    modes: BTreeMap<RequestId, Mode>,
-    last_serial: u64,
+    labels: Labels,
     start: Start,
-    owners: Vec<Option<OwnerId>>,
-    owner_labels: BTreeMap<OwnerId, Label>,
-    locked: Vec<Option<Vec<OwnedLock>>>,
-    claims: Vec<Option<FencingToken>>,
     /// All changes that the core told.
     kept: Vec<Change>,
-    // What the generator looks at.
-    alive: Vec<Label>,
-    held: Vec<Label>,
-    pending: Vec<Label>,
-    durable: DurableView,
 }
-
-/// What a command with lists borrows from.
-#[derive(Default)]
-struct Lists<'a> {
-    locks: Vec<(Name<'a>, Mode)>,
-    these: Vec<(Name<'a>, Option<FencingToken>)>,
-    spared: Vec<Name<'a>>,
-    undone: Vec<Acquisition<'a>>,
-}
-
-/// A number that no world comes to.
-const FAR: u64 = 1 << 52;
-/// Commands refer to so many of the last locks and claims.
-const RECENT: usize = 5;
 
 impl Pair {
     pub(super) fn new(start: &Start, foreign: (AgentId, RequestId)) -> Self {
@@ -72,36 +39,14 @@ impl Pair {
             literal: Literal::new(start.limits, start.token_mark),
             now: Instant::default(),
             steps: 0,
-            agents: vec![Some(foreign.0)],
-            requests: vec![Some(foreign.1)],
-            agent_labels: BTreeMap::from([(foreign.0, FOREIGN)]),
-            request_labels: BTreeMap::from([(foreign.1, FOREIGN)]),
-            modes: BTreeMap::new(),
-            last_serial: 0,
+            labels: Labels::new(foreign),
             start: start.clone(),
-            owners: vec![Some(OwnerId::new(FAR))],
-            owner_labels: BTreeMap::from([(OwnerId::new(FAR), FOREIGN)]),
-            locked: vec![Some(Vec::new())],
-            claims: vec![Some(FencingToken::new(FAR))],
             kept: Vec::new(),
-            alive: Vec::new(),
-            held: Vec::new(),
-            pending: Vec::new(),
-            durable: DurableView { next_owner: 1, next_lock: 1, next_claim: 1, ..DurableView::default() },
         }
     }
 
     pub(super) fn view(&self) -> View<'_> {
-        View {
-            now_ms: self.now.as_millis(),
-            alive: &self.alive,
-            held: &self.held,
-            pending: &self.pending,
-            next_due_ms: self.literal.next_due().map(Instant::as_millis),
-            next_agent: self.agents.len(),
-            next_request: self.requests.len(),
-            durable: &self.durable,
-        }
+        self.labels.view(self.now, self.literal.next_due())
     }
 
     /// Plays one step on both. A panic of either counts as a difference.
@@ -122,7 +67,7 @@ impl Pair {
         } else {
             // Without a command, what the step refers to was left out of the sequence.
             let mut lists = Lists::default();
-            let Some(command) = self.command(&step.action, &mut lists) else { return Ok(()) };
+            let Some(command) = self.labels.command(&step.action, &mut lists) else { return Ok(()) };
             Some(self.compare_outcomes(&step.action, command)?)
         };
         let effects = self.compare_effects()?;
@@ -135,105 +80,6 @@ impl Pair {
         }));
         self.refresh_view();
         Ok(())
-    }
-
-    /// The command with identities in place of labels; `None` if a label stands for nothing.
-    fn command<'a>(&self, action: &'a Action, lists: &'a mut Lists<'a>) -> Option<Command<'a>> {
-        let agent = |label: &Label| self.agents.get(*label).copied().flatten();
-        let request = |label: &Label| self.requests.get(*label).copied().flatten();
-        Some(match action {
-            Action::Join { client_id, lease_ms, .. } => {
-                Command::Join(NewAgent { client_id, lease_ms: *lease_ms })
-            }
-            Action::Request(ask) => Command::Request(NewRequest {
-                agent: agent(&ask.agent)?,
-                name: ask.name.as_name(),
-                acquire: ask.acquire,
-                metadata: ask.metadata.as_deref(),
-                max_hold_ms: ask.max_hold_ms,
-            }),
-            Action::Abort { request: label } => Command::Abort { request: request(label)? },
-            Action::Release { request: label } => Command::Release { request: request(label)? },
-            Action::Renew { agent: label } => Command::Renew { agent: agent(label)? },
-            Action::End { agent: label } => Command::End { agent: agent(label)? },
-            Action::Snapshot => Command::Snapshot,
-            Action::Close => Command::Close,
-            Action::Durable(action) => return self.durable_command(action, lists),
-            Action::Timeout => return None,
-        })
-    }
-
-    fn durable_command<'a>(&self, action: &'a Durable, lists: &'a mut Lists<'a>) -> Option<Command<'a>> {
-        let owner = |label: &Label| self.owners.get(*label).copied().flatten();
-        let token = |label: &Option<Label>| match label {
-            None => Some(None),
-            Some(label) => self.claims.get(*label).copied().flatten().map(Some),
-        };
-        let locked = |label: &Label| self.locked.get(*label).cloned().flatten();
-        Some(match action {
-            Durable::Open { owner, label, metadata, ttl_ms, max_ms } => Command::OpenOwner(NewOwner {
-                label,
-                metadata: metadata.as_deref(),
-                ttl_ms: *ttl_ms,
-                max_ms: *max_ms,
-                seal: Seal(*owner as u64),
-            }),
-            Durable::Touch { owner: label } => Command::Touch { owner: owner(label)? },
-            Durable::EndOwner { owner: label } => Command::EndOwner { owner: owner(label)? },
-            Durable::Lock { owner: label, locks, metadata, .. } => {
-                lists.locks = locks.iter().map(|(name, mode)| (name.as_name(), *mode)).collect();
-                let metadata = metadata.as_deref();
-                Command::Lock(NewLocks { owner: owner(label)?, locks: &lists.locks, metadata })
-            }
-            Durable::Unlock { owner: label, lock, names, by_token } => {
-                let tokens = locked(lock)?.into_iter().map(|lock| by_token.then_some(lock.token));
-                lists.these = names.iter().map(NameBuf::as_name).zip(tokens).collect();
-                Command::Unlock { owner: owner(label)?, locks: Unlock::These(&lists.these) }
-            }
-            Durable::UnlockAllBut { owner: label, spared } => {
-                lists.spared = spared.iter().map(NameBuf::as_name).collect();
-                Command::Unlock { owner: owner(label)?, locks: Unlock::AllBut(&lists.spared) }
-            }
-            Durable::Undo { owner: label, lock, names, again } => {
-                let acquired = names.iter().zip(locked(lock)?);
-                lists.undone = acquired
-                    .map(|(name, OwnedLock { token, how, .. })| Acquisition {
-                        name: name.as_name(),
-                        token,
-                        how,
-                        again: *again,
-                    })
-                    .collect();
-                Command::Undo { owner: owner(label)?, locks: &lists.undone }
-            }
-            Durable::Claim { claim, name, claimant, ttl_ms, metadata } => Command::Claim(NewClaim {
-                name: name.as_name(),
-                claimant,
-                ttl_ms: *ttl_ms,
-                late_ms: 0,
-                seal: Seal(*claim as u64),
-                metadata: metadata.as_deref(),
-            }),
-            Durable::Present { what, name, token: label } => {
-                let (name, token) = (name.as_name(), token(label)?);
-                match what {
-                    Presented::Renew => Command::RenewClaim { name, token, late_ms: 0 },
-                    Presented::GiveBack => Command::ReleaseClaim { name, token },
-                    Presented::Finalize => Command::Finalize { name, token },
-                    Presented::Unassign => Command::Unassign { name, token },
-                }
-            }
-            Durable::Reclaim { ask, token } => Command::Reclaim(NewReclaim {
-                agent: self.agents.get(ask.agent).copied().flatten()?,
-                name: ask.name.as_name(),
-                mode: ask.acquire.mode(),
-                token: FencingToken::new(*token),
-                metadata: ask.metadata.as_deref(),
-                max_hold_ms: ask.max_hold_ms,
-            }),
-            Durable::EndRecovery => Command::EndRecovery,
-            Durable::Restart { .. } => return None,
-        })
     }
 
     /// A new core from what the old one told; the transcription forgets what is not durable.
@@ -257,15 +103,7 @@ impl Pair {
             let (least, most) = (now.plus_millis(length_ms), now.plus_millis(length_ms + length_ms / 10));
             leases.get(&number).map_or(least, |lease| *lease.clamp(&least, &most))
         });
-        let (agent, request) = (self.agents[FOREIGN], self.requests[FOREIGN]);
-        self.agents.iter_mut().for_each(|agent| *agent = None);
-        self.requests.iter_mut().for_each(|request| *request = None);
-        (self.agents[FOREIGN], self.requests[FOREIGN]) = (agent, request);
-        self.agent_labels.retain(|_, label| *label == FOREIGN);
-        self.request_labels.retain(|_, label| *label == FOREIGN);
-        self.modes.clear();
-        self.last_serial = 0;
-        self.durable.before = self.core.last_token();
+        self.labels.restart(self.core.last_token());
         if let Some(ms) = recovery_ms {
             self.core.begin_recovery(self.now.plus_millis(ms));
             self.literal.begin_recovery(self.now.plus_millis(ms));
@@ -275,7 +113,7 @@ impl Pair {
 
     fn mode_of(&self, effect: &Effect) -> Option<Mode> {
         match effect {
-            Effect::Granted { grant, .. } => self.modes.get(&grant.request).copied(),
+            Effect::Granted { grant, .. } => self.labels.mode_of(grant.request),
             _ => None,
         }
     }
@@ -291,72 +129,8 @@ impl Pair {
             }
             _ => {}
         }
-        self.learn(action, &ours)?;
+        self.labels.learn(action, &ours)?;
         Ok(ours)
-    }
-
-    /// Remembers new identities, which must be new indeed.
-    fn learn(&mut self, action: &Action, outcome: &Outcome) -> Result<(), Difference> {
-        let Fresh { agent, request } = fresh(outcome);
-        match action {
-            Action::Join { agent: label, .. } => {
-                put(&mut self.agents, *label, agent);
-                if let Some(id) = agent
-                    && self.agent_labels.insert(id, *label).is_some()
-                {
-                    return Err(format!("the agent id {id:?} was given before"));
-                }
-            }
-            Action::Request(ask) | Action::Durable(Durable::Reclaim { ask, .. }) => {
-                self.learn_request(ask, request)?;
-            }
-            Action::Durable(action) => self.learn_durable(action, outcome)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn learn_request(&mut self, ask: &Ask, request: Option<RequestId>) -> Result<(), Difference> {
-        put(&mut self.requests, ask.request, request);
-        let Some(id) = request else { return Ok(()) };
-        self.modes.insert(id, ask.acquire.mode());
-        if self.request_labels.insert(id, ask.request).is_some() || id.serial() <= self.last_serial {
-            return Err(format!("the request id {id:?} is not younger than those given before"));
-        }
-        self.last_serial = id.serial();
-        Ok(())
-    }
-
-    fn learn_durable(&mut self, action: &Durable, outcome: &Outcome) -> Result<(), Difference> {
-        match (action, outcome) {
-            (Durable::Open { owner: label, .. }, outcome) => {
-                let owner = if let Outcome::OwnerOpened(owner) = outcome { Some(*owner) } else { None };
-                put(&mut self.owners, *label, owner);
-                if let Some(owner) = owner
-                    && self.owner_labels.insert(owner, *label).is_some()
-                {
-                    return Err(format!("the owner number {owner} was given before"));
-                }
-            }
-            (Durable::Lock { lock, owner, locks, .. }, outcome) => {
-                let granted =
-                    if let Outcome::Locked(granted) = outcome { Some(granted.clone()) } else { None };
-                if granted.is_some() {
-                    let names = locks.iter().map(|(name, _)| name.clone()).collect();
-                    remember(&mut self.durable.locked, (*lock, *owner, names));
-                }
-                put(&mut self.locked, *lock, granted);
-            }
-            (Durable::Claim { claim, name, .. }, outcome) => {
-                let token = if let Outcome::Claimed(grant) = outcome { Some(grant.token) } else { None };
-                if token.is_some() {
-                    remember(&mut self.durable.claimed, (*claim, name.clone()));
-                }
-                put(&mut self.claims, *claim, token);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     fn compare_effects(&mut self) -> Result<Vec<Effect>, Difference> {
@@ -467,7 +241,7 @@ impl Pair {
 
     /// The requests of each agent in the order of their age, of those that have ended none.
     fn compare_possessions(&self) -> Result<(), Difference> {
-        for &agent in self.agents.iter().flatten() {
+        for agent in self.labels.agents() {
             let ours: Vec<RequestId> = self.core.requests_of(agent).collect();
             let theirs = self.literal.requests_of(agent);
             if ours != theirs {
@@ -480,7 +254,7 @@ impl Pair {
     fn compare_standings(&self) -> Result<(), Difference> {
         let held: BTreeMap<_, _> = self.literal.held().into_iter().collect();
         let pending: BTreeSet<_> = self.literal.pending().into_iter().collect();
-        for &id in self.requests.iter().flatten() {
+        for id in self.labels.requests() {
             let theirs = match held.get(&id) {
                 Some(token) => Standing::Held(*token),
                 None if pending.contains(&id) => Standing::Pending,
@@ -492,36 +266,21 @@ impl Pair {
             }
         }
         let alive: BTreeSet<_> = self.literal.agents().into_iter().collect();
-        match self.agents.iter().flatten().find(|id| self.core.is_alive(**id) != alive.contains(id)) {
+        match self.labels.agents().find(|id| self.core.is_alive(*id) != alive.contains(id)) {
             Some(id) => Err(format!("{id:?} lives in one and not in the other")),
             None => Ok(()),
         }
     }
 
     fn refresh_view(&mut self) {
-        self.alive = self.literal.agents().iter().map(|id| self.agent_labels[id]).collect();
-        self.held = self.literal.held().iter().map(|(id, _)| self.request_labels[id]).collect();
-        self.pending = self.literal.pending().iter().map(|id| self.request_labels[id]).collect();
-        self.durable.owners = self.literal.owners().iter().map(|id| self.owner_labels[id]).collect();
-        self.durable.next_owner = self.owners.len();
-        self.durable.next_lock = self.locked.len();
-        self.durable.next_claim = self.claims.len();
-        self.durable.recovering = self.core.is_recovering();
+        self.labels.look(&Present {
+            agents: self.literal.agents(),
+            held: self.literal.held().into_iter().map(|(request, _)| request).collect(),
+            pending: self.literal.pending(),
+            owners: self.literal.owners(),
+            recovering: self.core.is_recovering(),
+        });
     }
-}
-
-fn remember<T>(recent: &mut Vec<T>, value: T) {
-    recent.push(value);
-    if recent.len() > RECENT {
-        recent.remove(0);
-    }
-}
-
-fn put<T: Clone>(table: &mut Vec<Option<T>>, label: Label, value: Option<T>) {
-    if table.len() <= label {
-        table.resize(label + 1, None);
-    }
-    table[label] = value;
 }
 
 fn fresh(outcome: &Outcome) -> Fresh {

@@ -7,9 +7,7 @@ use lockhouse_core::{
     Acquire, Acquired, Change, ClaimEnd, Effect, EndReason, LockEnd, LossReason, Mode, Outcome, OwnedLock,
     OwnerEnd, Refusal,
 };
-
-use super::durable::Durable;
-use super::step::Action;
+use random::commands::{Action, Durable};
 
 const CLASSES: [&str; 98] = [
     "joined",

@@ -2,28 +2,21 @@
 //! answer, effect and state must be the same.
 
 mod compare;
-mod durable;
-mod generator;
 mod histogram;
 mod literal;
-mod step;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant as Stopwatch;
 
-use foldhash::fast::FixedState;
-use lockhouse_core::{
-    Acquire, AgentId, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome, RequestId,
-};
+use lockhouse_core::{AgentId, RequestId};
 use random::Random;
+use random::commands::{Story, World, foreign};
 
 use crate::Verdict;
 use crate::panics::silenced;
 use compare::{Difference, Pair};
-use generator::World;
 use histogram::Histogram;
-use step::Story;
 
 /// How the core is compared with the specification.
 #[derive(Debug, clap::Args)]
@@ -51,7 +44,7 @@ struct Run {
 
 pub(crate) fn run(args: &Args) -> Verdict {
     let started = Stopwatch::now();
-    let foreign = foreign()?;
+    let foreign = foreign();
     let run = silenced(|| explore(args, foreign));
     print!("{}", run.histogram);
     let floor = (args.commands / COMMANDS_PER_SIGHTING).max(1) as u64;
@@ -114,7 +107,7 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
 /// `None` if nothing does, as it must be.
 pub fn disagreement(bytes: &[u8]) -> Option<String> {
     static FOREIGN: OnceLock<(AgentId, RequestId)> = OnceLock::new();
-    let foreign = *FOREIGN.get_or_init(|| foreign().expect("a fresh manager takes an agent"));
+    let foreign = *FOREIGN.get_or_init(foreign);
     let mut choices = Random::of_bytes(bytes);
     let world = World::new(&mut choices);
     let mut story = Story { start: world.start.clone(), steps: Vec::new() };
@@ -163,23 +156,4 @@ fn replay(story: &Story, foreign: (AgentId, RequestId)) -> Option<Difference> {
     let mut pair = Pair::new(&story.start, foreign);
     let mut histogram = Histogram::new();
     story.steps.iter().find_map(|step| pair.play(step, &mut histogram).err())
-}
-
-/// An agent and a request of another manager, younger than any that a world here comes to.
-fn foreign() -> anyhow::Result<(AgentId, RequestId)> {
-    let mut other = LockManager::new(FixedState::default());
-    let now = Instant::default();
-    for _ in 0..100_000 {
-        if let Outcome::Joined(agent) = other.handle(now, Command::Join(NewAgent::new("passer-by"))) {
-            other.handle(now, Command::End { agent });
-        }
-    }
-    let Outcome::Joined(agent) = other.handle(now, Command::Join(NewAgent::new("stranger"))) else {
-        anyhow::bail!("a fresh manager takes no agent");
-    };
-    let ask = NewRequest::new(agent, Name::new("elsewhere")?, Acquire::Wait(Mode::Exclusive));
-    let Outcome::Granted(grant) = other.handle(now, Command::Request(ask)) else {
-        anyhow::bail!("a fresh manager grants nothing");
-    };
-    Ok((agent, grant.request))
 }

@@ -1,4 +1,6 @@
-//! Random numbers that a seed repeats, on every machine; or choices that somebody else has made.
+//! Random numbers that a seed repeats, on every machine, or choices that somebody else has made; and [random commands](commands) for the core.
+
+pub mod commands;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};

@@ -1,28 +1,39 @@
 //! Random worlds: weighted commands that keep locks contended, with stale and foreign identities among them.
 
 use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
-use random::Random;
 
 use super::durable::DurableView;
 use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
+use crate::Random;
 
 /// What the next command may refer to.
-pub(super) struct View<'a> {
-    pub(super) now_ms: u64,
-    pub(super) alive: &'a [Label],
-    pub(super) held: &'a [Label],
-    pub(super) pending: &'a [Label],
-    pub(super) next_due_ms: Option<u64>,
-    /// Labels below these have been given away.
-    pub(super) next_agent: Label,
-    pub(super) next_request: Label,
-    pub(super) durable: &'a DurableView,
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The present instant.
+    pub now_ms: u64,
+    /// Agents that live.
+    pub alive: &'a [Label],
+    /// Requests that hold their lock.
+    pub held: &'a [Label],
+    /// Requests that wait.
+    pub pending: &'a [Label],
+    /// When something is due next.
+    pub next_due_ms: Option<u64>,
+    /// Labels of agents below this one have been given away.
+    pub next_agent: Label,
+    /// Labels of requests below this one have been given away.
+    pub next_request: Label,
+    /// What owners and claimants may refer to.
+    pub durable: &'a DurableView,
 }
 
 /// How one world is: how large, how bounded, and how much time matters in it.
-pub(super) struct World {
-    pub(super) start: Start,
-    pub(super) length: usize,
+#[derive(Debug)]
+pub struct World {
+    /// How its manager begins.
+    pub start: Start,
+    /// How many steps it has.
+    pub length: usize,
     names: Vec<NameBuf>,
     agents: usize,
     crowd: usize,
@@ -34,7 +45,8 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(random: &mut Random) -> Self {
+    /// Draws a world.
+    pub fn new(random: &mut Random) -> Self {
         let large = random.percent(2);
         let tiny_limits = random.percent(30);
         let (names, agents, length, crowd) = if large {
@@ -60,7 +72,7 @@ impl World {
     }
 
     /// The `nth` step of this world.
-    pub(super) fn step(&self, nth: usize, random: &mut Random, view: &View<'_>) -> Step {
+    pub fn step(&self, nth: usize, random: &mut Random, view: &View<'_>) -> Step {
         let at_ms = self.instant(random, view);
         let action = if self.close_at == Some(nth) {
             Action::Close

@@ -1,4 +1,5 @@
 //! Commands with labels for identities, so that a sequence stays meaningful when some of its commands are left out.
+#![allow(missing_docs, reason = "variants and fields are called what they are in the commands of the core")]
 
 use std::fmt;
 
@@ -6,19 +7,21 @@ use lockhouse_core::{Acquire, Limits, Mode, NameBuf};
 
 use super::durable::Durable;
 
-/// The label of an agent; that of a request is its own kind of number. `FOREIGN` stands for one of another manager.
-pub(super) type Label = usize;
-pub(super) const FOREIGN: Label = 0;
+/// The label of an agent; that of a request is its own kind of number.
+pub type Label = usize;
+/// The label of an agent or a request of another manager.
+pub const FOREIGN: Label = 0;
 
 /// One command at one instant.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) at_ms: u64,
-    pub(super) action: Action,
+pub struct Step {
+    pub at_ms: u64,
+    pub action: Action,
 }
 
+/// What is done.
 #[derive(Clone, Debug)]
-pub(super) enum Action {
+pub enum Action {
     Join { agent: Label, client_id: String, lease_ms: Option<u64> },
     Request(Ask),
     Abort { request: Label },
@@ -31,29 +34,30 @@ pub(super) enum Action {
     Durable(Durable),
 }
 
+/// A request.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) request: Label,
-    pub(super) agent: Label,
-    pub(super) name: NameBuf,
-    pub(super) acquire: Acquire,
-    pub(super) metadata: Option<String>,
-    pub(super) max_hold_ms: Option<u64>,
+pub struct Ask {
+    pub request: Label,
+    pub agent: Label,
+    pub name: NameBuf,
+    pub acquire: Acquire,
+    pub metadata: Option<String>,
+    pub max_hold_ms: Option<u64>,
 }
 
 /// How a manager begins.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
-    pub(super) limits: Limits,
-    pub(super) hash_seed: u64,
-    pub(super) token_mark: u64,
+pub struct Start {
+    pub limits: Limits,
+    pub hash_seed: u64,
+    pub token_mark: u64,
 }
 
 /// A whole sequence over one fresh manager.
 #[derive(Clone, Debug)]
-pub(super) struct Story {
-    pub(super) start: Start,
-    pub(super) steps: Vec<Step>,
+pub struct Story {
+    pub start: Start,
+    pub steps: Vec<Step>,
 }
 
 /// As a script of the core's tests, expectations left out; `A0` and `r0` are strangers.

@@ -1,15 +1,17 @@
 //! Commands of owners and claimants, and restarts, with labels for identities as in `step`.
+#![allow(missing_docs, reason = "variants and fields are called what they are in the commands of the core")]
 
 use std::fmt;
 
 use lockhouse_core::{Acquire, Mode, NameBuf};
-use random::Random;
 
-use super::generator::{World, length_ms, weighted};
 use super::step::{Ask, FOREIGN, Label, json};
+use super::world::{World, length_ms, weighted};
+use crate::Random;
 
+/// What owners and claimants do, and restarts.
 #[derive(Clone, Debug)]
-pub(super) enum Durable {
+pub enum Durable {
     Open {
         owner: Label,
         label: String,
@@ -71,8 +73,9 @@ pub(super) enum Durable {
     },
 }
 
+/// What a token is presented for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presented {
+pub enum Presented {
     Renew,
     GiveBack,
     Finalize,
@@ -81,18 +84,18 @@ pub(super) enum Presented {
 
 /// What the next command may refer to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DurableView {
-    pub(super) owners: Vec<Label>,
-    pub(super) next_owner: Label,
+pub struct DurableView {
+    pub owners: Vec<Label>,
+    pub next_owner: Label,
     /// The last commands that locked something: of whom, and what.
-    pub(super) locked: Vec<(Label, Label, Vec<NameBuf>)>,
-    pub(super) next_lock: Label,
+    pub locked: Vec<(Label, Label, Vec<NameBuf>)>,
+    pub next_lock: Label,
     /// The last claims, and their names.
-    pub(super) claimed: Vec<(Label, NameBuf)>,
-    pub(super) next_claim: Label,
-    pub(super) recovering: bool,
+    pub claimed: Vec<(Label, NameBuf)>,
+    pub next_claim: Label,
+    pub recovering: bool,
     /// The highest token of the time before the last restart.
-    pub(super) before: u64,
+    pub before: u64,
 }
 
 impl World {
