@@ -8,20 +8,20 @@ use crate::remote::http::api::Api;
 
 /// A bucket of this process, or of a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
-    Here(Arc<Shared>),
+pub(crate) enum Location {
+    Local(Arc<Shared>),
     #[cfg(feature = "remote")]
-    There(Arc<Api>),
+    Remote(Arc<Api>),
 }
 
-/// Calls the function of that name in the module `local` or `remote` beside the caller, with the bucket in front.
-macro_rules! at {
-    ($place:expr, $call:ident($($argument:expr),*)) => {
-        match $place {
-            $crate::location::Place::Here(bucket) => local::$call(bucket, $($argument),*).await,
+/// Awaits the function for a local bucket or the one for a remote bucket, with the bucket in front of the arguments.
+macro_rules! call_at {
+    ($location:expr, $local:path | $remote:path, ($($argument:expr),*)) => {
+        match $location {
+            $crate::location::Location::Local(bucket) => $local(bucket, $($argument),*).await,
             #[cfg(feature = "remote")]
-            $crate::location::Place::There(api) => remote::$call(api, $($argument),*).await,
+            $crate::location::Location::Remote(api) => $remote(api, $($argument),*).await,
         }
     };
 }
-pub(crate) use at;
+pub(crate) use call_at;

@@ -13,7 +13,7 @@ use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
-use crate::location::Place;
+use crate::location::Location;
 use crate::secret::{Secret, random_seal, seal_of};
 use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
@@ -36,18 +36,18 @@ pub(super) async fn claim(
         seal,
         metadata: terms.metadata.as_deref(),
     });
-    let mut unheard = Unheard { bucket, name, token: None };
+    let mut release_on_drop = ReleaseOnDrop { bucket, name, token: None };
     let is_for_good = terms.idempotency_key.is_some();
-    let outcome = bucket.keep(command, |outcome| {
+    let outcome = bucket.execute_durable(command, |outcome| {
         if let Outcome::Claimed(grant) = outcome
             && !is_for_good
         {
-            unheard.token = Some(grant.token);
+            release_on_drop.token = Some(grant.token);
         }
     });
     let outcome = outcome.await?;
-    unheard.token = None;
-    drop(unheard);
+    release_on_drop.token = None;
+    drop(release_on_drop);
     let grant = match outcome {
         Outcome::Claimed(grant) => grant,
         Outcome::Refused(Refusal::Claimed { .. } | Refusal::NoRoom { .. }) if is_for_good => {
@@ -59,7 +59,7 @@ pub(super) async fn claim(
         outcome => return Err(refused(bucket, outcome)),
     };
     let token = token_of(bucket, name, grant.token, seal)?;
-    let claims = Claims::new(Place::Here(bucket.clone()));
+    let claims = Claims::new(Location::Local(bucket.clone()));
     Ok(Claim {
         claims,
         resource,
@@ -72,7 +72,7 @@ pub(super) async fn claim(
 
 /// The claim that was made with the same idempotency key, if it is the current one.
 async fn again(bucket: &Arc<Shared>, name: Name<'_>, seal: Seal) -> Result<Option<ClaimGrant>, StoreError> {
-    let known = bucket.read(|manager| {
+    let known = bucket.execute_read(|manager| {
         let claim = manager.claim_of(name).filter(|claim| claim.seal == seal)?;
         Some(ClaimGrant { token: claim.token, expires: claim.expires })
     });
@@ -80,13 +80,13 @@ async fn again(bucket: &Arc<Shared>, name: Name<'_>, seal: Seal) -> Result<Optio
 }
 
 /// Releases a claim that nobody hears of.
-struct Unheard<'a> {
+struct ReleaseOnDrop<'a> {
     bucket: &'a Arc<Shared>,
     name: Name<'a>,
     token: Option<FencingToken>,
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if self.token.is_some() {
             self.bucket.tell(Command::ReleaseClaim { name: self.name, token: self.token });
@@ -100,7 +100,7 @@ pub(super) async fn renew(
     token: &Secret,
 ) -> Result<SystemTime, ClaimError> {
     let token = current(bucket, name, token)?;
-    match bucket.keep_nothing(Command::RenewClaim { name, token, late_ms: 0 }, None).await? {
+    match bucket.execute_volatile(Command::RenewClaim { name, token, late_ms: 0 }, None).await? {
         Outcome::ClaimRenewed { expires } => Ok(bucket.wall(expires)),
         outcome => Err(refused(bucket, outcome)),
     }
@@ -108,7 +108,7 @@ pub(super) async fn renew(
 
 pub(super) async fn release(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<(), ClaimError> {
     let token = current(bucket, name, token)?;
-    match bucket.keep(Command::ReleaseClaim { name, token }, |_| {}).await? {
+    match bucket.execute_durable(Command::ReleaseClaim { name, token }, |_| {}).await? {
         Outcome::ClaimReleased => Ok(()),
         outcome => Err(refused(bucket, outcome)),
     }
@@ -123,14 +123,14 @@ pub(super) async fn finalize(
         Some(token) => Some(token),
         None => assigned(bucket, name, token)?,
     };
-    match bucket.keep(Command::Finalize { name, token }, |_| {}).await? {
+    match bucket.execute_durable(Command::Finalize { name, token }, |_| {}).await? {
         Outcome::Finalized(record) => Ok(describe(bucket, *record)),
         outcome => Err(refused(bucket, outcome)),
     }
 }
 
 pub(super) async fn get(bucket: &Arc<Shared>, name: Name<'_>) -> Result<Option<ClaimInfo>, ClaimError> {
-    let claim = bucket.read(|manager| {
+    let claim = bucket.execute_read(|manager| {
         let claim = manager.claim_of(name)?;
         Some(ClaimInfo {
             resource: name.to_buf(),
@@ -148,12 +148,12 @@ pub(super) async fn assignment(
     bucket: &Arc<Shared>,
     name: Name<'_>,
 ) -> Result<Option<Assignment>, ClaimError> {
-    let found = bucket.read(|manager| manager.assignment_of(name).map(|it| view(bucket, it)));
+    let found = bucket.execute_read(|manager| manager.assignment_of(name).map(|it| view(bucket, it)));
     Ok(found.await?)
 }
 
 pub(super) async fn assignments(bucket: &Arc<Shared>) -> Result<Vec<Assignment>, ClaimError> {
-    Ok(bucket.read(|manager| manager.assignments().map(|it| view(bucket, it)).collect()).await?)
+    Ok(bucket.execute_read(|manager| manager.assignments().map(|it| view(bucket, it)).collect()).await?)
 }
 
 pub(crate) async fn assignments_from(
@@ -162,7 +162,7 @@ pub(crate) async fn assignments_from(
     start: &[u8],
     most: usize,
 ) -> Result<Vec<Assignment>, StoreError> {
-    let found = bucket.read(|manager| {
+    let found = bucket.execute_read(|manager| {
         let from = manager.assignments_from(start.max(prefix));
         let of_prefix = from.take_while(|it| it.name.as_name().as_wtf8().starts_with(prefix));
         of_prefix.take(most).map(|it| view(bucket, it)).collect()
@@ -175,7 +175,7 @@ pub(super) async fn unassign(
     name: Name<'_>,
     token: Option<FencingToken>,
 ) -> Result<bool, ClaimError> {
-    match bucket.keep(Command::Unassign { name, token }, |_| {}).await? {
+    match bucket.execute_durable(Command::Unassign { name, token }, |_| {}).await? {
         Outcome::Unassigned { was } => Ok(was),
         outcome => Err(refused(bucket, outcome)),
     }

@@ -16,7 +16,7 @@ use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::Bucket;
 use crate::error::{NotSupported, StoreError};
-use crate::location::{Place, at};
+use crate::location::{Location, call_at};
 use crate::name_arg::NameArg;
 use crate::secret::Secret;
 
@@ -51,7 +51,7 @@ use crate::secret::Secret;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Claims {
-    place: Place,
+    location: Location,
 }
 
 /// A claim to be; awaiting it claims.
@@ -86,7 +86,7 @@ pub struct Claim {
 impl Bucket {
     /// Claims: reservations that end by themselves unless they are made final.
     pub fn claims(&self) -> Claims {
-        Claims::new(Place::Here(self.0.clone()))
+        Claims::new(Location::Local(self.0.clone()))
     }
 
     /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with `prefix` and is not before
@@ -110,8 +110,8 @@ impl Bucket {
 }
 
 impl Claims {
-    pub(crate) fn new(place: Place) -> Self {
-        Self { place }
+    pub(crate) fn new(location: Location) -> Self {
+        Self { location }
     }
 
     /// Claims a resource at once or not at all, for `ttl` unless it is renewed.
@@ -149,7 +149,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<SystemTime, ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, renew(name, token))
+        call_at!(&self.location, local::renew | remote::renew, (name, token))
     }
 
     /// Gives the claim with that token back: the resource is free at once.
@@ -167,7 +167,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<(), ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, release(name, token))
+        call_at!(&self.location, local::release | remote::release, (name, token))
     }
 
     /// Makes the claim with that token final: the resource belongs to its claimant, until that is [taken back](Self::unassign). Checking, assigning and
@@ -186,7 +186,7 @@ impl Claims {
         token: &Secret,
     ) -> Result<Assignment, ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, finalize(name, token))
+        call_at!(&self.location, local::finalize | remote::finalize, (name, token))
     }
 
     /// The current claim of the resource.
@@ -200,7 +200,7 @@ impl Claims {
     /// Cancel safe.
     pub async fn get<'a>(&self, resource: impl Into<NameArg<'a>>) -> Result<Option<ClaimInfo>, ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, get(name))
+        call_at!(&self.location, local::get | remote::get, (name))
     }
 
     /// To whom the resource belongs.
@@ -217,7 +217,7 @@ impl Claims {
         resource: impl Into<NameArg<'a>>,
     ) -> Result<Option<Assignment>, ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, assignment(name))
+        call_at!(&self.location, local::assignment | remote::assignment, (name))
     }
 
     /// All standing assignments, in the order of their names.
@@ -230,7 +230,7 @@ impl Claims {
     ///
     /// Cancel safe.
     pub async fn assignments(&self) -> Result<Vec<Assignment>, ClaimError> {
-        at!(&self.place, assignments())
+        call_at!(&self.location, local::assignments | remote::assignments, ())
     }
 
     /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource can be claimed again; whether there was one.
@@ -248,7 +248,7 @@ impl Claims {
         token: Option<FencingToken>,
     ) -> Result<bool, ClaimError> {
         let name = named(resource).map_err(ClaimError::NotSupported)?;
-        at!(&self.place, unassign(name, token))
+        call_at!(&self.location, local::unassign | remote::unassign, (name, token))
     }
 }
 
@@ -268,7 +268,7 @@ impl NewClaim {
 
     async fn make(self) -> Result<Claim, ClaimError> {
         let resource = self.resource.map_err(ClaimError::NotSupported)?;
-        at!(&self.claims.place, claim(resource, self.terms))
+        call_at!(&self.claims.location, local::claim | remote::claim, (resource, self.terms))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Claim, Claims, Terms};
 use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::error::{Quota, StoreError};
-use crate::location::Place;
+use crate::location::Location;
 use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
 use crate::remote::http::problem::Problem;
@@ -36,13 +36,13 @@ pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Re
     let call = Call::post(&["claims"]).json(&request);
     // With a key of the caller's own the claim is found again in any case, and always as it is then.
     let call = if is_for_good { call } else { call.once() };
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
-        let claimed: ClaimedBody = place.send(&call).await?.read()?;
+        let claimed: ClaimedBody = server.send(&call).await?.read()?;
         let token = claimed.token.parse();
         let token = token.map_err(|_| StoreError::Unknown("the token of the claim is none".to_owned()))?;
         Ok::<_, ClaimError>(Claim {
-            claims: Claims::new(Place::There(place)),
+            claims: Claims::new(Location::Remote(server)),
             resource,
             claimant: request.claimant,
             token,
@@ -51,7 +51,7 @@ pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Re
         })
     };
     let tidy = move |claimed: Result<Claim, ClaimError>| async move {
-        if let Ok(Claim { claims: Claims { place: Place::There(api) }, resource, token, .. }) = claimed
+        if let Ok(Claim { claims: Claims { location: Location::Remote(api) }, resource, token, .. }) = claimed
             && !is_for_good
         {
             // Else it ends by its TTL.
@@ -81,9 +81,9 @@ pub(super) async fn renew(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Res
 
 pub(super) async fn release(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Result<(), ClaimError> {
     let call = with_token("release", name, token).once();
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
-        let reply = place.send(&call).await?;
+        let reply = server.send(&call).await?;
         match reply.check().map_err(ClaimError::from) {
             // A repeat may find what the first attempt has left.
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) if reply.is_repeated => Ok(()),
@@ -99,9 +99,9 @@ pub(super) async fn finalize(
     token: &Secret,
 ) -> Result<Assignment, ClaimError> {
     let call = with_token("finalize", name, token).once();
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
-        let assignment: AssignmentBody = place.send(&call).await?.read()?;
+        let assignment: AssignmentBody = server.send(&call).await?.read()?;
         Ok(assignment.into())
     };
     api.carry_out(work, |_| async {}).await?
@@ -142,9 +142,9 @@ pub(super) async fn unassign(
         call = call.with("fencingToken", token.get().to_string());
     }
     // Between the first attempt and a repeat the resource may have been assigned to somebody else.
-    let (call, place) = (call.once(), api.clone());
+    let (call, server) = (call.once(), api.clone());
     let work = async move {
-        let unassigned: UnassignedBody = place.send(&call).await?.read()?;
+        let unassigned: UnassignedBody = server.send(&call).await?.read()?;
         Ok(unassigned.unassigned)
     };
     api.carry_out(work, |_| async {}).await?

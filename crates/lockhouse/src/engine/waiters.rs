@@ -41,7 +41,7 @@ enum Untold {
     #[default]
     Nothing,
     /// That it ended, as it may not be told yet.
-    Held(Waker),
+    Withheld(Waker),
     /// That it was granted, before the lock was lost.
     Grant(FencingToken),
     /// That it was refused.
@@ -111,12 +111,12 @@ impl Waiters {
                 self.losses.remove(&request.serial());
                 (Wait::Refused(refusal), None)
             }
-            Untold::Held(known) => {
+            Untold::Withheld(known) => {
                 let (kept, displaced) = match waker {
                     Some(waker) if !known.will_wake(waker) => (waker.clone(), Some(known)),
                     _ => (known, None),
                 };
-                lost.untold = Untold::Held(kept);
+                lost.untold = Untold::Withheld(kept);
                 (Wait::Pending, displaced)
             }
         }
@@ -141,7 +141,7 @@ impl Waiters {
     /// The request is over, as it was refused, which may be told [later](Self::refused).
     pub(crate) fn will_be_refused(&mut self, request: RequestId) {
         if let Some(Cell::Waiting(waker)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
-            self.losses.entry(request.serial()).or_default().untold = Untold::Held(waker);
+            self.losses.entry(request.serial()).or_default().untold = Untold::Withheld(waker);
         }
     }
 
@@ -154,7 +154,7 @@ impl Waiters {
     fn tell_ended(&mut self, request: RequestId, told: Untold) -> Option<Waker> {
         let lost = self.losses.get_mut(&request.serial())?;
         match std::mem::replace(&mut lost.untold, told) {
-            Untold::Held(waker) => Some(waker),
+            Untold::Withheld(waker) => Some(waker),
             _ => None,
         }
     }
@@ -166,7 +166,7 @@ impl Waiters {
         match self.cells.get_mut(request.slot()).map(std::mem::take) {
             Some(Cell::Granted(token)) => lost.untold = Untold::Grant(token),
             // Its grant may not be told yet.
-            Some(Cell::Waiting(waker)) => lost.untold = Untold::Held(waker),
+            Some(Cell::Waiting(waker)) => lost.untold = Untold::Withheld(waker),
             _ => {}
         }
         lost.heard.take()
@@ -175,7 +175,7 @@ impl Waiters {
     /// Everybody who waits is to be woken, once the mutex is free: nobody will be granted anything any more.
     pub(crate) fn wake_all(&mut self) -> Vec<Waker> {
         let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.untold) {
-            Untold::Held(waker) => Some(waker),
+            Untold::Withheld(waker) => Some(waker),
             _ => None,
         });
         let waiting = self.cells.iter_mut().map(|cell| match std::mem::take(cell) {
@@ -210,7 +210,7 @@ impl Waiters {
             return None;
         }
         match self.losses.remove(&request.serial())?.untold {
-            Untold::Held(waker) => Some(waker),
+            Untold::Withheld(waker) => Some(waker),
             _ => None,
         }
     }

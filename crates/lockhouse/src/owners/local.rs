@@ -11,7 +11,7 @@ use lockhouse_core::{
 use super::{NewOwner, Owner};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
-use crate::location::Place;
+use crate::location::Location;
 use crate::owners::error::{Conflict, LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::secret::{Secret, random_seal};
@@ -27,12 +27,12 @@ pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, 
         max_ms: new.max_life.map(whole_millis),
         seal,
     });
-    let mut unheard = Unheard { bucket, owner: None };
-    let outcome = bucket.keep(command, |outcome| unheard.note(outcome)).await?;
-    unheard.owner = None;
+    let mut end_on_drop = EndOnDrop { bucket, owner: None };
+    let outcome = bucket.execute_durable(command, |outcome| end_on_drop.note(outcome)).await?;
+    end_on_drop.owner = None;
     match outcome {
         Outcome::OwnerOpened(id) => {
-            Ok(Owner { place: Place::Here(bucket.clone()), id, secret: secret_of(bucket, id, seal)? })
+            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: secret_of(bucket, id, seal)? })
         }
         Outcome::Refused(refusal) => Err(refusal.into()),
         outcome => unreachable!("an owner cannot begin with {outcome:?}"),
@@ -40,12 +40,12 @@ pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, 
 }
 
 /// Ends an owner that nobody hears of.
-struct Unheard<'a> {
+struct EndOnDrop<'a> {
     bucket: &'a Arc<Shared>,
     owner: Option<OwnerId>,
 }
 
-impl Unheard<'_> {
+impl EndOnDrop<'_> {
     fn note(&mut self, outcome: &Outcome) {
         if let Outcome::OwnerOpened(owner) = outcome {
             self.owner = Some(*owner);
@@ -53,7 +53,7 @@ impl Unheard<'_> {
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(owner) = self.owner {
             self.bucket.tell(Command::EndOwner { owner });
@@ -67,10 +67,10 @@ pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -
     match expected {
         // The secret was told only once its beginning was kept, and nothing else is told here.
         Ok(expected) if expected == *secret => {
-            Ok(Owner { place: Place::Here(bucket.clone()), id, secret: expected })
+            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: expected })
         }
         refused => {
-            bucket.read(|_| ()).await?;
+            bucket.execute_read(|_| ()).await?;
             Err(refused.err().unwrap_or(OwnerError::WrongSecret))
         }
     }
@@ -89,7 +89,7 @@ pub(super) async fn lock(
         both.map(|((name, _), lock)| OfflineLock::new(name.to_buf(), *lock)).collect::<Vec<_>>()
     };
     let command = Command::Lock(NewLocks { owner: owner.id, locks, metadata });
-    let outcome = bucket.keep(command, |outcome| {
+    let outcome = bucket.execute_durable(command, |outcome| {
         if let Outcome::Locked(granted) = outcome {
             note(described(granted));
         }
@@ -106,7 +106,7 @@ pub(super) async fn give_back(
     owner: &Owner,
     locks: Unlock<'_>,
 ) -> Result<usize, StoreError> {
-    match bucket.keep(Command::Unlock { owner: owner.id, locks }, |_| {}).await? {
+    match bucket.execute_durable(Command::Unlock { owner: owner.id, locks }, |_| {}).await? {
         Outcome::Unlocked { count } => Ok(count),
         outcome => unreachable!("an unlock cannot be answered with {outcome:?}"),
     }
@@ -119,7 +119,7 @@ pub(super) async fn undo(
 ) -> Result<usize, StoreError> {
     let mut undone = 0;
     for locks in in_commands(locks) {
-        match bucket.keep(Command::Undo { owner: owner.id, locks: &locks }, |_| {}).await? {
+        match bucket.execute_durable(Command::Undo { owner: owner.id, locks: &locks }, |_| {}).await? {
             Outcome::Undone { count } => undone += count,
             outcome => unreachable!("an undo cannot be answered with {outcome:?}"),
         }
@@ -147,12 +147,12 @@ fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::Acquisition<'_>
 }
 
 pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<OfflineLock>, StoreError> {
-    bucket.read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
+    bucket.execute_read(|manager| manager.locks_of(owner.id).map(OfflineLock::from).collect()).await
 }
 
 pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
     // Nothing is written, so that it goes on while nothing can be.
-    let outcome = bucket.keep_nothing(Command::Touch { owner: owner.id }, None).await?;
+    let outcome = bucket.execute_volatile(Command::Touch { owner: owner.id }, None).await?;
     Ok(outcome == Outcome::Renewed { alive: true })
 }
 
@@ -168,13 +168,13 @@ pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<O
     // While it lives: its beginning is kept, and what changes with its activity never is. Its end is told once that is kept.
     let seen = bucket.with(|state| state.manager().owner(owner.id).map(describe));
     if seen.is_none() {
-        bucket.read(|_| ()).await?;
+        bucket.execute_read(|_| ()).await?;
     }
     Ok(seen)
 }
 
 pub(super) async fn end(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
-    match bucket.keep(Command::EndOwner { owner: owner.id }, |_| {}).await? {
+    match bucket.execute_durable(Command::EndOwner { owner: owner.id }, |_| {}).await? {
         Outcome::Ended { alive } => Ok(alive),
         outcome => unreachable!("an end cannot be answered with {outcome:?}"),
     }

@@ -16,7 +16,7 @@ use lockhouse_core::{Acquired, FencingToken, Mode, Name, OwnerId, Unlock};
 
 use crate::engine::bucket::Bucket;
 use crate::error::StoreError;
-use crate::location::{Place, at};
+use crate::location::{Location, call_at};
 use crate::owners::error::{LockError, OwnerError};
 use crate::owners::kinds::Wanted;
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
@@ -43,7 +43,7 @@ use crate::secret::Secret;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owners {
-    place: Place,
+    location: Location,
 }
 
 /// A session or business transaction, which holds offline locks until it releases them or ends.
@@ -52,7 +52,7 @@ pub struct Owners {
 /// [`end`](Self::end), or once nothing was heard of it for its TTL; [`touch`](Self::touch) and every other call that succeeds count as activity.
 #[derive(Clone, Debug)]
 pub struct Owner {
-    place: Place,
+    location: Location,
     id: OwnerId,
     secret: Secret,
 }
@@ -61,7 +61,7 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 #[must_use = "no owner begins unless it is awaited"]
 pub struct NewOwner {
-    place: Place,
+    location: Location,
     label: String,
     ttl: Duration,
     max_life: Option<Duration>,
@@ -71,13 +71,13 @@ pub struct NewOwner {
 impl Bucket {
     /// Owners of offline locks: sessions and business transactions.
     pub fn owners(&self) -> Owners {
-        Owners::new(Place::Here(self.0.clone()))
+        Owners::new(Location::Local(self.0.clone()))
     }
 }
 
 impl Owners {
-    pub(crate) fn new(place: Place) -> Self {
-        Self { place }
+    pub(crate) fn new(location: Location) -> Self {
+        Self { location }
     }
 
     /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was heard of it for `ttl`.
@@ -90,8 +90,8 @@ impl Owners {
     ///
     /// An owner that nobody heard of ends at once.
     pub fn open(&self, label: impl Into<String>, ttl: Duration) -> NewOwner {
-        let (place, label) = (self.place.clone(), label.into());
-        NewOwner { place, label, ttl, max_life: None, metadata: None }
+        let (location, label) = (self.location.clone(), label.into());
+        NewOwner { location, label, ttl, max_life: None, metadata: None }
     }
 
     /// Finds an owner again, by its id and its secret.
@@ -104,7 +104,7 @@ impl Owners {
     ///
     /// Cancel safe.
     pub async fn resume(&self, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-        at!(&self.place, resume(id, secret))
+        call_at!(&self.location, local::resume | remote::resume, (id, secret))
     }
 }
 
@@ -122,7 +122,7 @@ impl NewOwner {
     }
 
     async fn open(self) -> Result<Owner, OwnerError> {
-        at!(&self.place, open(&self))
+        call_at!(&self.location, local::open | remote::open, (&self))
     }
 }
 
@@ -210,7 +210,7 @@ impl Owner {
         metadata: Option<&str>,
         note: impl FnOnce(Vec<OfflineLock>),
     ) -> Result<Vec<OfflineLock>, LockError> {
-        at!(&self.place, lock(self, locks, metadata, note))
+        call_at!(&self.location, local::lock | remote::lock, (self, locks, metadata, note))
     }
 
     /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given; else nothing happens.
@@ -269,7 +269,7 @@ impl Owner {
     }
 
     pub(crate) async fn give_back(&self, locks: Unlock<'_>) -> Result<usize, StoreError> {
-        at!(&self.place, give_back(self, locks))
+        call_at!(&self.location, local::give_back | remote::give_back, (self, locks))
     }
 
     /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is shared again. What is no longer held under its
@@ -284,7 +284,7 @@ impl Owner {
     ///
     /// The locks are taken back all the same.
     pub async fn undo(&self, locks: &[Acquisition]) -> Result<usize, StoreError> {
-        at!(&self.place, undo(self, locks))
+        call_at!(&self.location, local::undo | remote::undo, (self, locks))
     }
 
     /// All its locks, oldest first.
@@ -297,7 +297,7 @@ impl Owner {
     ///
     /// Cancel safe.
     pub async fn locks(&self) -> Result<Vec<OfflineLock>, StoreError> {
-        at!(&self.place, locks(self))
+        call_at!(&self.location, local::locks | remote::locks, (self))
     }
 
     /// Whether it has a lock of that name ("has lock"), and which.
@@ -323,7 +323,7 @@ impl Owner {
     ///
     /// It may have counted.
     pub async fn touch(&self) -> Result<bool, StoreError> {
-        at!(&self.place, touch(self))
+        call_at!(&self.location, local::touch | remote::touch, (self))
     }
 
     /// All that is known of it; `None` if it has ended.
@@ -336,7 +336,7 @@ impl Owner {
     ///
     /// Cancel safe.
     pub async fn info(&self) -> Result<Option<OwnerInfo>, StoreError> {
-        at!(&self.place, info(self))
+        call_at!(&self.location, local::info | remote::info, (self))
     }
 
     /// When it ends unless more is heard of it; `None` if it has ended.
@@ -362,7 +362,7 @@ impl Owner {
     ///
     /// It ends all the same.
     pub async fn end(&self) -> Result<bool, StoreError> {
-        at!(&self.place, end(self))
+        call_at!(&self.location, local::end | remote::end, (self))
     }
 }
 
@@ -405,10 +405,10 @@ impl Drop for Undo {
         if self.acquired.iter().all(|acquired| acquired.lock.how == Acquired::AlreadyHeld) {
             return;
         }
-        match &self.owner.place {
-            Place::Here(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
+        match &self.owner.location {
+            Location::Local(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
             #[cfg(feature = "remote")]
-            Place::There(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
+            Location::Remote(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
         }
     }
 }

@@ -6,7 +6,7 @@ use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
 use super::{NewOwner, Owner};
 use crate::error::{Quota, StoreError};
-use crate::location::Place;
+use crate::location::Location;
 use crate::owners::error::{LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::remote::http::api::Api;
@@ -40,15 +40,15 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
     let checked = checked.and_then(|()| LIMITS.check_metadata(request.metadata.as_deref()));
     within(checked.and_then(|()| LIMITS.check_ttl(request.ttl_ms))).map_err(OwnerError::Quota)?;
     let call = Call::post(&["owners"]).json(&request).once();
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
-        let opened: OpenedBody = place.send(&call).await?.read()?;
+        let opened: OpenedBody = server.send(&call).await?.read()?;
         let secret = opened.owner_secret.parse();
         let secret = secret.map_err(|_| StoreError::Unknown("the secret of the owner is none".to_owned()))?;
-        Ok::<_, OwnerError>(Owner { place: Place::There(place), id: opened.owner.0, secret })
+        Ok::<_, OwnerError>(Owner { location: Location::Remote(server), id: opened.owner.0, secret })
     };
     let end = |opened: Result<Owner, OwnerError>| async {
-        if let Ok(Owner { place: Place::There(api), id, secret }) = opened {
+        if let Ok(Owner { location: Location::Remote(api), id, secret }) = opened {
             // Else it ends by its TTL.
             _ = api.send(&of_owner(Call::delete, id, &secret)).await;
         }
@@ -58,7 +58,7 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
 
 pub(super) async fn resume(api: &Arc<Api>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
     api.ask(of_owner(Call::get, id, secret)).await?.check()?;
-    Ok(Owner { place: Place::There(api.clone()), id, secret: secret.clone() })
+    Ok(Owner { location: Location::Remote(api.clone()), id, secret: secret.clone() })
 }
 
 pub(super) async fn lock(
@@ -76,13 +76,13 @@ pub(super) async fn lock(
     let metadata = metadata.map(str::to_owned);
     let request = LockRequest { owner: Id(owner.id), locks: locks.iter().map(item).collect(), metadata };
     let call = Call::post(&["locks"]).by(&owner.secret).json(&request).once();
-    let (place, owner) = (api.clone(), owner.clone());
+    let (server, owner) = (api.clone(), owner.clone());
     let work = async move {
-        let locked: LockedBody = place.send(&call).await?.read()?;
+        let locked: LockedBody = server.send(&call).await?.read()?;
         Ok::<_, LockError>(locked.locks())
     };
     let tidy = |locked: Result<Vec<OfflineLock>, LockError>| async move {
-        if let (Ok(granted), Place::There(api)) = (locked, &owner.place) {
+        if let (Ok(granted), Location::Remote(api)) = (locked, &owner.location) {
             // Else they go with the owner.
             let acquired: Vec<_> = granted.into_iter().map(Acquisition::from).collect();
             _ = send_undo(api, &owner, &acquired).await;
@@ -122,11 +122,11 @@ pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) 
     };
     let call = |request| Call::post(&["locks", "release"]).by(&owner.secret).json(&request).once();
     let calls: Vec<_> = requests.into_iter().map(call).collect();
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
         let mut count = 0;
         for call in calls {
-            let given_back = place.send(&call).await?.read::<GivenBack>();
+            let given_back = server.send(&call).await?.read::<GivenBack>();
             count += known(given_back)?.map_or(0, |given_back| given_back.released);
         }
         Ok(count)
@@ -135,17 +135,17 @@ pub(super) async fn give_back(api: &Arc<Api>, owner: &Owner, locks: Unlock<'_>) 
 }
 
 pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[Acquisition]) -> Result<usize, StoreError> {
-    let (place, owner, locks) = (api.clone(), owner.clone(), locks.to_vec());
-    let work = async move { send_undo(&place, &owner, &locks).await };
+    let (server, owner, locks) = (api.clone(), owner.clone(), locks.to_vec());
+    let work = async move { send_undo(&server, &owner, &locks).await };
     api.carry_out(work, |_| async {}).await?
 }
 
 /// As [`undo`], for those who cannot wait for it; whatever else is asked waits instead.
 pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<Acquisition>) {
-    let (place, owner) = (api.clone(), owner.clone());
+    let (server, owner) = (api.clone(), owner.clone());
     api.tidy(async move {
         // Else they go with the owner.
-        _ = send_undo(&place, &owner, &locks).await;
+        _ = send_undo(&server, &owner, &locks).await;
     });
 }
 
@@ -188,9 +188,9 @@ async fn show(api: &Arc<Api>, owner: &Owner) -> Result<Option<OwnerBody>, StoreE
 
 pub(super) async fn end(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreError> {
     let call = of_owner(Call::delete, owner.id, &owner.secret);
-    let place = api.clone();
+    let server = api.clone();
     let work = async move {
-        let reply = place.send(&call).await?;
+        let reply = server.send(&call).await?;
         // A repeat may find what the first attempt has left.
         Ok(known(reply.check())?.is_some() || reply.is_repeated)
     };

@@ -10,7 +10,7 @@ use lockhouse_wire as wire;
 use super::connection::Connection;
 use super::session::task;
 use super::transport::address::Address;
-use super::transport::credentials::Badge;
+use super::transport::credentials::Credentials;
 use crate::remote::error::ConnectError;
 use crate::remote::http::api::Api;
 use crate::remote::http::client::Http;
@@ -25,7 +25,7 @@ pub struct Connect {
     bucket: Option<String>,
     partition: Option<String>,
     label: String,
-    badge: Badge,
+    credentials: Credentials,
     timeout: Duration,
     #[cfg(feature = "tls")]
     ca: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub fn connect(url: impl Into<String>) -> Connect {
         bucket: None,
         partition: None,
         label,
-        badge: Badge::default(),
+        credentials: Credentials::default(),
         timeout: TIMEOUT,
         #[cfg(feature = "tls")]
         ca: None,
@@ -83,7 +83,7 @@ impl Connect {
     /// What says who connects, where the server wants to know: an API key, or a token that is good for as long as the connection is to last.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
-        self.badge = Badge::new(move || key.clone());
+        self.credentials = Credentials::new(move || key.clone());
         self
     }
 
@@ -97,7 +97,7 @@ impl Connect {
     /// # Ok(()) }
     /// ```
     pub fn key_with(mut self, key: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.badge = Badge::new(key);
+        self.credentials = Credentials::new(key);
         self
     }
 
@@ -140,8 +140,8 @@ impl Connect {
     /// [`ConnectError::Certificate`].
     pub fn http(self) -> Result<Http, ConnectError> {
         let address = self.address()?;
-        self.badge.show()?;
-        Http::new(&address, &self.label, self.badge)
+        self.credentials.show()?;
+        Http::new(&address, &self.label, self.credentials)
     }
 
     fn address(&self) -> Result<Address, ConnectError> {
@@ -160,8 +160,9 @@ impl Connect {
 
     async fn open(self) -> Result<Connection, ConnectError> {
         let address = self.address()?;
-        let http = Http::new(&address, &self.label, self.badge.clone()).map_err(|error| error.to_string());
-        task::start(address, self.label, self.badge, Api::new(http, self.timeout)).await
+        let http =
+            Http::new(&address, &self.label, self.credentials.clone()).map_err(|error| error.to_string());
+        task::start(address, self.label, self.credentials, Api::new(http, self.timeout)).await
     }
 }
 

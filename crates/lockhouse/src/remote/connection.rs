@@ -13,7 +13,7 @@ use super::transport::socket::CLOSE_TIMEOUT;
 use super::watch::Watch;
 use crate::claims::Claims;
 use crate::error::{Quota, RequestError};
-use crate::location::Place;
+use crate::location::Location;
 use crate::owners::Owners;
 use crate::remote::http::api::Api;
 use crate::remote::question::Looking;
@@ -62,12 +62,12 @@ impl Connection {
     /// # Ok(()) }
     /// ```
     pub fn owners(&self) -> Owners {
-        Owners::new(Place::There(self.api.clone()))
+        Owners::new(Location::Remote(self.api.clone()))
     }
 
     /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the same.
     pub fn claims(&self) -> Claims {
-        Claims::new(Place::There(self.api.clone()))
+        Claims::new(Location::Remote(self.api.clone()))
     }
 
     /// The bucket whose locks are meant.

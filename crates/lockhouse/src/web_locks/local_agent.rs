@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use lockhouse_core::{AgentId, Command, Outcome, Refusal};
 
-use crate::engine::bucket::results::Asked;
+use crate::engine::bucket::results::Reply;
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, RequestError, Unavailable};
 use crate::snapshot::{Holder, Snapshot};
@@ -23,8 +23,8 @@ impl LocalAgent {
             return Err(RequestError::AgentEnded);
         }
         let outcome = match self.bucket.ask(Command::Snapshot, None, |_| {}) {
-            Asked::Answered(outcome) => outcome,
-            Asked::Waits(answer) => answer
+            Reply::Answered(outcome) => outcome,
+            Reply::Waits(answer) => answer
                 .await
                 .map_err(|_| self.bucket.why_over().map_or(RequestError::Closed, RequestError::NoStore))?,
         };

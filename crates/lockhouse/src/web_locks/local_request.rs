@@ -9,7 +9,7 @@ use lockhouse_core::{Acquire, Grant, Name, NewRequest, Outcome, RequestId};
 
 use tokio::sync::oneshot;
 
-use crate::engine::bucket::results::Made;
+use crate::engine::bucket::results::RequestResult;
 use crate::engine::waiters::Wait;
 use crate::error::RequestError;
 use crate::web_locks::guard::LockGuard;
@@ -91,10 +91,10 @@ impl<'a> LocalRequest<'a> {
             agent.bucket.remember_runtime();
         }
         match agent.bucket.request(&request, context.waker()) {
-            Made::Granted(grant) => Ok(Some(grant)),
-            Made::Waits(request) => Ok(self.wait(Some(request), None)),
-            Made::Refused(refusal) => Err(agent.refused(*refusal)),
-            Made::RefusedLater(refusal) => Ok(self.wait(None, Some(refusal))),
+            RequestResult::Granted(grant) => Ok(Some(grant)),
+            RequestResult::Waits(request) => Ok(self.wait(Some(request), None)),
+            RequestResult::Refused(refusal) => Err(agent.refused(*refusal)),
+            RequestResult::RefusedLater(refusal) => Ok(self.wait(None, Some(refusal))),
         }
     }
 

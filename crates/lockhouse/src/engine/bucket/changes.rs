@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lockhouse_core::{Change, Command, Instant, Outcome};
 use tokio::sync::oneshot;
 
+use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::durability::{Announcement, Durability};
-use crate::engine::bucket::parcel::{Item, Parcel};
 use crate::engine::bucket::state::State;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::loss::Loss;
@@ -27,10 +27,10 @@ impl State {
         let Durability::Durable(durable) = &mut self.durability else { return };
         durable.note_change();
         match change {
-            Change::TokensReserved { up_to } => self.outbox.reservation(up_to, Item::Change(change)),
+            Change::TokensReserved { up_to } => self.outbox.reservation(up_to, DurableChange::Change(change)),
             _ => {
                 let names = change.names().to_vec();
-                self.outbox.change(&names, Item::Change(change));
+                self.outbox.change(&names, DurableChange::Change(change));
             }
         }
     }
@@ -48,7 +48,7 @@ impl State {
                 is_kept
             }
             Announcement::NotAnnounced => {
-                self.outbox.change(&[], Item::ToldVolatile);
+                self.outbox.change(&[], DurableChange::ToldVolatile);
                 durable.announce(Announcement::Announcing { group: self.outbox.last() });
                 false
             }
@@ -56,10 +56,10 @@ impl State {
     }
 
     /// Something is to be kept that speaks of no name.
-    pub(super) fn keep(&mut self, item: Item) {
+    pub(super) fn keep(&mut self, change: DurableChange) {
         let Durability::Durable(durable) = &mut self.durability else { return };
         durable.note_change();
-        self.outbox.change(&[], item);
+        self.outbox.change(&[], change);
     }
 
     /// The command is over; whether the pipeline is to be told that there is something to send, and how many commands have come.
@@ -70,23 +70,23 @@ impl State {
     }
 
     /// Sends a share of the changes; how many commands the pipeline has less to wait for, and whether there are more.
-    pub(super) fn take(&mut self, share: usize, items: &mut Vec<Item>) -> (usize, bool) {
-        self.outbox.take(share, items);
+    pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> (usize, bool) {
+        self.outbox.take(share, changes);
         let Durability::Durable(durable) = &mut self.durability else { return (0, false) };
         let unsent = self.outbox.unsent();
         (durable.taken(unsent), unsent > 0)
     }
 
     /// What was sent is durable. Replies are given back, to be sent once the mutex is free.
-    pub(super) fn committed(&mut self) -> Vec<Parcel> {
-        let parcels = self.outbox.committed();
-        parcels.into_iter().filter_map(|parcel| self.hand_over(parcel)).collect()
+    pub(super) fn committed(&mut self) -> Vec<Deferred> {
+        let deferred = self.outbox.committed();
+        deferred.into_iter().filter_map(|deferred| self.hand_over(deferred)).collect()
     }
 
     /// Comes once everything so far is durable; at once, if it is.
     pub(crate) fn settled(&mut self) -> Option<oneshot::Receiver<Outcome>> {
         let (to, settled) = oneshot::channel();
-        let reply = Parcel::Reply { to, outcome: Outcome::Closed, room: None };
+        let reply = Deferred::Reply { to, outcome: Outcome::Closed, room: None };
         self.outbox.hold_behind_all(reply).is_none().then_some(settled)
     }
 
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// The house has lost its store, and with it every lock. What is given back is to be dropped once the mutex is free.
-    pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Parcel> {
+    pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Deferred> {
         if self.loss().is_some() {
             return Vec::new();
         }
@@ -115,7 +115,7 @@ impl State {
     }
 
     /// There is no store any more. What is given back is to be dropped once the mutex is free.
-    pub(super) fn keep_no_more(&mut self) -> Vec<Parcel> {
+    pub(super) fn keep_no_more(&mut self) -> Vec<Deferred> {
         if let Durability::Durable(_) = self.durability {
             self.durability = Durability::Volatile;
         }

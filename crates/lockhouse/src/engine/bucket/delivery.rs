@@ -8,8 +8,8 @@ use lockhouse_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::engine::bucket::parcel::{About, Parcel};
-use crate::engine::bucket::results::Made;
+use crate::engine::bucket::deferred::{Deferred, DependsOn};
+use crate::engine::bucket::results::RequestResult;
 use crate::engine::bucket::state::State;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::loss::Loss;
@@ -20,14 +20,14 @@ impl State {
         &mut self,
         command: &Command<'_>,
         outcome: Outcome,
-        parcel: impl FnOnce(Outcome) -> Parcel,
-    ) -> Option<Parcel> {
-        let about = About::answer(command, &outcome, self.outbox.is_open());
-        let parcel = parcel(outcome);
+        deferred: impl FnOnce(Outcome) -> Deferred,
+    ) -> Option<Deferred> {
+        let about = DependsOn::answer(command, &outcome, self.outbox.is_open());
+        let deferred = deferred(outcome);
         match about {
-            About::Nothing => Some(parcel),
-            About::Names(names, token) => self.outbox.hold(&names, token, parcel),
-            About::Everything => self.outbox.hold_behind_all(parcel),
+            DependsOn::Nothing => Some(deferred),
+            DependsOn::Names(names, token) => self.outbox.hold(&names, token, deferred),
+            DependsOn::Everything => self.outbox.hold_behind_all(deferred),
         }
     }
 
@@ -40,32 +40,32 @@ impl State {
         request: &NewRequest<'_>,
         outcome: Result<Outcome, Refusal>,
         waker: &Waker,
-    ) -> Made {
+    ) -> RequestResult {
         match outcome {
             Ok(Outcome::Granted(grant)) => {
                 let Grant { request: id, token } = grant;
-                let parcel = Parcel::Grant { request: id, token };
-                if self.outbox.hold(&[request.name], token.get(), parcel).is_some() {
-                    return Made::Granted(grant);
+                let deferred = Deferred::Grant { request: id, token };
+                if self.outbox.hold(&[request.name], token.get(), deferred).is_some() {
+                    return RequestResult::Granted(grant);
                 }
                 let displaced = self.waiters.wait(id, waker);
                 debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
-                Made::Waits(id)
+                RequestResult::Waits(id)
             }
             Ok(Outcome::Queued(id)) => {
                 // The house has lost its store: nobody would ever be granted anything.
                 self.handle(now, Command::Abort { request: id });
-                Made::Refused(Box::new(Refusal::Closed))
+                RequestResult::Refused(Box::new(Refusal::Closed))
             }
             Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
             Err(refusal) => {
                 let (to, later) = oneshot::channel();
-                let reply = |outcome| Parcel::Reply { to, outcome, room: None };
+                let reply = |outcome| Deferred::Reply { to, outcome, room: None };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
-                    Some(Parcel::Reply { outcome: Outcome::Refused(refusal), .. }) => {
-                        Made::Refused(Box::new(refusal))
+                    Some(Deferred::Reply { outcome: Outcome::Refused(refusal), .. }) => {
+                        RequestResult::Refused(Box::new(refusal))
                     }
-                    _ => Made::RefusedLater(later),
+                    _ => RequestResult::RefusedLater(later),
                 }
             }
         }
@@ -82,13 +82,13 @@ impl State {
         if let Outcome::Granted(grant) = outcome {
             return self.answer_grant(inbox, tag, command, grant);
         }
-        let parcel = |outcome| Parcel::Port {
+        let deferred = |outcome| Deferred::Port {
             inbox: inbox.clone(),
             notice: Notice::Answer { tag, outcome },
             room: None,
         };
-        if let Some(parcel) = self.hold_answer(command, outcome, parcel) {
-            self.hand_over(parcel);
+        if let Some(deferred) = self.hold_answer(command, outcome, deferred) {
+            self.hand_over(deferred);
         }
     }
 
@@ -100,8 +100,8 @@ impl State {
             unreachable!("only requests and reclaims are granted")
         };
         let notice = Notice::Effect(Effect::Granted { agent, grant });
-        let parcel = Parcel::Port { inbox: inbox.clone(), notice, room: None };
-        let outcome = match self.hold_grant(&[name], grant, parcel) {
+        let deferred = Deferred::Port { inbox: inbox.clone(), notice, room: None };
+        let outcome = match self.hold_grant(&[name], grant, deferred) {
             None => Outcome::Queued(grant.request),
             Some(_) => Outcome::Granted(grant),
         };
@@ -109,12 +109,12 @@ impl State {
     }
 
     /// Keeps a grant that goes to a port, or gives it back.
-    fn hold_grant(&mut self, names: &[Name<'_>], grant: Grant, parcel: Parcel) -> Option<Parcel> {
+    fn hold_grant(&mut self, names: &[Name<'_>], grant: Grant, deferred: Deferred) -> Option<Deferred> {
         if self.may_announce_grants() {
-            self.outbox.hold(names, grant.token.get(), parcel)
+            self.outbox.hold(names, grant.token.get(), deferred)
         } else {
             // The reservation of its token came before what it waits for now.
-            self.outbox.hold_longest(names, parcel)
+            self.outbox.hold_longest(names, deferred)
         }
     }
 
@@ -144,23 +144,23 @@ impl State {
     }
 
     fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect) {
-        let parcel = |effect| Parcel::Port { inbox, notice: Notice::Effect(effect), room: None };
+        let deferred = |effect| Deferred::Port { inbox, notice: Notice::Effect(effect), room: None };
         let passes = match effect {
             Effect::Granted { grant, .. } => {
                 let name = self.manager.name_of(grant.request).map(Name::to_buf);
                 match &name {
-                    Some(name) => self.hold_grant(&[name.as_name()], grant, parcel(effect)),
-                    None => self.outbox.hold_behind_all(parcel(effect)),
+                    Some(name) => self.hold_grant(&[name.as_name()], grant, deferred(effect)),
+                    None => self.outbox.hold_behind_all(deferred(effect)),
                 }
             }
             Effect::Lost { ref name, .. } => {
                 let name = name.clone();
-                self.outbox.hold(&[name.as_name()], 0, parcel(effect))
+                self.outbox.hold(&[name.as_name()], 0, deferred(effect))
             }
-            _ => self.outbox.hold_behind_all(parcel(effect)),
+            _ => self.outbox.hold_behind_all(deferred(effect)),
         };
-        if let Some(parcel) = passes {
-            self.hand_over(parcel);
+        if let Some(deferred) = passes {
+            self.hand_over(deferred);
         }
     }
 
@@ -168,7 +168,7 @@ impl State {
     fn deliver_here(&mut self, effect: Effect) {
         match effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {
-                let grant = Parcel::Grant { request, token };
+                let grant = Deferred::Grant { request, token };
                 let passes = if self.outbox.is_idle() {
                     Some(grant)
                 } else {
@@ -186,10 +186,10 @@ impl State {
             }
             Effect::Unavailable { request, refusal, .. } => {
                 self.waiters.will_be_refused(request);
-                if let Some(parcel) =
-                    self.outbox.hold_behind_all(Parcel::Refusal { request, refusal: *refusal })
+                if let Some(deferred) =
+                    self.outbox.hold_behind_all(Deferred::Refusal { request, refusal: *refusal })
                 {
-                    self.hand_over(parcel);
+                    self.hand_over(deferred);
                 }
             }
             // Agents of this process have no lease; the others are none of an agent's.
@@ -198,17 +198,17 @@ impl State {
     }
 
     /// Tells what may be told; a reply is given back, to be sent once the mutex is free.
-    pub(super) fn hand_over(&mut self, parcel: Parcel) -> Option<Parcel> {
-        match parcel {
-            Parcel::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),
-            Parcel::Grant { request, token } => {
+    pub(super) fn hand_over(&mut self, deferred: Deferred) -> Option<Deferred> {
+        match deferred {
+            Deferred::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),
+            Deferred::Grant { request, token } => {
                 let is_held = self.manager.standing(request) != Standing::Ended;
                 self.wakeups.wakers.extend(self.waiters.granted(request, token, is_held));
             }
-            Parcel::Refusal { request, refusal } => {
+            Deferred::Refusal { request, refusal } => {
                 self.wakeups.wakers.extend(self.waiters.refused(request, refusal));
             }
-            Parcel::Reply { .. } => return Some(parcel),
+            Deferred::Reply { .. } => return Some(deferred),
         }
         None
     }

@@ -9,10 +9,10 @@
 //! ```
 
 mod changes;
+pub(crate) mod deferred;
 mod delivery;
 mod durability;
-pub(crate) mod durable;
-pub(crate) mod parcel;
+pub(crate) mod execute;
 pub(crate) mod results;
 pub(crate) mod retention;
 pub(crate) mod shared;
@@ -70,7 +70,7 @@ impl Bucket {
     }
 
     async fn snapshot_in(&self, room: Option<Arc<Room>>) -> Result<Snapshot, StoreError> {
-        match self.0.keep_nothing(Command::Snapshot, room).await? {
+        match self.0.execute_volatile(Command::Snapshot, room).await? {
             Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
             outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
         }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 /// What becomes of a question.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Reply {
     Answered(Outcome),
     /// The answer comes once the store has kept what it rests on; never, if it cannot.
     Waits(oneshot::Receiver<Outcome>),
@@ -13,7 +13,7 @@ pub(crate) enum Asked {
 
 /// What becomes of a request.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum RequestResult {
     Granted(Grant),
     /// For its grant, or for that to be kept on which it rests.
     Waits(RequestId),

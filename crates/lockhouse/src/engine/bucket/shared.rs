@@ -12,9 +12,9 @@ use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
+use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::durability::Durability;
-use crate::engine::bucket::parcel::{Item, Parcel};
-use crate::engine::bucket::results::{Asked, Made};
+use crate::engine::bucket::results::{Reply, RequestResult};
 use crate::engine::bucket::retention::Housekeeping;
 use crate::engine::bucket::state::State;
 use crate::engine::environment::Environment;
@@ -103,18 +103,18 @@ impl Shared {
         command: Command<'_>,
         room: Option<Arc<Room>>,
         look: impl FnOnce(&Outcome),
-    ) -> Asked {
+    ) -> Reply {
         self.with_housekeeping(|state| {
             let (now, command) = self.timed(command);
             let outcome = state.handle(now, command);
             look(&outcome);
             if state.outbox.is_idle() {
-                return Asked::Answered(outcome);
+                return Reply::Answered(outcome);
             }
             let (to, answer) = oneshot::channel();
-            match state.hold_answer(&command, outcome, |outcome| Parcel::Reply { to, outcome, room }) {
-                Some(Parcel::Reply { outcome, .. }) => Asked::Answered(outcome),
-                _ => Asked::Waits(answer),
+            match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, room }) {
+                Some(Deferred::Reply { outcome, .. }) => Reply::Answered(outcome),
+                _ => Reply::Waits(answer),
             }
         })
     }
@@ -126,15 +126,15 @@ impl Shared {
 
     /// Makes a request of an agent of this process; if it has to wait, that waker is woken at its end.
     #[inline]
-    pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> Made {
+    pub(crate) fn request(self: &Arc<Self>, request: &NewRequest<'_>, waker: &Waker) -> RequestResult {
         self.with(|state| {
             let outcome = state.request(self.environment.clock.now(), request);
             match outcome {
-                Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => Made::Granted(grant),
+                Ok(Outcome::Granted(grant)) if state.outbox.is_idle() => RequestResult::Granted(grant),
                 Ok(Outcome::Queued(id)) if state.loss().is_none() => {
                     let displaced = state.waiters().wait(id, waker);
                     debug_assert!(displaced.is_none(), "the cell of a new request was not idle");
-                    Made::Waits(id)
+                    RequestResult::Waits(id)
                 }
                 outcome => state.made_rarer(self.environment.clock.now(), request, outcome, waker),
             }
@@ -202,7 +202,7 @@ impl Shared {
                 return false;
             }
             if let Some(ms) = lease_ms {
-                state.keep(Item::LongestLease { ms });
+                state.keep(DurableChange::LongestLease { ms });
             }
             let (now, command) = self.timed(command);
             let outcome = state.handle(now, command);
@@ -229,12 +229,12 @@ impl Shared {
     pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, room: Arc<Room>) {
         self.with(|state| {
             let outcome = state.handle(self.environment.clock.now(), Command::Snapshot);
-            let parcel = |outcome| {
+            let deferred = |outcome| {
                 let notice = Notice::Answer { tag, outcome };
-                Parcel::Port { inbox: inbox.clone(), notice, room: Some(room) }
+                Deferred::Port { inbox: inbox.clone(), notice, room: Some(room) }
             };
-            if let Some(parcel) = state.hold_answer(&Command::Snapshot, outcome, parcel) {
-                state.hand_over(parcel);
+            if let Some(deferred) = state.hold_answer(&Command::Snapshot, outcome, deferred) {
+                state.hand_over(deferred);
             }
         });
     }
@@ -328,11 +328,13 @@ impl Shared {
 
     /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
     pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
-        let mut items = Vec::new();
+        let mut changes = Vec::new();
         let mut state = self.state.lock();
-        let taken = state.take(share, &mut items);
+        let taken = state.take(share, &mut changes);
         drop(state);
-        writes.extend(items.into_iter().map(|item| item.into_write(&self.scope, &self.environment.clock)));
+        writes.extend(
+            changes.into_iter().map(|change| change.into_write(&self.scope, &self.environment.clock)),
+        );
         taken
     }
 
@@ -341,7 +343,7 @@ impl Shared {
         let replies = self.with_housekeeping(State::committed);
         for reply in replies {
             // Whoever has gone meanwhile needs no answer.
-            if let Parcel::Reply { to, outcome, .. } = reply {
+            if let Deferred::Reply { to, outcome, .. } = reply {
                 _ = to.send(outcome);
             }
         }

@@ -8,8 +8,8 @@ use lockhouse_core::{
     RequestId, Standing,
 };
 
+use crate::engine::bucket::deferred::{Deferred, DurableChange};
 use crate::engine::bucket::durability::Durability;
-use crate::engine::bucket::parcel::{Item, Parcel};
 use crate::engine::bucket::retention::{Housekeeping, Retention};
 use crate::engine::bucket::wakeups::{ChangeSignal, Wakeups};
 use crate::engine::commit::outbox::Outbox;
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(super) changes: ChangeSignal,
     pub(super) wakeups: Wakeups,
     /// What waits for the store. Always idle in a bucket that is not durable.
-    pub(super) outbox: Outbox<Item, Parcel>,
+    pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) durability: Durability,
     pub(super) retention: Retention,
 }

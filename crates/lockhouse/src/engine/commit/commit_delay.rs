@@ -20,14 +20,14 @@ const TIRED: u32 = 15;
 
 /// What is known of how commands come.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct CommitDelay {
     /// How many commands there were to be kept, in the last commit and behind it.
     known: usize,
     longest: Duration,
     tired: u32,
 }
 
-impl Pace {
+impl CommitDelay {
     /// A commit of so many commands took so long, while so many others came.
     pub(crate) fn has_committed(&mut self, commands: usize, others: usize, took: Duration) {
         self.known = commands + others;
@@ -58,41 +58,41 @@ mod tests {
 
     #[test]
     fn those_who_were_answered_are_waited_for_a_part_of_the_time_that_a_commit_takes() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.patience(), None);
-        pace.has_committed(32, 32, TOOK);
-        assert_eq!(pace.patience(), Some((56, TOOK / 4)));
-        pace.has_committed(32, 32, 100 * TOOK);
-        assert_eq!(pace.patience(), Some((56, LONGEST)));
+        let mut delay = CommitDelay::default();
+        assert_eq!(delay.patience(), None);
+        delay.has_committed(32, 32, TOOK);
+        assert_eq!(delay.patience(), Some((56, TOOK / 4)));
+        delay.has_committed(32, 32, 100 * TOOK);
+        assert_eq!(delay.patience(), Some((56, LONGEST)));
     }
 
     #[test]
     fn a_full_commit_waits_for_nobody_else() {
-        let mut pace = Pace::default();
-        pace.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
-        assert_eq!(pace.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
+        let mut delay = CommitDelay::default();
+        delay.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
+        assert_eq!(delay.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
     }
 
     #[test]
     fn nobody_waits_alone_or_for_a_store_that_is_fast() {
-        let mut pace = Pace::default();
-        pace.has_committed(1, 0, TOOK);
-        assert_eq!(pace.patience(), None);
-        pace.has_committed(32, 32, SLOW / 2);
-        assert_eq!(pace.patience(), None);
+        let mut delay = CommitDelay::default();
+        delay.has_committed(1, 0, TOOK);
+        assert_eq!(delay.patience(), None);
+        delay.has_committed(32, 32, SLOW / 2);
+        assert_eq!(delay.patience(), None);
     }
 
     #[test]
     fn after_a_wait_in_vain_nothing_is_waited_for_in_a_while() {
-        let mut pace = Pace::default();
-        pace.has_committed(2, 0, TOOK);
-        pace.has_waited(false);
-        assert!(pace.patience().is_some());
-        pace.has_waited(true);
+        let mut delay = CommitDelay::default();
+        delay.has_committed(2, 0, TOOK);
+        delay.has_waited(false);
+        assert!(delay.patience().is_some());
+        delay.has_waited(true);
         for _ in 0..TIRED {
-            assert_eq!(pace.patience(), None);
-            pace.has_committed(2, 0, TOOK);
+            assert_eq!(delay.patience(), None);
+            delay.has_committed(2, 0, TOOK);
         }
-        assert!(pace.patience().is_some());
+        assert!(delay.patience().is_some());
     }
 }

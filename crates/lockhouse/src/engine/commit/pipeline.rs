@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::engine::bucket::shared::Shared;
-use crate::engine::commit::commit_delay::{Pace, WRITES_PER_COMMIT};
+use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
 
 /// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
@@ -258,16 +258,16 @@ impl Pipeline {
     pub(crate) async fn run(self: Arc<Self>, is_over: impl FnOnce()) {
         let ending = Ending { pipeline: self.clone(), is_over: Some(is_over) };
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
-        let mut pace = Pace::default();
+        let mut delay = CommitDelay::default();
         let over = loop {
-            match self.next(&mut pace).await {
+            match self.next(&mut delay).await {
                 Ok(batch) => {
                     let start = Instant::now();
                     if let Err(over) = self.commit(&mut next_seq, batch.writes).await {
                         break over;
                     }
                     let others = self.unsent.load(Ordering::Acquire).max(0).cast_unsigned();
-                    pace.has_committed(batch.commands, others, start.elapsed());
+                    delay.has_committed(batch.commands, others, start.elapsed());
                     batch.buckets.iter().for_each(Shared::committed);
                 }
                 Err(stop) => break self.finish(&mut next_seq, stop).await,
@@ -277,7 +277,7 @@ impl Pipeline {
     }
 
     /// The next batch, or how to stop once there is none.
-    async fn next(&self, pace: &mut Pace) -> Result<Batch, Stop> {
+    async fn next(&self, delay: &mut CommitDelay) -> Result<Batch, Stop> {
         loop {
             let woken = self.wake.notified();
             let (is_empty, stop) = {
@@ -290,7 +290,7 @@ impl Pipeline {
                     woken.await;
                     continue;
                 }
-                None => self.gather_company(pace).await,
+                None => self.gather_company(delay).await,
                 Some(_) => {}
             }
             let batch = self.gather();
@@ -301,8 +301,8 @@ impl Pipeline {
     }
 
     /// Waits a moment for those who are likely to come, if that is worth it.
-    async fn gather_company(&self, pace: &mut Pace) {
-        let Some((commands, longest)) = pace.patience() else { return };
+    async fn gather_company(&self, delay: &mut CommitDelay) {
+        let Some((commands, longest)) = delay.patience() else { return };
         let wanted = commands.cast_signed();
         let has_come = async {
             loop {
@@ -317,7 +317,7 @@ impl Pipeline {
         self.wanted.store(wanted, Ordering::SeqCst);
         let in_vain = timeout(longest, has_come).await.is_err();
         self.wanted.store(NOT_WANTED, Ordering::Release);
-        pace.has_waited(in_vain);
+        delay.has_waited(in_vain);
     }
 
     /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is

@@ -22,7 +22,7 @@ use crate::loss::Loss;
 
 /// Apart from [`Inner`], which the buckets keep alive.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper(Mutex<HashMap<BucketKey, Arc<Shared>, RandomState>>);
+pub(crate) struct Retained(Mutex<HashMap<BucketKey, Arc<Shared>, RandomState>>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     pub(super) ticking: Mutex<Ticking>,
     /// The way to the store, if there is one.
     pipeline: Option<Arc<Pipeline>>,
-    keeper: Weak<Keeper>,
+    retained: Weak<Retained>,
     recovery: Recovery,
     is_closing: AtomicBool,
 }
@@ -58,14 +58,14 @@ impl Inner {
         pipeline: Option<Arc<Pipeline>>,
         recovery: Recovery,
         marks: Marks,
-        keeper: Weak<Keeper>,
+        retained: Weak<Retained>,
     ) -> Self {
         Self {
             environment: Arc::new(environment),
             registry: Mutex::new(Registry::with(marks)),
             ticking: Mutex::default(),
             pipeline,
-            keeper,
+            retained,
             recovery,
             is_closing: AtomicBool::new(false),
         }
@@ -137,7 +137,7 @@ impl Inner {
         if self.recovery.of_new_until.is_some() {
             // Tells the ticker of the end of its recovery, during which it must not be forgotten.
             bucket.with(|_| ());
-            self.keep(bucket);
+            self.retain(bucket);
         }
     }
 
@@ -150,7 +150,7 @@ impl Inner {
 
     /// The recovery of that bucket is over.
     fn has_recovered(&self, bucket: &Arc<Shared>) {
-        self.keep(bucket);
+        self.retain(bucket);
         if self.recovery.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.recovery_completed();
         }
@@ -163,15 +163,15 @@ impl Inner {
     }
 
     /// Keeps the bucket as long as it must not be forgotten.
-    fn keep(&self, bucket: &Arc<Shared>) {
-        let Some(keeper) = self.keeper.upgrade() else { return };
-        let mut kept = keeper.0.lock();
+    fn retain(&self, bucket: &Arc<Shared>) {
+        let Some(retained) = self.retained.upgrade() else { return };
+        let mut buckets = retained.0.lock();
         let displaced = match bucket.settle_retention() {
-            true if kept.contains_key(bucket.key()) => None,
-            true => kept.insert(bucket.key().clone(), bucket.clone()),
-            false => kept.remove(bucket.key()),
+            true if buckets.contains_key(bucket.key()) => None,
+            true => buckets.insert(bucket.key().clone(), bucket.clone()),
+            false => buckets.remove(bucket.key()),
         };
-        drop(kept);
+        drop(buckets);
         drop(displaced);
     }
 
@@ -186,7 +186,7 @@ impl Inner {
         let Restored { manager, facts, .. } = bucket;
         let shared = Arc::new(Shared::restored(key, environment, self.clone(), manager, facts, true));
         self.registry.lock().insert(shared.key().clone(), &shared);
-        self.keep(&shared);
+        self.retain(&shared);
         // Tells the ticker of its deadlines, if it has any.
         shared.with(|_| ());
     }
@@ -225,7 +225,7 @@ impl Host for Inner {
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping) {
         match what {
             Housekeeping::EndRecovery => self.has_recovered(bucket),
-            Housekeeping::SettleRetention => self.keep(bucket),
+            Housekeeping::SettleRetention => self.retain(bucket),
         }
     }
 

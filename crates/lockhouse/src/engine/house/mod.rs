@@ -16,7 +16,7 @@ use crate::engine::bucket::Bucket;
 use crate::engine::clock::Clock;
 use crate::engine::commit::pipeline::Pipeline;
 use crate::engine::environment::{Bounds, Environment};
-use crate::engine::house::inner::{Inner, Keeper, Recovery};
+use crate::engine::house::inner::{Inner, Recovery, Retained};
 use crate::engine::house::options::Options;
 use crate::engine::house::registry::Marks;
 use crate::engine::key::BucketKey;
@@ -39,7 +39,7 @@ pub struct House {
     pub(crate) inner: Arc<Inner>,
     /// Buckets that must not be forgotten though nobody uses them.
     #[expect(dead_code, reason = "kept for its end")]
-    keeper: Arc<Keeper>,
+    retained: Arc<Retained>,
 }
 
 impl Default for House {
@@ -77,9 +77,9 @@ impl House {
         recovery: Recovery,
         marks: Marks,
     ) -> Self {
-        let keeper = Arc::new(Keeper::default());
-        let inner = Inner::new(environment, pipeline, recovery, marks, Arc::downgrade(&keeper));
-        Self { inner: Arc::new(inner), keeper }
+        let retained = Arc::new(Retained::default());
+        let inner = Inner::new(environment, pipeline, recovery, marks, Arc::downgrade(&retained));
+        Self { inner: Arc::new(inner), retained }
     }
 
     /// The bucket with that key, which begins with its first use and is forgotten after its last.

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use lockhouse_core::{Change, Instant, Limits, LockManager, RestoreError};
 use lockhouse_store::{Kept, Scope};
 
-use crate::engine::bucket::parcel::by_the_lease_clock;
+use crate::engine::bucket::deferred::by_the_lease_clock;
 use crate::engine::clock::Clock;
 use crate::engine::key::BucketKey;
 

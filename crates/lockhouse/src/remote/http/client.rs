@@ -10,7 +10,7 @@ use hyper::{Request, StatusCode};
 use super::call::{Call, encode};
 use crate::remote::error::ConnectError;
 use crate::remote::transport::address::Address;
-use crate::remote::transport::credentials::Badge;
+use crate::remote::transport::credentials::Credentials;
 use crate::remote::transport::stream::HttpClient;
 use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
 
@@ -40,7 +40,7 @@ pub struct Http {
     base: String,
     bucket: String,
     label: HeaderValue,
-    badge: Badge,
+    credentials: Credentials,
 }
 
 /// What came back.
@@ -67,12 +67,23 @@ pub enum Unanswered {
 }
 
 impl Http {
-    pub(in crate::remote) fn new(address: &Address, label: &str, badge: Badge) -> Result<Self, ConnectError> {
+    pub(in crate::remote) fn new(
+        address: &Address,
+        label: &str,
+        credentials: Credentials,
+    ) -> Result<Self, ConnectError> {
         let base = address.http_base()?;
         let client = HttpClient::new(address);
         let label = HeaderValue::from_bytes(label.as_bytes())
             .unwrap_or_else(|_| HeaderValue::from_static("lockhouse-rust"));
-        Ok(Self { client, origin: address.to_string(), base, bucket: encode(address.bucket()), label, badge })
+        Ok(Self {
+            client,
+            origin: address.to_string(),
+            base,
+            bucket: encode(address.bucket()),
+            label,
+            credentials,
+        })
     }
 
     /// Where the server is.
@@ -113,7 +124,8 @@ impl Http {
             format!("{base}/v1/buckets/{bucket}{}", call.target)
         };
         let mut request = Request::builder().method(&call.method).uri(uri).header(USER_AGENT, &self.label);
-        let credential = self.badge.show().map_err(|error| Unanswered::Unreachable(error.to_string()))?;
+        let credential =
+            self.credentials.show().map_err(|error| Unanswered::Unreachable(error.to_string()))?;
         if let Some(credential) = &credential {
             request = request.header(KEY, credential.as_str());
         }

@@ -16,7 +16,7 @@ use crate::remote::connection::Connection;
 use crate::remote::error::ConnectError;
 use crate::remote::http::api::Api;
 use crate::remote::transport::address::Address;
-use crate::remote::transport::credentials::Badge;
+use crate::remote::transport::credentials::Credentials;
 use crate::remote::transport::socket;
 use crate::remote::transport::socket::{Over, Socket};
 
@@ -29,12 +29,12 @@ const GOOD: Duration = Duration::from_secs(1);
 pub(crate) async fn start(
     address: Address,
     label: String,
-    badge: Badge,
+    credentials: Credentials,
     api: Arc<Api>,
 ) -> Result<Connection, ConnectError> {
     let shared = Arc::new(Shared::new());
     let bucket = address.bucket();
-    let task = SessionTask { shared: shared.clone(), address, label, badge };
+    let task = SessionTask { shared: shared.clone(), address, label, credentials };
     let connection = Connection::new(shared, bucket, api);
     let socket = task.connect().await?;
     tokio::spawn(task.run(socket));
@@ -45,7 +45,7 @@ struct SessionTask {
     shared: Arc<Shared>,
     address: Address,
     label: String,
-    badge: Badge,
+    credentials: Credentials,
 }
 
 impl SessionTask {
@@ -167,7 +167,7 @@ impl SessionTask {
     }
 
     async fn dial(&self) -> Result<Socket, ConnectError> {
-        let credential = self.badge.show()?;
+        let credential = self.credentials.show()?;
         let mut socket = socket::open(&self.address).await?;
         let moment = Moment::now();
         let hello = self.shared.with(|state| state.hello(&self.label, credential));

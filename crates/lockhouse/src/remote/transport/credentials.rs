@@ -9,9 +9,9 @@ use crate::remote::error::ConnectError;
 
 /// Gives the credential of the moment, if there is any.
 #[derive(Clone, Default)]
-pub(crate) struct Badge(Option<Arc<dyn Fn() -> String + Send + Sync>>);
+pub(crate) struct Credentials(Option<Arc<dyn Fn() -> String + Send + Sync>>);
 
-impl Badge {
+impl Credentials {
     pub(crate) fn new(key: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(key)))
     }
@@ -21,8 +21,8 @@ impl Badge {
     }
 }
 
-impl fmt::Debug for Badge {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Badge(…)" } else { "Badge(none)" })
+        f.write_str(if self.0.is_some() { "Credentials(…)" } else { "Credentials(none)" })
     }
 }

@@ -249,14 +249,14 @@ enum Step {
 
 #[derive(Clone, Debug)]
 enum Told {
-    About { names: Vec<u8>, with_token: bool },
+    DependsOn { names: Vec<u8>, with_token: bool },
     TheBucket,
 }
 
 fn told() -> impl Strategy<Value = Told> {
     prop_oneof![
         5 => (prop::collection::vec(0u8..6, 0..3), any::<bool>())
-            .prop_map(|(names, with_token)| Told::About { names, with_token }),
+            .prop_map(|(names, with_token)| Told::DependsOn { names, with_token }),
         1 => Just(Told::TheBucket),
     ]
 }
@@ -300,7 +300,7 @@ impl Oracle {
     }
 
     fn has_token(&self, told: &Told) -> bool {
-        matches!(told, Told::About { with_token: true, .. })
+        matches!(told, Told::DependsOn { with_token: true, .. })
     }
 
     /// Whether what happened at `at` keeps a later notice from leaving.
@@ -310,14 +310,15 @@ impl Oracle {
             (Happened::Notice { has_left: true, .. }, _) => false,
             (Happened::Change { .. } | Happened::Notice { .. }, Told::TheBucket) => true,
             (Happened::Notice { told: Told::TheBucket, .. }, _) => false,
-            (Happened::Change { names: theirs, mark, .. }, Told::About { names, .. }) => {
+            (Happened::Change { names: theirs, mark, .. }, Told::DependsOn { names, .. }) => {
                 // The first reservation that covers the token; a later one is none of its business.
                 let reserves = *mark >= token && token > self.mark_before(at);
                 reserves || names.iter().any(|name| theirs.contains(name))
             }
-            (Happened::Notice { told: Told::About { names: theirs, .. }, .. }, Told::About { names, .. }) => {
-                names.iter().any(|name| theirs.contains(name))
-            }
+            (
+                Happened::Notice { told: Told::DependsOn { names: theirs, .. }, .. },
+                Told::DependsOn { names, .. },
+            ) => names.iter().any(|name| theirs.contains(name)),
         }
     }
 
@@ -359,7 +360,7 @@ impl Oracle {
         match (self.told(earlier), self.told(later)) {
             (_, Told::TheBucket) => true,
             (Told::TheBucket, _) => false,
-            (Told::About { names: a, .. }, Told::About { names: b, .. }) => {
+            (Told::DependsOn { names: a, .. }, Told::DependsOn { names: b, .. }) => {
                 a.iter().any(|name| b.contains(name))
             }
         }
@@ -372,7 +373,7 @@ fn names_of(numbers: &[u8]) -> Vec<NameBuf> {
 
 fn hold(outbox: &mut Outbox<u64, u32>, told: &Told, number: u32, token: u64) -> Option<u32> {
     match told {
-        Told::About { names, .. } => {
+        Told::DependsOn { names, .. } => {
             let names = names_of(names);
             let names: Vec<_> = names.iter().map(NameBuf::as_name).collect();
             outbox.hold(&names, token, number)

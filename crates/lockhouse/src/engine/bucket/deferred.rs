@@ -15,7 +15,7 @@ use crate::engine::memory::Room;
 
 /// Something that is told once it may be.
 #[derive(Debug)]
-pub(crate) enum Parcel {
+pub(crate) enum Deferred {
     /// To a port. What it takes keeps that room.
     Port {
         inbox: Arc<Inbox>,
@@ -38,7 +38,7 @@ pub(crate) enum Parcel {
 
 /// What is to be kept, as a bucket says it.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub(crate) enum DurableChange {
     /// Of the lock manager; instants are those of the lease clock.
     Change(Change),
     /// A web lock is about to be told to somebody far away.
@@ -49,7 +49,7 @@ pub(crate) enum Item {
 
 /// What an answer speaks of.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum About<'a> {
+pub(crate) enum DependsOn<'a> {
     /// Of nothing that is ever kept.
     Nothing,
     /// Of these names, and of tokens up to this one.
@@ -58,7 +58,7 @@ pub(crate) enum About<'a> {
     Everything,
 }
 
-impl<'a> About<'a> {
+impl<'a> DependsOn<'a> {
     /// What the answer to that command speaks of. `has_changed`: whether the command has changed something that is kept.
     pub(crate) fn answer(command: &Command<'a>, outcome: &Outcome, has_changed: bool) -> Self {
         match *command {
@@ -102,7 +102,7 @@ impl<'a> About<'a> {
     }
 }
 
-impl Item {
+impl DurableChange {
     /// As the store takes it, which knows no clock but the calendar.
     pub(crate) fn into_write(self, scope: &Arc<Scope>, clock: &Clock) -> Write {
         let scope = scope.clone();

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use lockhouse_core::{Command, Instant, LockManager, Outcome};
 use tokio::sync::oneshot;
 
-use crate::engine::bucket::results::Asked;
+use crate::engine::bucket::results::Reply;
 use crate::engine::bucket::shared::Shared;
 use crate::engine::memory::Room;
 use crate::error::StoreError;
@@ -19,7 +19,7 @@ use crate::keyed_hash::KeyedHash;
 impl Shared {
     /// Carries out a command at once, and answers once its outcome is kept. `look` sees the outcome before that, so that the caller can take
     /// it back should nobody wait for the answer any more.
-    pub(crate) async fn keep(
+    pub(crate) async fn execute_durable(
         self: &Arc<Self>,
         command: Command<'_>,
         look: impl FnOnce(&Outcome),
@@ -28,14 +28,14 @@ impl Shared {
         self.check_backlog()?;
         self.remember_runtime();
         match self.ask(command, None, look) {
-            Asked::Answered(outcome) => Ok(outcome),
-            Asked::Waits(answer) => answer.await.map_err(|_| self.environment.why_unanswered()),
+            Reply::Answered(outcome) => Ok(outcome),
+            Reply::Waits(answer) => answer.await.map_err(|_| self.environment.why_unanswered()),
         }
     }
 
-    /// As [`keep`](Self::keep), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
+    /// As [`execute_durable`](Self::execute_durable), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
     /// not be kept. An answer that waits takes that room.
-    pub(crate) async fn keep_nothing(
+    pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,
         room: Option<Arc<Room>>,
@@ -45,8 +45,8 @@ impl Shared {
         }
         self.remember_runtime();
         match self.ask(command, room, |_| {}) {
-            Asked::Answered(outcome) => Ok(outcome),
-            Asked::Waits(answer) => self.while_kept(answer).await,
+            Reply::Answered(outcome) => Ok(outcome),
+            Reply::Waits(answer) => self.while_serving(answer).await,
         }
     }
 
@@ -56,19 +56,19 @@ impl Shared {
     }
 
     /// Reads what is kept, and answers once all of it is.
-    pub(crate) async fn read<T>(
+    pub(crate) async fn execute_read<T>(
         self: &Arc<Self>,
         read: impl FnOnce(&LockManager<RandomState>) -> T,
     ) -> Result<T, StoreError> {
         let (value, settled) = self.with(|state| (read(state.manager()), state.settled()));
         if let Some(settled) = settled {
-            self.while_kept(settled).await?;
+            self.while_serving(settled).await?;
         }
         Ok(value)
     }
 
     /// The answer to a question, or why there is none for the time being: whoever asks is not left waiting for a store that is away.
-    async fn while_kept<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
+    async fn while_serving<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
         let mut answer = pin!(answer);
         let Some(store) = &self.environment.store else {
             return answer.await.map_err(|_| self.environment.why_unanswered());
