@@ -46,7 +46,7 @@ pub use command::{
 };
 pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
 pub use limits::{CLIENT_ID_BYTES, Limits};
-pub use manager::{LockManager, RestoreError, Standing};
+pub use manager::{LockManager, RequestStatus, RestoreError};
 pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};

@@ -48,7 +48,7 @@ pub enum Refusal {
     },
     /// Whoever the manager is of has as much in memory as he may have. It is not the manager that says so, which knows of no other one, but
     /// whoever has several and adds up their [`LockManager::bytes`](crate::LockManager::bytes).
-    NoRoom {
+    BudgetExceeded {
         /// The bound, in bytes.
         limit: usize,
     },

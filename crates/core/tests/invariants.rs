@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, Entry, FencingToken, LockManager, Mode,
-    NameBuf, Outcome, OwnerRecord, OwnerView, Party, Snapshot, Standing, State,
+    NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, State,
 };
 use player::{Player, stories};
 use proptest::prelude::*;
@@ -147,11 +147,11 @@ proptest! {
                 *place += 1;
                 assert_eq!(entry.state, State::Pending { place: *place });
             }
-            let standings: Vec<Standing> = player.labels.requests().map(|id| player.manager.standing(id)).collect();
-            let pending = standings.iter().filter(|standing| **standing == Standing::Pending).count();
+            let standings: Vec<RequestStatus> = player.labels.requests().map(|id| player.manager.status(id)).collect();
+            let pending = standings.iter().filter(|standing| **standing == RequestStatus::Pending).count();
             assert_eq!(pending, snapshot.pending.len());
             let tokens: BTreeSet<FencingToken> = standings.iter().filter_map(|standing| match standing {
-                Standing::Held(token) => Some(*token),
+                RequestStatus::Held(token) => Some(*token),
                 _ => None,
             }).collect();
             let is_web = |lock: &&Entry| matches!(lock.party, Party::Agent(_));

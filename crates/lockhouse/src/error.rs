@@ -178,7 +178,7 @@ impl Quota {
             Refusal::TooManyNames { limit } => {
                 Self::new("bucket", format!("{limit} names in use"), "it cannot have one more")
             }
-            Refusal::NoRoom { limit } => {
+            Refusal::BudgetExceeded { limit } => {
                 Self::new("tenant", format!("{limit} bytes in memory"), "it cannot have more")
             }
             Refusal::TooManyAgents { limit } => {

@@ -239,7 +239,7 @@ async fn after_a_clean_stop_nothing_recovers_and_every_ticket_is_void() {
     let agent = life.join("a").await;
     let (request, token, ticket) = life.lock(agent, "n", Mode::Exclusive).await;
     life.ask(Command::Release { request }).await;
-    assert!(!life.house.bucket("default").is_held_far_away());
+    assert!(!life.house.bucket("default").is_held_remotely());
     life.house.close().await;
     let mut next = Life::begin(&store).await;
     assert_eq!(next.recovers(), None);
@@ -260,11 +260,11 @@ async fn a_stop_while_somebody_far_away_holds_a_lock_or_may_come_back_for_one_is
     let mut life = Life::begin(&store).await;
     let agent = life.join("a").await;
     life.lock(agent, "n", Mode::Exclusive).await;
-    assert!(life.house.bucket("default").is_held_far_away());
+    assert!(life.house.bucket("default").is_held_remotely());
     life.house.close().await;
     let next = Life::begin(&store).await;
     assert_eq!(next.recovers(), Some(LEASE));
-    assert!(next.house.bucket("default").is_held_far_away());
+    assert!(next.house.bucket("default").is_held_remotely());
     next.house.close().await;
     let last = Life::begin(&store).await;
     assert_eq!(last.recovers(), Some(LEASE));

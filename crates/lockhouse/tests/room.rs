@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::store::MemoryStore;
-use lockhouse::{BucketKey, Claim, ClaimError, House, LockError, Mode, Name, Options, OwnerError, Rooms};
+use lockhouse::{
+    BucketKey, Claim, ClaimError, House, LockError, MemoryBudget, Mode, Name, Options, OwnerError,
+};
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -37,8 +39,8 @@ async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
 
 #[tokio::test]
 async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
-    let rooms = Rooms::new(64 << 10);
-    let house = House::with_options(&Options::new().rooms(&rooms));
+    let rooms = MemoryBudget::new(64 << 10);
+    let house = House::with_options(&Options::new().memory_budget(&rooms));
     let owner = house.bucket(of("loud", "b")).owners().open("Ada", TTL).await.unwrap();
     let mut claims = fill(&house, of("loud", "a")).await;
     assert!((20..=32).contains(&claims.len()), "{} claims of 2 KB", claims.len());
@@ -71,8 +73,8 @@ async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
 #[tokio::test]
 async fn what_a_store_brings_back_counts_though_there_is_no_room() {
     let store = MemoryStore::new().unwrap();
-    let rooms = Rooms::new(64 << 10);
-    let options = Options::new().rooms(&rooms);
+    let rooms = MemoryBudget::new(64 << 10);
+    let options = Options::new().memory_budget(&rooms);
     let house = House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
     let claims = fill(&house, of("loud", "a")).await;
     let taken = rooms.taken("loud");
@@ -80,8 +82,8 @@ async fn what_a_store_brings_back_counts_though_there_is_no_room() {
     let count = claims.len();
     drop((claims, house));
 
-    let rooms = Rooms::new(16 << 10);
-    let house = House::open(Arc::new(store.reopen()), Options::new().rooms(&rooms)).await.unwrap();
+    let rooms = MemoryBudget::new(16 << 10);
+    let house = House::open(Arc::new(store.reopen()), Options::new().memory_budget(&rooms)).await.unwrap();
     assert_eq!(house.bucket(of("loud", "a")).len(), count);
     assert!(rooms.taken("loud").abs_diff(taken) <= 8 << 10, "{} and {taken}", rooms.taken("loud"));
     let refused = house.bucket(of("loud", "b")).claims().claim("r", "ada", TTL).await;
@@ -92,8 +94,8 @@ async fn what_a_store_brings_back_counts_though_there_is_no_room() {
 
 #[tokio::test]
 async fn a_bucket_that_is_forgotten_takes_no_room() {
-    let rooms = Rooms::new(64 << 10);
-    let house = House::with_options(&Options::new().rooms(&rooms));
+    let rooms = MemoryBudget::new(64 << 10);
+    let house = House::with_options(&Options::new().memory_budget(&rooms));
     let agent = house.bucket("b").agent("a").unwrap();
     let lock = agent.locks().request(long(0).as_str()).await.unwrap();
     assert!(rooms.taken("default") >= 2_000);

@@ -56,8 +56,8 @@ impl AppState {
     /// Over these lock tables.
     pub(crate) fn new(config: Config, house: House, operator: Option<Operator>) -> Arc<Self> {
         let limiter = Arc::new(Limiter::new(config.limits));
-        if let Some(rooms) = house.rooms() {
-            rooms.set(config.limits.table_bytes());
+        if let Some(budget) = house.memory_budget() {
+            budget.set(config.limits.table_bytes());
         }
         Arc::new(Self {
             authority: watch::Sender::new(Arc::new(config.authority.clone())),

@@ -29,9 +29,9 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether this bucket must recover, with `told_volatile` as its [`Kept::Bucket`] says, and false if it has none.
-    pub fn recovers(&self, told_volatile: bool) -> bool {
-        self.restored || (told_volatile && !self.clean)
+    /// Whether this bucket must recover, with `needs_recovery` as its [`Kept::Bucket`] says, and false if it has none.
+    pub fn recovers(&self, needs_recovery: bool) -> bool {
+        self.restored || (needs_recovery && !self.clean)
     }
 }
 
@@ -54,7 +54,7 @@ pub enum Kept {
         /// Which.
         scope: Arc<Scope>,
         /// Web locks in it were told to somebody far away since the last clean stop or completed recovery.
-        told_volatile: bool,
+        needs_recovery: bool,
     },
     /// Something in the bucket that came last.
     Change {

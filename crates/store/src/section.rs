@@ -98,7 +98,7 @@ pub enum Write {
     },
     /// A web lock is about to be told to somebody far away for the first time in this bucket and this epoch; the bucket must
     /// recover if the process dies. Also for a lock that was reclaimed. Erases the mark of a clean stop.
-    ToldVolatile {
+    NeedsRecovery {
         /// Which.
         scope: Arc<Scope>,
     },

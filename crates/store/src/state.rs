@@ -78,8 +78,8 @@ impl SlotState {
             visit(Kept::Tenant { tenant: tenant.clone(), mark: *mark });
         }
         for (scope, bucket) in &self.buckets {
-            let told_volatile = bucket.told_in >= self.tickets_since;
-            visit(Kept::Bucket { scope: Arc::clone(scope), told_volatile });
+            let needs_recovery = bucket.told_in >= self.tickets_since;
+            visit(Kept::Bucket { scope: Arc::clone(scope), needs_recovery });
             bucket.tell(&mut |change| visit(Kept::Change { scope: Arc::clone(scope), change }));
         }
     }
@@ -94,7 +94,7 @@ impl SlotState {
                     *of_tenant = mark.max(*of_tenant);
                 }
             }
-            Write::ToldVolatile { scope } => {
+            Write::NeedsRecovery { scope } => {
                 self.clean = false;
                 self.bucket(scope).told_in = self.turn.epoch();
             }

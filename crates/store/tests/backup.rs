@@ -138,7 +138,7 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert_eq!(opened.longest_lease_ms, 12_000);
     assert_eq!(opened.token_floor, 70_000 + LEAP);
     assert_eq!(writer.kept[0], Kept::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
-    assert!(matches!(&writer.kept[1], Kept::Bucket { told_volatile: true, .. }));
+    assert!(matches!(&writer.kept[1], Kept::Bucket { needs_recovery: true, .. }));
     // It may have been dropped and have begun anew above the other's mark since.
     let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
     assert!(matches!(&writer.kept[2], Kept::Change { change, .. } if *change == mark));

@@ -3,7 +3,7 @@
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Command, Effect, Entry, Instant, Limits, LockManager, Name, NewAgent, NewRequest, Outcome, Party,
-    Snapshot, Standing, State,
+    RequestStatus, Snapshot, State,
 };
 
 use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILABLE, TICK_MS};
@@ -226,11 +226,11 @@ impl World {
     fn check_standings(&self) -> Result<(), Breach> {
         for told in &self.told.asked {
             let expected = match told.status {
-                Status::Pending => Standing::Pending,
-                Status::Held { token, .. } => Standing::Held(token),
-                Status::Ended => Standing::Ended,
+                Status::Pending => RequestStatus::Pending,
+                Status::Held { token, .. } => RequestStatus::Held(token),
+                Status::Ended => RequestStatus::Ended,
             };
-            let standing = self.core.standing(told.id);
+            let standing = self.core.status(told.id);
             promise!(standing == expected, "{told:?} stands {standing:?}");
         }
         let dead_lives = self.told.dead.iter().any(|id| self.core.is_alive(*id));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     AgentId, AssignmentRecord, AssignmentView, Change, ClaimRecord, Command, Effect, Instant, LockManager,
-    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, RequestId, Snapshot, Standing,
+    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, RequestId, RequestStatus, Snapshot,
 };
 use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, View};
 
@@ -256,11 +256,11 @@ impl Pair {
         let pending: BTreeSet<_> = self.literal.pending().into_iter().collect();
         for id in self.labels.requests() {
             let theirs = match held.get(&id) {
-                Some(token) => Standing::Held(*token),
-                None if pending.contains(&id) => Standing::Pending,
-                None => Standing::Ended,
+                Some(token) => RequestStatus::Held(*token),
+                None if pending.contains(&id) => RequestStatus::Pending,
+                None => RequestStatus::Ended,
             };
-            let ours = self.core.standing(id);
+            let ours = self.core.status(id);
             if ours != theirs {
                 return Err(format!("{id:?} stands {ours:?} in the core, {theirs:?} in the transcription"));
             }

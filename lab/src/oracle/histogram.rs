@@ -258,7 +258,7 @@ fn class_of_refusal(refusal: &Refusal) -> &'static str {
         Refusal::MetadataTooLong { .. } => "refused metadata-too-long",
         Refusal::TooManyRequests { .. } => "refused too-many-requests",
         Refusal::TooManyEntries { .. } => "refused too-many-entries",
-        Refusal::NoRoom { .. } => "refused no-room",
+        Refusal::BudgetExceeded { .. } => "refused no-room",
         Refusal::TooManyNames { .. } => "refused too-many-names",
         Refusal::TooManyAgents { .. } => "refused too-many-agents",
         Refusal::UnknownAgent => "refused unknown-agent",

@@ -93,7 +93,7 @@ impl Ledger {
     fn write(&mut self, write: &Write) {
         match write {
             Write::Change { scope, change } => self.change(scope, change),
-            Write::ToldVolatile { scope } => _ = self.told_in.insert(scope.clone(), self.epoch),
+            Write::NeedsRecovery { scope } => _ = self.told_in.insert(scope.clone(), self.epoch),
             Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
             Write::RecoveryCompleted => self.recovered = self.epoch,
             Write::StoppedClean => self.stopped_clean = self.epoch,

@@ -282,7 +282,7 @@ fn writes() -> Vec<Write> {
         let scope = scope.clone();
         changes.into_iter().map(move |change| Write::Change { scope: scope.clone(), change })
     };
-    let mut writes = vec![Write::LongestLease { ms: 1000 }, Write::ToldVolatile { scope: told.clone() }];
+    let mut writes = vec![Write::LongestLease { ms: 1000 }, Write::NeedsRecovery { scope: told.clone() }];
     writes.extend(changes(&default, of_default.into()));
     writes.extend(changes(&told, of_told.into()));
     writes.extend(changes(&gone, vec![Change::TokensReserved { up_to: 3000 }]));

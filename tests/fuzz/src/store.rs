@@ -148,7 +148,7 @@ fn write(choices: &mut Unstructured<'_>) -> Result<Write> {
     let scope = Arc::new(Scope::new(some_text(choices)?, some_text(choices)?));
     Ok(match choices.int_in_range(0..=31)? {
         0 => Write::BucketDropped { scope },
-        1 => Write::ToldVolatile { scope },
+        1 => Write::NeedsRecovery { scope },
         2 => Write::LongestLease { ms: choices.int_in_range(0..=i64::MAX as u64)? },
         3 => Write::RecoveryCompleted,
         4 => Write::MarkErased,

@@ -23,7 +23,7 @@ use deadlines::Deadlines;
 use recovery::Recovery;
 pub use restore::RestoreError;
 use table::Table;
-pub use views::Standing;
+pub use views::RequestStatus;
 
 use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Refusal};
 

@@ -14,7 +14,7 @@ use crate::{
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RequestStatus {
     /// In its queue.
     Pending,
     /// Granted, and held still.
@@ -26,11 +26,11 @@ pub enum Standing {
 impl<S: BuildHasher> LockManager<S> {
     /// Where the request stands.
     #[inline]
-    pub fn standing(&self, request: RequestId) -> Standing {
+    pub fn status(&self, request: RequestId) -> RequestStatus {
         match self.table.entry(request).map(|entry| entry.token) {
-            None => Standing::Ended,
-            Some(None) => Standing::Pending,
-            Some(Some(held)) => Standing::Held(held.token()),
+            None => RequestStatus::Ended,
+            Some(None) => RequestStatus::Pending,
+            Some(Some(held)) => RequestStatus::Held(held.token()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     AgentId, Change, Command, Effect, FencingToken, Instant, LockManager, NameBuf, Outcome, OwnerId,
-    RequestId, Snapshot, Standing,
+    RequestId, RequestStatus, Snapshot,
 };
 use proptest::prelude::*;
 use random::Random;
@@ -139,10 +139,10 @@ impl<S: BuildHasher + Clone> Player<S> {
 
     fn present(&self) -> Present {
         let stands = |held: bool| {
-            let is = move |id: &RequestId| match self.manager.standing(*id) {
-                Standing::Held(_) => held,
-                Standing::Pending => !held,
-                Standing::Ended => false,
+            let is = move |id: &RequestId| match self.manager.status(*id) {
+                RequestStatus::Held(_) => held,
+                RequestStatus::Pending => !held,
+                RequestStatus::Ended => false,
             };
             self.labels.requests().filter(is).collect()
         };

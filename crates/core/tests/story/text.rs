@@ -132,7 +132,7 @@ fn reason(refusal: &Refusal) -> String {
             format!("too many requests and locks of this agent, at most {limit}")
         }
         Refusal::TooManyEntries { limit } => format!("too many requests and locks, at most {limit}"),
-        Refusal::NoRoom { limit } => format!("no room for more than {limit} bytes"),
+        Refusal::BudgetExceeded { limit } => format!("no room for more than {limit} bytes"),
         Refusal::TooManyNames { limit } => format!("too many names, at most {limit}"),
         Refusal::TooManyAgents { limit } => format!("too many agents, at most {limit}"),
         Refusal::UnknownAgent => "unknown agent".to_owned(),

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquisition, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name,
     NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId,
-    Seal, Standing, Unlock,
+    RequestStatus, Seal, Unlock,
 };
 
 use super::parse::{self, Ask, Units};
@@ -110,11 +110,11 @@ impl World {
                 self.now = at;
                 Ok(vec![])
             }
-            parse::Command::Standing(label) => {
-                Ok(vec![match self.manager.standing(self.request_id(label)?) {
-                    Standing::Pending => "pending".to_owned(),
-                    Standing::Held(token) => format!("held, token {token}"),
-                    Standing::Ended => "ended".to_owned(),
+            parse::Command::RequestStatus(label) => {
+                Ok(vec![match self.manager.status(self.request_id(label)?) {
+                    RequestStatus::Pending => "pending".to_owned(),
+                    RequestStatus::Held(token) => format!("held, token {token}"),
+                    RequestStatus::Ended => "ended".to_owned(),
                 }])
             }
             parse::Command::Alive(agent) => Ok(vec![

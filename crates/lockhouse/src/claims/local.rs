@@ -50,7 +50,7 @@ pub(super) async fn claim(
     drop(release_on_drop);
     let grant = match outcome {
         Outcome::Claimed(grant) => grant,
-        Outcome::Refused(Refusal::Claimed { .. } | Refusal::NoRoom { .. }) if is_for_good => {
+        Outcome::Refused(Refusal::Claimed { .. } | Refusal::BudgetExceeded { .. }) if is_for_good => {
             match again(bucket, name, seal).await? {
                 Some(grant) => grant,
                 None => return Err(refused(bucket, outcome)),

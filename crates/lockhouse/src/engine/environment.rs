@@ -7,7 +7,7 @@ use lockhouse_store::SecretKey;
 
 use crate::engine::clock::Clock;
 use crate::engine::commit::store_state::StoreStatus;
-use crate::engine::memory::{Room, Rooms};
+use crate::engine::memory::{MemoryBudget, MemoryReservation};
 use crate::engine::ticket::Tickets;
 use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
@@ -32,7 +32,7 @@ pub(crate) struct Bounds {
     /// In each bucket.
     pub(crate) limits: Limits,
     /// In memory, in all buckets of each tenant; none: as much as comes.
-    pub(crate) rooms: Option<Rooms>,
+    pub(crate) memory: Option<MemoryBudget>,
 }
 
 impl Environment {
@@ -62,9 +62,9 @@ impl Environment {
         Ok(self.secret_key.get_or_init(|| KeyedHash::new(key.as_bytes())))
     }
 
-    /// What that tenant has in one more bucket, where that has a bound.
-    pub(crate) fn room_of(&self, tenant: &str) -> Option<Room> {
-        self.bounds.rooms.as_ref().map(|rooms| rooms.of(tenant))
+    /// The memory of one more bucket of that tenant, where that has a bound.
+    pub(crate) fn reservation_of(&self, tenant: &str) -> Option<MemoryReservation> {
+        self.bounds.memory.as_ref().map(|budget| budget.of(tenant))
     }
 
     /// Whether something new can be kept.

@@ -9,7 +9,7 @@ use lockhouse_core::{Command, Holder, LockManager, NewRequest, Outcome};
 
 use crate::engine::bucket::Bucket;
 use crate::engine::inbox::{Inbox, Notice, Overflowed};
-use crate::engine::memory::Room;
+use crate::engine::memory::MemoryReservation;
 
 /// All that a server's session needs of a bucket.
 ///
@@ -27,7 +27,7 @@ pub struct Port {
 
 /// From whom a steal takes its name, if it is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Robbed {
+pub struct Stolen {
     /// How many hold it.
     pub holders: usize,
     /// The first of them.
@@ -62,11 +62,11 @@ impl Port {
     /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline locks and claims are not stolen: none
     /// then, and nothing has happened.
     #[must_use]
-    pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Robbed> {
+    pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Stolen> {
         let name = request.name;
-        let mut robbed = Robbed::default();
+        let mut robbed = Stolen::default();
         let fits = |manager: &LockManager<RandomState>| {
-            robbed = Robbed {
+            robbed = Stolen {
                 holders: manager.holders_of(name),
                 first: manager.first_holders_of(name),
                 is_recovering: manager.recovers_until().is_some(),
@@ -78,8 +78,8 @@ impl Port {
 
     /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long as it waits for the store, be the
     /// port dropped meanwhile.
-    pub fn look(&self, tag: u64, room: Arc<Room>) {
-        self.bucket.0.look(&self.inbox, tag, room);
+    pub fn look(&self, tag: u64, memory: Arc<MemoryReservation>) {
+        self.bucket.0.look(&self.inbox, tag, memory);
     }
 
     /// Answers a command that was not even carried out.

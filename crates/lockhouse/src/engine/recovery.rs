@@ -17,8 +17,8 @@ impl Bucket {
     }
 
     /// Whether somebody behind a port holds a web lock, or may come back for one. Looks at every lock and request.
-    pub fn is_held_far_away(&self) -> bool {
-        self.0.is_held_far_away()
+    pub fn is_held_remotely(&self) -> bool {
+        self.0.is_held_remotely()
     }
 
     /// For how long, at most, the bucket still waits for those who bring locks back, and grants nothing else; none if it does not.

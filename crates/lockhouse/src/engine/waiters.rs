@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use lockhouse_core::{FencingToken, Refusal, RequestId, Standing};
+use lockhouse_core::{FencingToken, Refusal, RequestId, RequestStatus};
 use tokio::sync::Notify;
 
 use crate::loss::Loss;
@@ -83,10 +83,10 @@ impl Waiters {
     pub(crate) fn look(
         &mut self,
         request: RequestId,
-        standing: Standing,
+        standing: RequestStatus,
         waker: Option<&Waker>,
     ) -> (Wait, Option<Waker>) {
-        if standing == Standing::Ended {
+        if standing == RequestStatus::Ended {
             return self.look_at_ended(request, waker);
         }
         match self.cells.get_mut(request.slot()) {

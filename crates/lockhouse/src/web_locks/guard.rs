@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{FencingToken, Grant, Mode, Name, NameBuf, RequestId, Standing};
+use lockhouse_core::{FencingToken, Grant, Mode, Name, NameBuf, RequestId, RequestStatus};
 
 use crate::loss::Loss;
 use crate::web_locks::local_agent::LocalAgent;
@@ -120,16 +120,16 @@ struct LocalHold {
 
 impl LocalHold {
     fn loss(&self) -> Option<Loss> {
-        self.agent.bucket.with(|state| match (state.loss(), state.standing(self.request)) {
+        self.agent.bucket.with(|state| match (state.loss(), state.status(self.request)) {
             (Some(why), _) => Some(why),
-            (None, Standing::Ended) => Some(state.waiters().loss_of(self.request)),
-            (None, Standing::Pending | Standing::Held(_)) => None,
+            (None, RequestStatus::Ended) => Some(state.waiters().loss_of(self.request)),
+            (None, RequestStatus::Pending | RequestStatus::Held(_)) => None,
         })
     }
 
     async fn lost(&self) -> Loss {
-        let heard = self.agent.bucket.with(|state| match (state.loss(), state.standing(self.request)) {
-            (None, Standing::Pending | Standing::Held(_)) => {
+        let heard = self.agent.bucket.with(|state| match (state.loss(), state.status(self.request)) {
+            (None, RequestStatus::Pending | RequestStatus::Held(_)) => {
                 Some(state.waiters().listen(self.request).notified_owned())
             }
             _ => None,

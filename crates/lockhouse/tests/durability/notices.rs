@@ -7,7 +7,7 @@ use lockhouse::core::{
     Acquire, AgentId, Command, Effect, Mode, Name, NewAgent, NewRequest, Outcome, Refusal,
 };
 use lockhouse::store::Write;
-use lockhouse::{Loss, Notice, Options, Port, RequestError, Rooms};
+use lockhouse::{Loss, MemoryBudget, Notice, Options, Port, RequestError};
 
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
@@ -171,7 +171,7 @@ async fn the_store_knows_of_a_told_web_lock_before_it_is_told() {
         panic!("{notices:?}")
     };
     settle().await;
-    assert!(matches!(gate.writes()[..], [Write::ToldVolatile { .. }]));
+    assert!(matches!(gate.writes()[..], [Write::NeedsRecovery { .. }]));
     assert!(drained(&port).is_empty());
     gate.open();
     port.ready().await;
@@ -294,10 +294,10 @@ async fn a_look_that_waits_for_the_store_takes_its_room_though_nobody_waits_for_
     let (_house, bucket, owner) = gate.shut_house().await;
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
-    let rooms = Rooms::new(1 << 20);
+    let rooms = MemoryBudget::new(1 << 20);
     let take = || {
         let mut room = rooms.of("a");
-        room.make(4096).unwrap();
+        room.reserve(4096).unwrap();
         Arc::new(room)
     };
     let port = bucket.port(100);

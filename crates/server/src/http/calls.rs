@@ -21,8 +21,8 @@ pub(crate) struct OwnerKey {
 /// Every call comes here once.
 pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
     let most = state.limiter.settings().buckets_per_tenant;
-    let room = state.warm_buckets.bucket(&state.house, key, most as usize);
-    let bucket = room.ok_or_else(|| {
+    let bucket = state.warm_buckets.bucket(&state.house, key, most as usize);
+    let bucket = bucket.ok_or_else(|| {
         state.limiter.refuse(Refused::BucketsPerTenant);
         let rule = format!("one of at most {most} of a tenant that are in use at once");
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(WARM_FOR)

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use lockhouse::{HolderKind, Mode, NameBuf, Room};
+use lockhouse::{HolderKind, MemoryReservation, Mode, NameBuf};
 use lockhouse_wire as wire;
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
@@ -34,12 +34,12 @@ impl PartialSchema for At {
 
 impl ToSchema for At {}
 
-/// An answer that is JSON already, so that what it tells could be counted, and its room until it is written.
+/// An answer that is JSON already, so that what it tells could be counted, and its memory until it is written.
 #[derive(Debug)]
 pub(crate) struct JsonAnswer {
     text: Vec<u8>,
     #[expect(dead_code, reason = "kept for its end")]
-    room: Room,
+    memory: MemoryReservation,
 }
 
 impl JsonAnswer {
@@ -47,8 +47,8 @@ impl JsonAnswer {
         serde_json::to_vec(what).expect("what is answered can be written")
     }
 
-    pub(crate) fn new(text: Vec<u8>, room: Room) -> Self {
-        Self { text, room }
+    pub(crate) fn new(text: Vec<u8>, memory: MemoryReservation) -> Self {
+        Self { text, memory }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The bounds of the lock tables and of a session that follow from what operators set.
 
-use lockhouse::{Limits, Options, Rooms};
+use lockhouse::{Limits, MemoryBudget, Options};
 use lockhouse_wire::{FRAME_BYTES, WireLimits};
 
 use crate::bounds::REQUESTS_PER_AGENT;
@@ -25,7 +25,7 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
 
 /// How a house with those bounds begins.
 pub(crate) fn house_options(settings: &LimitSettings) -> Options {
-    Options::new().limits(bucket_limits(settings)).rooms(&Rooms::new(settings.table_bytes()))
+    Options::new().limits(bucket_limits(settings)).memory_budget(&MemoryBudget::new(settings.table_bytes()))
 }
 
 /// What `welcome` says.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockhouse::{Bucket, Room, Rooms};
+use lockhouse::{Bucket, MemoryBudget, MemoryReservation};
 use parking_lot::RwLock;
 
 use super::network::Network;
@@ -23,9 +23,9 @@ pub(crate) struct Limiter {
     tenants: Quotas<String>,
     bodies: Quotas<Option<Network>>,
     /// What the clients of each tenant have not taken yet.
-    pub(crate) unread: Rooms,
+    pub(crate) unread: MemoryBudget,
     /// The copies by which each tenant looks at its buckets.
-    pub(crate) query_budget: Rooms,
+    pub(crate) query_budget: MemoryBudget,
 }
 
 /// A place among the connections, kept as long as the connection.
@@ -53,8 +53,8 @@ impl Limiter {
             networks: Quotas::default(),
             tenants: Quotas::default(),
             bodies: Quotas::default(),
-            unread: Rooms::new(settings.unread_bytes()),
-            query_budget: Rooms::new(settings.table_bytes()),
+            unread: MemoryBudget::new(settings.unread_bytes()),
+            query_budget: MemoryBudget::new(settings.table_bytes()),
         }
     }
 
@@ -114,13 +114,13 @@ impl Limiter {
         self.rate_limiters.charge_call(tenant, count, self.settings().tenant_rate);
     }
 
-    /// Room for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none
+    /// Memory for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none
     /// while the copies of the tenant have together what its tables may have. Who looks at nothing else may
     /// look at any bucket.
-    pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<Room>> {
-        let mut room = self.query_budget.of(bucket.key().tenant());
-        room.make(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
-        Some(Arc::new(room))
+    pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<MemoryReservation>> {
+        let mut memory = self.query_budget.of(bucket.key().tenant());
+        memory.reserve(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
+        Some(Arc::new(memory))
     }
 
     /// How many connections there are.

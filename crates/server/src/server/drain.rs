@@ -18,7 +18,7 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
     state.stop_granting();
     let released = async {
-        while state.house.buckets().iter().any(lockhouse::Bucket::is_held_far_away) {
+        while state.house.buckets().iter().any(lockhouse::Bucket::is_held_remotely) {
             sleep(DRAIN_CHECK).await;
         }
     };

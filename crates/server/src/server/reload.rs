@@ -48,8 +48,8 @@ impl Server {
     }
 
     fn take_over(&self, limits: LimitSettings) {
-        if let Some(rooms) = self.state.house.rooms() {
-            rooms.set(limits.table_bytes());
+        if let Some(budget) = self.state.house.memory_budget() {
+            budget.set(limits.table_bytes());
         }
         self.state.limiter.reload(limits);
     }

@@ -185,13 +185,13 @@ impl Session {
         let name = DisplayName(request.name);
         let tag = self.next_tag(asked);
         let spares = !self.admission.allows(Permission::Operate);
-        let Some(robbed) = self.port.steal(tag, request, spares) else {
+        let Some(stolen) = self.port.steal(tag, request, spares) else {
             self.asked.pop_back();
             return self.deny(id, "steal", Permission::Operate, Some(&name));
         };
         // Of a name that nobody has nothing is taken.
-        if robbed.holders > 0 || robbed.is_recovering {
-            self.steals.insert(id, Steal::new(short(name.to_string()), &robbed));
+        if stolen.holders > 0 || stolen.is_recovering {
+            self.steals.insert(id, Steal::new(short(name.to_string()), &stolen));
         }
         self.take_notices()
     }

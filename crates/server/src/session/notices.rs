@@ -65,7 +65,7 @@ impl Session {
 
     /// Whether the client may be told so many bytes more that it has asked for.
     pub(super) fn has_room(&mut self, bytes: usize) -> bool {
-        self.unread.make(self.counted() + bytes).is_ok()
+        self.unread.reserve(self.counted() + bytes).is_ok()
     }
 
     fn answer(&mut self, asked: PendingCall, outcome: Outcome) {

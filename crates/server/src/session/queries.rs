@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
-use lockhouse::{Bucket, Room, StoreState};
+use lockhouse::{Bucket, MemoryReservation, StoreState};
 use lockhouse_wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ impl Session {
     pub(super) fn query(&mut self, look: Look) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
         refused.unwrap_or_else(|| match self.reserve_for_query() {
-            Some(room) => self.take_snapshot(room.clone(), PendingCall::Query(look, room)),
+            Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Query(look, memory)),
             None => self.too_many_queries(look.id),
         })
     }
@@ -65,17 +65,17 @@ impl Session {
         self.look_for_watches()
     }
 
-    pub(super) fn reserve_for_query(&self) -> Option<Arc<Room>> {
+    pub(super) fn reserve_for_query(&self) -> Option<Arc<MemoryReservation>> {
         self.state.limiter.reserve_for_query(self.port.bucket())
     }
 
-    /// Looks at the whole bucket, in that room.
-    pub(super) fn take_snapshot(&mut self, room: Arc<Room>, asked: PendingCall) -> Verdict {
+    /// Looks at the whole bucket, in that memory.
+    pub(super) fn take_snapshot(&mut self, memory: Arc<MemoryReservation>, asked: PendingCall) -> Verdict {
         let entries = self.port.bucket().len();
         self.pacing.has_done(price_of_query(entries));
         let tag = self.next_tag(asked);
         block_in_place_if_large(entries, || {
-            self.port.look(tag, room);
+            self.port.look(tag, memory);
             self.take_notices()
         })
     }
@@ -96,7 +96,7 @@ impl Session {
     /// Looks for all watches, in a while if there is no room to look now.
     pub(super) fn look_for_watches(&mut self) -> Verdict {
         match self.reserve_for_query() {
-            Some(room) => self.take_snapshot(room.clone(), PendingCall::Watches(room)),
+            Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Watches(memory)),
             None => {
                 self.watches.due = Some(Instant::now() + WATCH_GATHERING);
                 Verdict::GoOn
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Tells what there is to see, if there is room for it; else an error.
+    /// Tells what there is to see, if there is memory for it; else an error.
     pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
         let bucket = self.port.bucket().clone();
         let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
@@ -130,7 +130,7 @@ impl Session {
         }
         self.pacing.has_done(price_of_text(bytes));
         if !fits {
-            // The room for what has been written is free again.
+            // The memory for what has been written is free again.
             self.unread.settle(self.counted());
             let problem = Problem::with_message(
                 "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
@@ -193,12 +193,12 @@ mod tests {
         let held = agent.locks().request("held").await.unwrap();
         // The copies of others take all that the tenant may have for them.
         let mut others = state.limiter.query_budget.of(key.tenant());
-        others.make(state.limiter.settings().table_bytes()).unwrap();
+        others.reserve(state.limiter.settings().table_bytes()).unwrap();
 
         let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
         assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
         assert!(refused.contains(r#""retryAfterMs":1000"#), "{refused}");
-        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for room");
+        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for memory");
         assert!(session.asked.is_empty(), "nothing was copied");
         session.watches.due(Instant::now()).await;
         session.look_again();
@@ -210,7 +210,7 @@ mod tests {
         let shown = written(&mut session).concat();
         assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
         assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
-        assert_eq!(state.limiter.query_budget.taken(key.tenant()), 0, "the room goes with the copy");
+        assert_eq!(state.limiter.query_budget.taken(key.tenant()), 0, "the memory goes with the copy");
         drop(held);
     }
 }

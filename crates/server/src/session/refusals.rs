@@ -43,7 +43,7 @@ pub(super) fn depends_on_others(refusal: &Refusal) -> bool {
         Refusal::TooManyEntries { .. }
             | Refusal::TooManyNames { .. }
             | Refusal::TooManyAgents { .. }
-            | Refusal::NoRoom { .. }
+            | Refusal::BudgetExceeded { .. }
     )
 }
 
@@ -67,7 +67,7 @@ pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'st
         Refusal::TooManyNames { limit } => {
             quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }
-        Refusal::NoRoom { limit } => quota(Problem::with_message(format!(
+        Refusal::BudgetExceeded { limit } => quota(Problem::with_message(format!(
             "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
         ))),
         Refusal::TooManyAgents { limit } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
-use lockhouse::{Notice, Port, Room};
+use lockhouse::{MemoryReservation, Notice, Port};
 use lockhouse_wire::{ErrorCode, Event, Problem};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) steals: HashMap<u64, Steal>,
     pub(super) notices: VecDeque<Notice>,
     /// What its client has not taken, as it counts for the tenant.
-    pub(super) unread: Room,
+    pub(super) unread: MemoryReservation,
     /// Set once the session has to end, and why.
     pub(super) over: Option<SessionEnd>,
     /// The number of the last client frame that was processed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse::core::{Acquire, Holder, Party};
-use lockhouse::{Robbed, Room};
+use lockhouse::{MemoryReservation, Stolen};
 use lockhouse_wire::{FatalCode, Look, Problem};
 
 use crate::audit::short;
@@ -56,10 +56,10 @@ pub(super) enum PendingCall {
         id: u64,
         reply: bool,
     },
-    /// With the room for the snapshot.
-    Query(Look, Arc<Room>),
-    /// A snapshot for all watches, and the room for it.
-    Watches(Arc<Room>),
+    /// With the memory for the snapshot.
+    Query(Look, Arc<MemoryReservation>),
+    /// A snapshot for all watches, and the memory for it.
+    Watches(Arc<MemoryReservation>),
     /// Something whose answer is of no interest.
     Nothing,
 }
@@ -108,7 +108,7 @@ pub(super) enum LastWords {
 
 impl Steal {
     /// Of a name, as it is told.
-    pub(super) fn new(name: String, robbed: &Robbed) -> Self {
+    pub(super) fn new(name: String, stolen: &Stolen) -> Self {
         let victim = |holder: &Holder| {
             let what = match holder.party {
                 Party::Agent(_) => "web lock",
@@ -117,9 +117,9 @@ impl Steal {
             };
             format!("{what} of {}", holder.label)
         };
-        let victims: Vec<String> = robbed.first.iter().map(victim).collect();
-        let (lost, victims) = (robbed.holders as u64, short(victims.join(", ")));
-        Self { name, lost, victims, is_recovering: robbed.is_recovering }
+        let victims: Vec<String> = stolen.first.iter().map(victim).collect();
+        let (lost, victims) = (stolen.holders as u64, short(victims.join(", ")));
+        Self { name, lost, victims, is_recovering: stolen.is_recovering }
     }
 }
 

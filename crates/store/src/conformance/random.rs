@@ -72,7 +72,7 @@ fn write(random: &mut Xoshiro256PlusPlus) -> Vec<Write> {
         Arc::new(Scope::new(tenants[random.random_range(0..2)], random.random_range(0..3).to_string()));
     match random.random_range(0..40) {
         0 => vec![Write::BucketDropped { scope }],
-        1 | 2 => vec![Write::ToldVolatile { scope }],
+        1 | 2 => vec![Write::NeedsRecovery { scope }],
         3 => vec![Write::LongestLease { ms: random.random_range(0..100_000) }],
         4 => vec![Write::RecoveryCompleted],
         5 => vec![Write::MarkErased],

@@ -97,10 +97,10 @@ pub(crate) fn writes(scope: &Arc<Scope>, changes: impl IntoIterator<Item = Chang
 /// What a slot with this bucket alone tells.
 pub(crate) fn told(
     scope: &Arc<Scope>,
-    told_volatile: bool,
+    needs_recovery: bool,
     changes: impl IntoIterator<Item = Change>,
 ) -> Vec<Kept> {
-    let bucket = Kept::Bucket { scope: Arc::clone(scope), told_volatile };
+    let bucket = Kept::Bucket { scope: Arc::clone(scope), needs_recovery };
     let changes = changes.into_iter().map(|change| Kept::Change { scope: Arc::clone(scope), change });
     std::iter::once(bucket).chain(changes).collect()
 }

@@ -43,10 +43,10 @@ pub async fn every_take_has_a_higher_epoch_and_the_same_key(harness: &dyn Harnes
 pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(vec![Write::MarkErased, Write::LongestLease { ms: 500 }]).await;
-    life.write(vec![Write::ToldVolatile { scope: scope() }]).await;
+    life.write(vec![Write::NeedsRecovery { scope: scope() }]).await;
     let last = life.write(vec![Write::StoppedClean]).await;
     assert_eq!(life.fate(&last).await, Fate::Committed, "its answer may have been lost");
-    let more = life.section(vec![Write::ToldVolatile { scope: scope() }]);
+    let more = life.section(vec![Write::NeedsRecovery { scope: scope() }]);
     assert_eq!(life.fate(&more).await, Fate::Fenced);
 
     let stopped = life.opened.epoch;
@@ -59,7 +59,7 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
 
 /// The mark of a clean stop lasts until it is erased, or something is told, and not longer.
 pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness: &dyn Harness) {
-    for erasing in [Write::MarkErased, Write::ToldVolatile { scope: scope() }] {
+    for erasing in [Write::MarkErased, Write::NeedsRecovery { scope: scope() }] {
         let mut life = Life::begin(harness).await;
         life.write(vec![Write::StoppedClean]).await;
         let life = life.kill(harness).await;
@@ -80,10 +80,10 @@ pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness:
 /// epoch included, as what was told then is still out there.
 pub async fn only_what_was_told_since_the_last_recovery_recovers(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
-    let tell = |bucket: &str| Write::ToldVolatile { scope: named(bucket) };
+    let tell = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
     let told = |life: &Life| -> Vec<Box<str>> {
         let of = |kept: &Kept| match kept {
-            Kept::Bucket { scope, told_volatile: true } => Some(scope.bucket.clone()),
+            Kept::Bucket { scope, needs_recovery: true } => Some(scope.bucket.clone()),
             _ => None,
         };
         life.kept.iter().filter_map(of).collect()

@@ -126,7 +126,7 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     life.write(writes(&named("a"), full)).await;
     life.write(writes(&named("b"), [reserved(300)])).await;
     life.write(writes(&other, [reserved(900)])).await;
-    life.write(vec![Write::ToldVolatile { scope: named("a") }, drop(&named("a")), drop(&named("never"))])
+    life.write(vec![Write::NeedsRecovery { scope: named("a") }, drop(&named("a")), drop(&named("never"))])
         .await;
     let mut life = life.kill(harness).await;
     let b = told(&named("b"), false, [reserved(300)]);
@@ -134,7 +134,7 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     assert_eq!(life.kept, [vec![tenant(500)], b, u.clone()].concat());
 
     // A lower mark does not lower the tenant's; a bucket that was dropped is told of no more.
-    life.write(vec![drop(&named("b")), Write::ToldVolatile { scope: named("a") }, drop(&named("a"))]).await;
+    life.write(vec![drop(&named("b")), Write::NeedsRecovery { scope: named("a") }, drop(&named("a"))]).await;
     let mut life = life.kill(harness).await;
     assert_eq!(life.kept, [vec![tenant(500)], u.clone()].concat());
 

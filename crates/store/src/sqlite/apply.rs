@@ -73,7 +73,7 @@ impl Writes<'_, '_> {
                 self.change(bucket, scope, change)
             }
             Write::BucketDropped { scope } => self.drop_bucket(scope),
-            Write::ToldVolatile { scope } => {
+            Write::NeedsRecovery { scope } => {
                 let bucket = self.bucket(scope)?;
                 self.run(
                     "UPDATE buckets SET told_in = ?2 WHERE id = ?1",

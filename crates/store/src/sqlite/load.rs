@@ -43,7 +43,7 @@ type Read = fn(&Row<'_>) -> rusqlite::Result<Change>;
 fn tell_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite::Result<()> {
     let bucket: i64 = row.get(0)?;
     let scope = Arc::new(Scope { tenant: row.get(1)?, bucket: row.get(2)? });
-    out.push(Kept::Bucket { scope: Arc::clone(&scope), told_volatile: row.get(4)? });
+    out.push(Kept::Bucket { scope: Arc::clone(&scope), needs_recovery: row.get(4)? });
     let mark = number(row.get(3)?);
     if mark > 0 {
         out.push(Kept::Change { scope: Arc::clone(&scope), change: Change::TokensReserved { up_to: mark } });

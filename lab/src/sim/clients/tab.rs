@@ -43,11 +43,11 @@ struct Request {
     max_hold_ms: Option<u64>,
     /// What the server calls the latest attempt.
     tag: u64,
-    state: Standing,
+    state: RequestState,
 }
 
 #[derive(Debug)]
-enum Standing {
+enum RequestState {
     Pending,
     Held(Held),
     /// Given up; should it be granted all the same, it is given back.
@@ -102,7 +102,7 @@ impl Tab {
             self.session = Some(Session::begin(life, &self.place, &self.label, lease_ms));
             return;
         }
-        let pending = self.requests.iter().filter(|request| matches!(request.state, Standing::Pending));
+        let pending = self.requests.iter().filter(|request| matches!(request.state, RequestState::Pending));
         match random.below(100) {
             0..50 if pending.count() < 3 => self.request(life, random),
             0..78 => self.release(life, random),
@@ -180,7 +180,7 @@ impl Tab {
             self.session = Some(Session::begin(life, &self.place, &self.label, 300));
         }
         while let Some(at) =
-            self.requests.iter().position(|request| matches!(request.state, Standing::Held(_)))
+            self.requests.iter().position(|request| matches!(request.state, RequestState::Held(_)))
         {
             self.release_at(life, at);
         }
@@ -202,7 +202,7 @@ impl Tab {
         }
         let of_session = self.session.as_ref().map_or(0, Session::deadline_ms);
         self.requests.iter().any(|request| match &request.state {
-            Standing::Held(held) => held.until.unwrap_or(of_session) > now_ms,
+            RequestState::Held(held) => held.until.unwrap_or(of_session) > now_ms,
             _ => false,
         })
     }
@@ -226,7 +226,7 @@ impl Tab {
             self.orphans.push(session);
         }
         let passed = |request: &Request| match &request.state {
-            Standing::Held(Held { until: Some(until), .. }) => (*until < now).then_some(*until),
+            RequestState::Held(Held { until: Some(until), .. }) => (*until < now).then_some(*until),
             _ => None,
         };
         for at in (0..self.requests.len()).rev() {
@@ -241,12 +241,12 @@ impl Tab {
     fn hold_until(&mut self, deadline_ms: u64) {
         for request in &mut self.requests {
             request.tag = 0;
-            if let Standing::Held(held) = &mut request.state {
+            if let RequestState::Held(held) = &mut request.state {
                 held.request = None;
                 held.until.get_or_insert(deadline_ms);
             }
         }
-        self.requests.retain(|request| !matches!(request.state, Standing::GivenUp));
+        self.requests.retain(|request| !matches!(request.state, RequestState::GivenUp));
     }
 
     fn next_tag(&mut self) -> u64 {
@@ -272,13 +272,13 @@ impl Tab {
         life.server.book.count("commands");
         // It goes on over the lives of the server.
         let op = life.server.book.invoke(&self.name, 0, self.place.label, call);
-        let state = Standing::Pending;
+        let state = RequestState::Pending;
         self.requests.push(Request { op, name, acquire, max_hold_ms, tag: 0, state });
         self.send(life, self.requests.len() - 1);
     }
 
     fn release(&mut self, life: &Life, random: &mut Random) {
-        let is_held = |request: &Request| matches!(request.state, Standing::Held(_));
+        let is_held = |request: &Request| matches!(request.state, RequestState::Held(_));
         let held: Vec<usize> = (0..self.requests.len()).filter(|at| is_held(&self.requests[*at])).collect();
         if let Some(at) = random.pick(&held) {
             life.server.book.count("commands");
@@ -288,7 +288,7 @@ impl Tab {
 
     fn release_at(&mut self, life: &Life, at: usize) {
         let request = &self.requests[at];
-        let Standing::Held(held) = &request.state else { return };
+        let RequestState::Held(held) = &request.state else { return };
         let release =
             life.server.book.invoke(&self.name, 0, self.place.label, Call::Release { of: request.op });
         life.server.book.ok(Some(release), false, Gain::default());
@@ -300,7 +300,7 @@ impl Tab {
             // Its reclaim is under way, or it is not sent any more.
             None if request.tag > 0 => {
                 self.keep_ticket(at);
-                self.requests[at].state = Standing::GivenUp;
+                self.requests[at].state = RequestState::GivenUp;
             }
             None => self.forget(at),
         }
@@ -314,7 +314,7 @@ impl Tab {
 
     fn abort(&mut self, life: &Life, random: &mut Random) {
         let can = |request: &Request| {
-            matches!(request.state, Standing::Pending) && request.acquire != Acquire::Steal
+            matches!(request.state, RequestState::Pending) && request.acquire != Acquire::Steal
         };
         let pending: Vec<usize> = (0..self.requests.len()).filter(|at| can(&self.requests[*at])).collect();
         let Some(at) = random.pick(&pending).copied() else { return };
@@ -331,7 +331,7 @@ impl Tab {
             }
             // It was never sent, or its session is gone.
             _ if request.tag == 0 => _ = self.requests.remove(at),
-            _ => request.state = Standing::GivenUp,
+            _ => request.state = RequestState::GivenUp,
         }
     }
 
@@ -367,16 +367,16 @@ impl Tab {
         let book = life.server.book.clone();
         for at in (0..self.requests.len()).rev() {
             match &self.requests[at].state {
-                Standing::Held(_) => {
+                RequestState::Held(_) => {
                     let call = Call::Release { of: self.requests[at].op };
                     let release = book.invoke(&self.name, 0, self.place.label, call);
                     book.ok(Some(release), false, Gain::default());
                 }
-                Standing::Pending if self.requests[at].acquire == Acquire::Steal => {
+                RequestState::Pending if self.requests[at].acquire == Acquire::Steal => {
                     book.unknown(Some(self.requests[at].op));
                 }
-                Standing::Pending => book.refused(Some(self.requests[at].op), Reason::Other),
-                Standing::GivenUp => {}
+                RequestState::Pending => book.refused(Some(self.requests[at].op), Reason::Other),
+                RequestState::GivenUp => {}
             }
             self.forget(at);
         }
@@ -421,7 +421,7 @@ impl Tab {
 
     fn keep_ticket(&mut self, at: usize) {
         let Request { name, acquire, state, .. } = &self.requests[at];
-        if let Standing::Held(Held { token, ticket: Some((ticket, epoch)), .. }) = state {
+        if let RequestState::Held(Held { token, ticket: Some((ticket, epoch)), .. }) = state {
             let (name, mode, token, ticket) = (*name, acquire.mode(), *token, ticket.clone());
             self.old.push(Old { name, mode, token, ticket, epoch: *epoch });
         }

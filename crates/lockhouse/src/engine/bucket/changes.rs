@@ -48,7 +48,7 @@ impl State {
                 is_kept
             }
             Announcement::NotAnnounced => {
-                self.outbox.change(&[], DurableChange::ToldVolatile);
+                self.outbox.change(&[], DurableChange::NeedsRecovery);
                 durable.announce(Announcement::Announcing { group: self.outbox.last() });
                 false
             }
@@ -86,7 +86,7 @@ impl State {
     /// Comes once everything so far is durable; at once, if it is.
     pub(crate) fn settled(&mut self) -> Option<oneshot::Receiver<Outcome>> {
         let (to, settled) = oneshot::channel();
-        let reply = Deferred::Reply { to, outcome: Outcome::Closed, room: None };
+        let reply = Deferred::Reply { to, outcome: Outcome::Closed, memory: None };
         self.outbox.hold_behind_all(reply).is_none().then_some(settled)
     }
 

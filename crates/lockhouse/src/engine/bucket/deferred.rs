@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::clock::Clock;
 use crate::engine::inbox::{Inbox, Notice};
-use crate::engine::memory::Room;
+use crate::engine::memory::MemoryReservation;
 
 /// Something that is told once it may be.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Deferred {
         inbox: Arc<Inbox>,
         notice: Notice,
         #[expect(dead_code, reason = "kept for its end")]
-        room: Option<Arc<Room>>,
+        memory: Option<Arc<MemoryReservation>>,
     },
     /// To the future of a request: it is granted.
     Grant { request: RequestId, token: FencingToken },
@@ -32,7 +32,7 @@ pub(crate) enum Deferred {
         to: oneshot::Sender<Outcome>,
         outcome: Outcome,
         #[expect(dead_code, reason = "kept for its end")]
-        room: Option<Arc<Room>>,
+        memory: Option<Arc<MemoryReservation>>,
     },
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum DurableChange {
     /// Of the lock manager; instants are those of the lease clock.
     Change(Change),
     /// A web lock is about to be told to somebody far away.
-    ToldVolatile,
+    NeedsRecovery,
     /// A lease of this length is about to be given.
     LongestLease { ms: u64 },
 }
@@ -108,7 +108,7 @@ impl DurableChange {
         let scope = scope.clone();
         match self {
             Self::Change(change) => Write::Change { scope, change: by_the_calendar(change, clock) },
-            Self::ToldVolatile => Write::ToldVolatile { scope },
+            Self::NeedsRecovery => Write::NeedsRecovery { scope },
             Self::LongestLease { ms } => Write::LongestLease { ms },
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use lockhouse_core::{
-    AgentId, Command, Effect, Grant, Instant, Name, NewReclaim, NewRequest, Outcome, Refusal, Standing,
+    AgentId, Command, Effect, Grant, Instant, Name, NewReclaim, NewRequest, Outcome, Refusal, RequestStatus,
 };
 use tokio::sync::oneshot;
 
@@ -60,7 +60,7 @@ impl State {
             Ok(outcome) => unreachable!("a request cannot end in {outcome:?}"),
             Err(refusal) => {
                 let (to, later) = oneshot::channel();
-                let reply = |outcome| Deferred::Reply { to, outcome, room: None };
+                let reply = |outcome| Deferred::Reply { to, outcome, memory: None };
                 match self.hold_answer(&Command::Request(*request), Outcome::Refused(refusal), reply) {
                     Some(Deferred::Reply { outcome: Outcome::Refused(refusal), .. }) => {
                         RequestResult::Refused(Box::new(refusal))
@@ -85,7 +85,7 @@ impl State {
         let deferred = |outcome| Deferred::Port {
             inbox: inbox.clone(),
             notice: Notice::Answer { tag, outcome },
-            room: None,
+            memory: None,
         };
         if let Some(deferred) = self.hold_answer(command, outcome, deferred) {
             self.hand_over(deferred);
@@ -100,7 +100,7 @@ impl State {
             unreachable!("only requests and reclaims are granted")
         };
         let notice = Notice::Effect(Effect::Granted { agent, grant });
-        let deferred = Deferred::Port { inbox: inbox.clone(), notice, room: None };
+        let deferred = Deferred::Port { inbox: inbox.clone(), notice, memory: None };
         let outcome = match self.hold_grant(&[name], grant, deferred) {
             None => Outcome::Queued(grant.request),
             Some(_) => Outcome::Granted(grant),
@@ -144,7 +144,7 @@ impl State {
     }
 
     fn deliver_to_port(&mut self, inbox: Arc<Inbox>, effect: Effect) {
-        let deferred = |effect| Deferred::Port { inbox, notice: Notice::Effect(effect), room: None };
+        let deferred = |effect| Deferred::Port { inbox, notice: Notice::Effect(effect), memory: None };
         let passes = match effect {
             Effect::Granted { grant, .. } => {
                 let name = self.manager.name_of(grant.request).map(Name::to_buf);
@@ -202,7 +202,7 @@ impl State {
         match deferred {
             Deferred::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),
             Deferred::Grant { request, token } => {
-                let is_held = self.manager.standing(request) != Standing::Ended;
+                let is_held = self.manager.status(request) != RequestStatus::Ended;
                 self.wakeups.wakers.extend(self.waiters.granted(request, token, is_held));
             }
             Deferred::Refusal { request, refusal } => {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::bucket::results::Reply;
 use crate::engine::bucket::shared::Shared;
-use crate::engine::memory::Room;
+use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
 
@@ -38,13 +38,13 @@ impl Shared {
     pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,
-        room: Option<Arc<Room>>,
+        memory: Option<Arc<MemoryReservation>>,
     ) -> Result<Outcome, StoreError> {
         if self.environment.store_is_over() {
             return Err(self.environment.why_unanswered());
         }
         self.remember_runtime();
-        match self.ask(command, room, |_| {}) {
+        match self.ask(command, memory, |_| {}) {
             Reply::Answered(outcome) => Ok(outcome),
             Reply::Waits(answer) => self.while_serving(answer).await,
         }

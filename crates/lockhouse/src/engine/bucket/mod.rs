@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use crate::engine::bucket::shared::Shared;
 use crate::engine::key::BucketKey;
-use crate::engine::memory::Room;
+use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
 use crate::snapshot::Snapshot;
 
@@ -65,12 +65,12 @@ impl Bucket {
     /// # Errors
     ///
     /// [`StoreError`].
-    pub async fn look(&self, room: Arc<Room>) -> Result<Snapshot, StoreError> {
-        self.snapshot_in(Some(room)).await
+    pub async fn look(&self, memory: Arc<MemoryReservation>) -> Result<Snapshot, StoreError> {
+        self.snapshot_in(Some(memory)).await
     }
 
-    async fn snapshot_in(&self, room: Option<Arc<Room>>) -> Result<Snapshot, StoreError> {
-        match self.0.execute_volatile(Command::Snapshot, room).await? {
+    async fn snapshot_in(&self, memory: Option<Arc<MemoryReservation>>) -> Result<Snapshot, StoreError> {
+        match self.0.execute_volatile(Command::Snapshot, memory).await? {
             Outcome::Snapshot(snapshot) => Ok(Snapshot::from_core(snapshot, &|at| self.wall(at))),
             outcome => unreachable!("a snapshot cannot be answered with {outcome:?}"),
         }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use foldhash::fast::RandomState;
 use lockhouse_core::{
-    AgentId, Command, Instant, LockManager, NewAgent, NewClaim, NewRequest, Outcome, RequestId, Standing,
+    AgentId, Command, Instant, LockManager, NewAgent, NewClaim, NewRequest, Outcome, RequestId, RequestStatus,
 };
 use lockhouse_store::{Scope, Write};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use crate::engine::bucket::state::State;
 use crate::engine::environment::Environment;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::key::BucketKey;
-use crate::engine::memory::Room;
+use crate::engine::memory::MemoryReservation;
 use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
 use crate::loss::Loss;
@@ -73,12 +73,12 @@ impl Shared {
         facts: usize,
         is_known: bool,
     ) -> Self {
-        let room = environment.room_of(key.tenant());
+        let memory = environment.reservation_of(key.tenant());
         let durability = match environment.store {
             Some(_) => Durability::durable(is_known),
             None => Durability::Volatile,
         };
-        let state = State::new(manager, room, durability, facts);
+        let state = State::new(manager, memory, durability, facts);
         let scope = Arc::new(key.scope());
         Self { key, scope, environment, house, state: Mutex::new(state) }
     }
@@ -101,7 +101,7 @@ impl Shared {
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
-        room: Option<Arc<Room>>,
+        memory: Option<Arc<MemoryReservation>>,
         look: impl FnOnce(&Outcome),
     ) -> Reply {
         self.with_housekeeping(|state| {
@@ -112,7 +112,7 @@ impl Shared {
                 return Reply::Answered(outcome);
             }
             let (to, answer) = oneshot::channel();
-            match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, room }) {
+            match state.hold_answer(&command, outcome, |outcome| Deferred::Reply { to, outcome, memory }) {
                 Some(Deferred::Reply { outcome, .. }) => Reply::Answered(outcome),
                 _ => Reply::Waits(answer),
             }
@@ -158,11 +158,11 @@ impl Shared {
         let wakers = self.with(|state| {
             let now = self.environment.clock.now();
             let displaced = state.waiters().guard_dropped(request);
-            let command = match state.standing(request) {
+            let command = match state.status(request) {
                 // Its cell may be another's by now.
-                Standing::Ended => return (displaced, None),
-                Standing::Pending => Command::Abort { request },
-                Standing::Held(_) => Command::Release { request },
+                RequestStatus::Ended => return (displaced, None),
+                RequestStatus::Pending => Command::Abort { request },
+                RequestStatus::Held(_) => Command::Release { request },
             };
             let waker = state.waiters().forget(request);
             state.handle(now, command);
@@ -176,7 +176,7 @@ impl Shared {
         let (wait, displaced) = self.with(|state| match state.loss() {
             Some(why) => (Wait::Over(why), None),
             None => {
-                let standing = state.standing(request);
+                let standing = state.status(request);
                 state.waiters().look(request, standing, waker)
             }
         });
@@ -226,12 +226,12 @@ impl Shared {
     }
 
     /// Looks at all there is, for a port. The answer takes that room as long as it waits for the store.
-    pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, room: Arc<Room>) {
+    pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, memory: Arc<MemoryReservation>) {
         self.with(|state| {
             let outcome = state.handle(self.environment.clock.now(), Command::Snapshot);
             let deferred = |outcome| {
                 let notice = Notice::Answer { tag, outcome };
-                Deferred::Port { inbox: inbox.clone(), notice, room: Some(room) }
+                Deferred::Port { inbox: inbox.clone(), notice, memory: Some(memory) }
             };
             if let Some(deferred) = state.hold_answer(&Command::Snapshot, outcome, deferred) {
                 state.hand_over(deferred);
@@ -274,7 +274,7 @@ impl Shared {
     pub(crate) fn with<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = run(&mut state);
-        state.settle_room();
+        state.settle_memory();
         let has_first_deadline = !state.is_ticked && state.manager().next_timeout().is_some();
         state.is_ticked |= has_first_deadline;
         let changed = state.changes.take();
@@ -364,8 +364,8 @@ impl Shared {
     }
 
     /// Whether somebody far away holds a web lock, or may come back for one.
-    pub(crate) fn is_held_far_away(self: &Arc<Self>) -> bool {
-        self.with(|state| state.is_held_far_away(self.environment.clock.now()))
+    pub(crate) fn is_held_remotely(self: &Arc<Self>) -> bool {
+        self.with(|state| state.is_held_remotely(self.environment.clock.now()))
     }
 
     /// How many requests and locks there are.

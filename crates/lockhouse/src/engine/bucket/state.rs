@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use lockhouse_core::{
     AgentId, Command, Effect, Grant, Instant, LockManager, NewAgent, NewRequest, Outcome, Party, Refusal,
-    RequestId, Standing,
+    RequestId, RequestStatus,
 };
 
 use crate::engine::bucket::deferred::{Deferred, DurableChange};
@@ -14,7 +14,7 @@ use crate::engine::bucket::retention::{Housekeeping, Retention};
 use crate::engine::bucket::wakeups::{ChangeSignal, Wakeups};
 use crate::engine::commit::outbox::Outbox;
 use crate::engine::inbox::Inbox;
-use crate::engine::memory::{NoRoom, Room};
+use crate::engine::memory::{BudgetExceeded, MemoryReservation};
 use crate::engine::waiters::Waiters;
 use crate::loss::Loss;
 
@@ -23,7 +23,7 @@ use crate::loss::Loss;
 pub(crate) struct State {
     pub(super) manager: LockManager<RandomState>,
     /// The memory that the manager takes, where that has a bound.
-    room: Option<Room>,
+    memory: Option<MemoryReservation>,
     /// The latest time that the manager has seen.
     latest: Instant,
     /// Whether the ticker knows of this bucket.
@@ -44,14 +44,14 @@ impl State {
     /// assignments.
     pub(super) fn new(
         manager: LockManager<RandomState>,
-        room: Option<Room>,
+        memory: Option<MemoryReservation>,
         durability: Durability,
         facts: usize,
     ) -> Self {
         let outbox = Outbox::new(manager.reserved_up_to());
         Self {
             manager,
-            room,
+            memory,
             latest: Instant::default(),
             is_ticked: false,
             waiters: Waiters::default(),
@@ -69,7 +69,7 @@ impl State {
         let now = self.stamp(now);
         let is_change = !matches!(command, Command::Snapshot | Command::Renew { .. } | Command::Touch { .. });
         self.changes.is_due |= is_change;
-        if let Err(refusal) = self.make_room(|manager| most_bytes(manager, &command)) {
+        if let Err(refusal) = self.reserve_memory(|manager| most_bytes(manager, &command)) {
             return Outcome::Refused(refusal);
         }
         let outcome = self.manager.handle(now, command);
@@ -82,7 +82,7 @@ impl State {
     pub(super) fn request(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         let now = self.stamp(now);
         self.changes.is_due = true;
-        self.make_room(|_| request.most_bytes())?;
+        self.reserve_memory(|_| request.most_bytes())?;
         let outcome = self.manager.request_a_lock(now, request);
         self.deliver_effects();
         outcome
@@ -100,20 +100,25 @@ impl State {
 
     /// Room for so many bytes more than there are.
     #[inline]
-    fn make_room(&mut self, more: impl FnOnce(&LockManager<RandomState>) -> usize) -> Result<(), Refusal> {
-        let Some(room) = &mut self.room else { return Ok(()) };
+    fn reserve_memory(
+        &mut self,
+        more: impl FnOnce(&LockManager<RandomState>) -> usize,
+    ) -> Result<(), Refusal> {
+        let Some(memory) = &mut self.memory else { return Ok(()) };
         let more = more(&self.manager);
         if more == 0 {
             return Ok(());
         }
-        room.make(self.manager.bytes() + more).map_err(|NoRoom { limit }| Refusal::NoRoom { limit })
+        memory
+            .reserve(self.manager.bytes() + more)
+            .map_err(|BudgetExceeded { limit }| Refusal::BudgetExceeded { limit })
     }
 
     /// Whatever came of a command, or of time: so many bytes there are now.
     #[inline]
-    pub(super) fn settle_room(&mut self) {
-        if let Some(room) = &mut self.room {
-            room.settle(self.manager.bytes());
+    pub(super) fn settle_memory(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.settle(self.manager.bytes());
         }
     }
 
@@ -137,8 +142,8 @@ impl State {
         is_done
     }
 
-    pub(crate) fn standing(&self, request: RequestId) -> Standing {
-        self.manager.standing(request)
+    pub(crate) fn status(&self, request: RequestId) -> RequestStatus {
+        self.manager.status(request)
     }
 
     pub(crate) fn is_alive(&self, agent: AgentId) -> bool {
@@ -154,7 +159,7 @@ impl State {
     }
 
     /// Whether somebody far away holds a web lock, or may come back for one.
-    pub(super) fn is_held_far_away(&mut self, now: Instant) -> bool {
+    pub(super) fn is_held_remotely(&mut self, now: Instant) -> bool {
         let Outcome::Snapshot(snapshot) = self.handle(now, Command::Snapshot) else {
             unreachable!("a snapshot is answered with one")
         };

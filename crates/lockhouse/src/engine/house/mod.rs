@@ -20,7 +20,7 @@ use crate::engine::house::inner::{Inner, Recovery, Retained};
 use crate::engine::house::options::Options;
 use crate::engine::house::registry::Marks;
 use crate::engine::key::BucketKey;
-use crate::engine::memory::Rooms;
+use crate::engine::memory::MemoryBudget;
 
 /// All buckets of one process. Cheap to clone; every clone is the same house.
 ///
@@ -56,7 +56,7 @@ impl House {
 
     /// An empty house with bounds of one's own, which hold for each bucket.
     pub fn with_limits(limits: Limits) -> Self {
-        Self::with_clock(Bounds { limits, rooms: None }, Clock::new())
+        Self::with_clock(Bounds { limits, memory: None }, Clock::new())
     }
 
     /// An empty house in memory, with bounds or a clock of one's own.
@@ -99,9 +99,9 @@ impl House {
         self.inner.bucket(key.into(), most).map(Bucket)
     }
 
-    /// What the buckets of each tenant take, where that has a [bound](Options::rooms).
-    pub fn rooms(&self) -> Option<&Rooms> {
-        self.inner.environment.bounds.rooms.as_ref()
+    /// What the buckets of each tenant take, where that has a [bound](Options::memory_budget).
+    pub fn memory_budget(&self) -> Option<&MemoryBudget> {
+        self.inner.environment.bounds.memory.as_ref()
     }
 
     /// Every bucket that is in use.

@@ -121,7 +121,7 @@ impl House {
         self.inner.begin_to_close();
         let buckets = self.buckets();
         buckets.iter().for_each(|bucket| _ = bucket.0.handle(Command::Close));
-        let clean = !buckets.iter().any(|bucket| bucket.0.is_held_far_away());
+        let clean = !buckets.iter().any(|bucket| bucket.0.is_held_remotely());
         drop(buckets);
         let Some(pipeline) = self.inner.pipeline() else { return StoreState::Closed { clean } };
         let mut state = pipeline.status().watch();
@@ -186,7 +186,7 @@ impl Recovery {
         let until = now.plus_millis(length_ms);
         let mut count = 0;
         for bucket in buckets {
-            let must = options.always_recovers || opened.recovers(bucket.told_volatile);
+            let must = options.always_recovers || opened.recovers(bucket.needs_recovery);
             if must && length_ms > 0 {
                 bucket.manager.begin_recovery(until);
                 count += 1;

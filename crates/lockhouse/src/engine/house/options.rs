@@ -6,7 +6,7 @@ use lockhouse_core::Limits;
 
 use crate::engine::clock::{Clock, ManualClock};
 use crate::engine::environment::Bounds;
-use crate::engine::memory::Rooms;
+use crate::engine::memory::MemoryBudget;
 
 /// How a house is to be opened.
 ///
@@ -41,9 +41,9 @@ impl Options {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lockhouse::{House, Options, RequestError, Rooms};
+    /// use lockhouse::{House, Options, RequestError, MemoryBudget};
     ///
-    /// let house = House::with_options(&Options::new().rooms(&Rooms::new(16 << 10)));
+    /// let house = House::with_options(&Options::new().memory_budget(&MemoryBudget::new(16 << 10)));
     /// let agent = house.bucket("default").agent("worker-1")?;
     /// let lock = agent.locks().request("a name").await?;
     /// let long = "n".repeat(4096);
@@ -57,8 +57,8 @@ impl Options {
     /// assert!(matches!(refused, Some(RequestError::Quota(_))));
     /// # Ok(()) }
     /// ```
-    pub fn rooms(mut self, rooms: &Rooms) -> Self {
-        self.bounds.rooms = Some(rooms.clone());
+    pub fn memory_budget(mut self, budget: &MemoryBudget) -> Self {
+        self.bounds.memory = Some(budget.clone());
         self
     }
 

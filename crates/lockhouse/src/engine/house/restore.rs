@@ -13,7 +13,7 @@ use crate::engine::key::BucketKey;
 /// A bucket on its way back.
 pub(super) struct Restored {
     pub(super) scope: Arc<Scope>,
-    pub(super) told_volatile: bool,
+    pub(super) needs_recovery: bool,
     pub(super) manager: LockManager<RandomState>,
     /// How many owners, claims and assignments it has.
     pub(super) facts: usize,
@@ -48,9 +48,9 @@ impl<'a> Restoring<'a> {
                 let key = BucketKey { bucket: String::new(), partition: tenant.into() };
                 self.dropped.push((key, mark));
             }
-            Kept::Bucket { scope, told_volatile } => {
+            Kept::Bucket { scope, needs_recovery } => {
                 let manager = LockManager::with_limits(RandomState::default(), self.limits);
-                self.buckets.push(Restored { scope, told_volatile, manager, facts: 0 });
+                self.buckets.push(Restored { scope, needs_recovery, manager, facts: 0 });
             }
             Kept::Change { change, .. } => self.change(change),
         }

@@ -63,15 +63,15 @@ mod tests {
         let agent = bucket.agent("holder").unwrap();
         let _held = agent.locks().request("held").await.unwrap();
         let limiter = &state.limiter;
-        for (rooms, most) in [
+        for (budget, most) in [
             (&limiter.query_budget, limiter.settings().table_bytes()),
             (&limiter.unread, limiter.settings().unread_bytes()),
         ] {
-            let mut others = rooms.of(key.tenant());
-            others.make(most).unwrap();
+            let mut others = budget.of(key.tenant());
+            others.reserve(most).unwrap();
             assert_eq!(page(&state, &key).await.unwrap_err().code, Code::QuotaExceeded);
             drop(others);
-            assert_eq!(rooms.taken(key.tenant()), 0);
+            assert_eq!(budget.taken(key.tenant()), 0);
         }
         let answer = page(&state, &key).await.unwrap().into_response();
         assert_eq!(limiter.query_budget.taken(key.tenant()), 0, "the copy is gone");
@@ -94,9 +94,9 @@ mod tests {
         let limits = crate::settings::LimitSettings { table_mib_per_tenant: 1, ..Default::default() };
         state.limiter.reload(limits);
         assert!(bucket.bytes_of_snapshot() > 1 << 20);
-        let room = state.limiter.reserve_for_query(&bucket).unwrap();
+        let memory = state.limiter.reserve_for_query(&bucket).unwrap();
         assert!(state.limiter.reserve_for_query(&bucket).is_none(), "two at once");
-        drop(room);
+        drop(memory);
         assert!(state.limiter.reserve_for_query(&bucket).is_some());
     }
 }

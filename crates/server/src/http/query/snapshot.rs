@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-use lockhouse::{Bucket, Room, Snapshot};
+use lockhouse::{Bucket, MemoryReservation, Snapshot};
 use serde::Serialize;
 
 use super::entry::Entry;
@@ -19,22 +19,22 @@ use crate::state::AppState;
 pub(crate) struct QuerySnapshot {
     snapshot: Snapshot,
     #[expect(dead_code, reason = "kept for its end")]
-    room: Option<Arc<Room>>,
+    memory: Option<Arc<MemoryReservation>>,
 }
 
 /// Looks at all that is held and pending.
 pub(crate) async fn look(state: &AppState, bucket: &Bucket) -> ApiResult<QuerySnapshot> {
     let count = bucket.len();
-    let room = state.limiter.reserve_for_query(bucket).ok_or_else(|| {
+    let memory = state.limiter.reserve_for_query(bucket).ok_or_else(|| {
         let why =
             "the looks of the tenant at its buckets that are under way take all the memory that they may";
         Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA)
     })?;
     charge(state, bucket, price_of_query(count));
-    let mut snapshot = pin!(bucket.look(room.clone()));
+    let mut snapshot = pin!(bucket.look(memory.clone()));
     let snapshot =
         poll_fn(|context| block_in_place_if_large(count, || snapshot.as_mut().poll(context))).await?;
-    Ok(QuerySnapshot { snapshot, room: Some(room) })
+    Ok(QuerySnapshot { snapshot, memory: Some(memory) })
 }
 
 impl QuerySnapshot {
@@ -42,7 +42,7 @@ impl QuerySnapshot {
         self.snapshot.held.len() + self.snapshot.pending.len()
     }
 
-    /// The entries, which take their room until all of this is dropped.
+    /// The entries, which take their memory until all of this is dropped.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Entry> + use<> {
         let Snapshot { held, pending } = std::mem::take(&mut self.snapshot);
         held.into_iter().chain(pending).map(Entry::from)
@@ -51,14 +51,14 @@ impl QuerySnapshot {
 
 /// Tells it, at the price of its bytes, which count until the caller has taken them.
 pub(crate) fn tell(state: &AppState, bucket: &Bucket, what: &impl Serialize) -> ApiResult<JsonAnswer> {
-    let mut room = state.limiter.unread.of(bucket.key().tenant());
+    let mut memory = state.limiter.unread.of(bucket.key().tenant());
     let text = JsonAnswer::text(what);
     charge(state, bucket, price_of_text(text.len()));
-    if room.make(text.len()).is_err() {
+    if memory.reserve(text.len()).is_err() {
         let why = "the answer has no room in memory beside what the clients of the tenant have not taken yet: ask again later, or for less";
         return Err(Problem::new(Code::QuotaExceeded, why).retry_after(QUOTA));
     }
-    Ok(JsonAnswer::new(text, room))
+    Ok(JsonAnswer::new(text, memory))
 }
 
 /// Charges the tenant for what a call has cost beyond its admission.

@@ -3,7 +3,7 @@
 use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
 use lockhouse::{FencingToken, Name};
 
-use super::{Held, Standing, Tab};
+use super::{Held, RequestState, Tab};
 use crate::history::record::{Gain, Reason};
 use crate::sim::clients::session::Frame;
 use crate::sim::server::{Life, NAMES};
@@ -31,10 +31,10 @@ impl Tab {
         for at in (0..self.requests.len()).rev() {
             let request = &self.requests[at];
             let is_lost = match &request.state {
-                Standing::Held(held) => {
+                RequestState::Held(held) => {
                     held.ticket.as_ref().is_none_or(|(_, epoch)| *epoch == life.server.epoch)
                 }
-                Standing::Pending if request.acquire == Acquire::Steal => {
+                RequestState::Pending if request.acquire == Acquire::Steal => {
                     book.unknown(Some(request.op));
                     self.requests.remove(at);
                     continue;
@@ -48,7 +48,7 @@ impl Tab {
         }
         for reclaims in [true, false] {
             for at in 0..self.requests.len() {
-                if matches!(self.requests[at].state, Standing::Held(_)) == reclaims {
+                if matches!(self.requests[at].state, RequestState::Held(_)) == reclaims {
                     self.send(life, at);
                 }
             }
@@ -65,14 +65,14 @@ impl Tab {
         let Ok(name) = Name::new(NAMES[request.name]) else { return };
         let (acquire, max_hold_ms) = (request.acquire, request.max_hold_ms);
         match &request.state {
-            Standing::Held(Held { token, ticket: Some((ticket, _)), .. }) => {
+            RequestState::Held(Held { token, ticket: Some((ticket, _)), .. }) => {
                 request.tag = tag + 1;
                 let (mode, token) = (acquire.mode(), *token);
                 let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms };
                 life.server.book.count("web: reclaims");
                 session.port().reclaim(request.tag, reclaim, ticket);
             }
-            Standing::Pending => {
+            RequestState::Pending => {
                 request.tag = tag;
                 let new = NewRequest { agent, name, acquire, metadata: None, max_hold_ms };
                 session.port().submit(tag, Command::Request(new));
@@ -98,19 +98,19 @@ impl Tab {
         let known = &mut self.requests[at];
         let ticket = ticket.map(|ticket| (ticket, life.server.epoch));
         match &mut known.state {
-            Standing::Pending => {
+            RequestState::Pending => {
                 book.ok(Some(known.op), false, Gain { token: Some(token.get()), ..Gain::default() });
                 book.count("web: granted far away");
-                known.state = Standing::Held(Held { token, ticket, request: Some(request), until: None });
+                known.state = RequestState::Held(Held { token, ticket, request: Some(request), until: None });
             }
-            Standing::Held(held) => {
+            RequestState::Held(held) => {
                 if held.token != token {
                     life.server.strange(format!("{} brought back with token {token}", held.token));
                 }
                 book.count("web: reclaimed");
                 *held = Held { token, ticket, request: Some(request), until: None };
             }
-            Standing::GivenUp => {
+            RequestState::GivenUp => {
                 self.requests.remove(at);
                 self.give_back(request);
             }
@@ -122,15 +122,15 @@ impl Tab {
         let Some(at) = self.at(tag) else { return };
         let request = &self.requests[at];
         match (&request.state, refusal) {
-            (Standing::Held(_), Refusal::Superseded | Refusal::NotRecovering) => {
+            (RequestState::Held(_), Refusal::Superseded | Refusal::NotRecovering) => {
                 book.count("web: superseded");
                 book.lost(&self.name, request.op, None);
             }
-            (Standing::Pending, Refusal::Unavailable { .. } | Refusal::Closed) => {
+            (RequestState::Pending, Refusal::Unavailable { .. } | Refusal::Closed) => {
                 book.count("web: unavailable");
                 book.refused(Some(request.op), Reason::Busy);
             }
-            (Standing::GivenUp, _) => {}
+            (RequestState::GivenUp, _) => {}
             (state, refusal) => life.server.strange(format!("{state:?} was refused: {refusal:?}")),
         }
         self.forget(at);
@@ -145,10 +145,12 @@ impl Tab {
             LossReason::Superseded => "web: superseded",
         });
         match self.requests[at].state {
-            Standing::Held(_) => book.lost(&self.name, self.requests[at].op, None),
+            RequestState::Held(_) => book.lost(&self.name, self.requests[at].op, None),
             // As real clients have it: a loss ends what was granted, and nothing else.
-            Standing::Pending => return life.server.strange("a lock was lost before it was told as granted"),
-            Standing::GivenUp => {}
+            RequestState::Pending => {
+                return life.server.strange("a lock was lost before it was told as granted");
+            }
+            RequestState::GivenUp => {}
         }
         self.forget(at);
     }
