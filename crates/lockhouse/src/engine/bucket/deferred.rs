@@ -16,7 +16,7 @@ use crate::engine::memory::MemoryReservation;
 /// Something that is told once it may be.
 #[derive(Debug)]
 pub(crate) enum Deferred {
-    /// To a port. What it takes keeps that room.
+    /// To a port. It holds that memory meanwhile.
     Port {
         inbox: Arc<Inbox>,
         notice: Notice,
@@ -27,7 +27,7 @@ pub(crate) enum Deferred {
     Grant { request: RequestId, token: FencingToken },
     /// To the future of a request: it is refused after all.
     Refusal { request: RequestId, refusal: Refusal },
-    /// To whoever asked and waits for the answer. What it takes keeps that room.
+    /// To the caller that waits for the answer. It holds that memory meanwhile.
     Reply {
         to: oneshot::Sender<Outcome>,
         outcome: Outcome,

@@ -34,7 +34,7 @@ impl Shared {
     }
 
     /// As [`execute_durable`](Self::execute_durable), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
-    /// not be kept. An answer that waits takes that room.
+    /// not be kept. An answer that waits holds that memory.
     pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,

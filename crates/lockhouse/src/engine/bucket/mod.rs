@@ -60,7 +60,8 @@ impl Bucket {
         self.snapshot_in(None).await
     }
 
-    /// As [`snapshot`](Self::snapshot), which takes that room as long as it waits for the store, whether or not somebody waits for it.
+    /// As [`snapshot`](Self::snapshot). The answer holds that memory as long as it waits for the store, even if its caller
+    /// has gone.
     ///
     /// # Errors
     ///

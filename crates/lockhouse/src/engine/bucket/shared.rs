@@ -97,7 +97,8 @@ impl Shared {
         self.with(|state| state.handle(self.environment.clock.now(), command))
     }
 
-    /// Carries out a command. The answer waits, if it rests on something that is not kept yet, and takes that room meanwhile; `look` sees it before.
+    /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory meanwhile; `look`
+    /// sees it before.
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -225,7 +226,7 @@ impl Shared {
         })
     }
 
-    /// Looks at all there is, for a port. The answer takes that room as long as it waits for the store.
+    /// Looks at all there is, for a port. The answer holds that memory as long as it waits.
     pub(crate) fn look(self: &Arc<Self>, inbox: &Arc<Inbox>, tag: u64, memory: Arc<MemoryReservation>) {
         self.with(|state| {
             let outcome = state.handle(self.environment.clock.now(), Command::Snapshot);

@@ -246,8 +246,8 @@ impl State {
     }
 }
 
-/// What room is to be made for. Sessions have bounds of their own, and come in though there is no room: to look, and to give back. So does
-/// whoever brings back what there was room for before the restart.
+/// The memory that a command is charged for. Sessions have bounds of their own, and join even without memory left: to
+/// look, and to give back. A reclaim was charged for before the restart.
 fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
     match command {
         Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,

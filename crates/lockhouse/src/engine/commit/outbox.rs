@@ -5,10 +5,13 @@
 //!   notice ─▶ hold ──────────────────────────────────────▶ at once, if nothing it speaks of is uncommitted
 //! ```
 //!
-//! One outbox per bucket, used under the bucket's mutex. The changes of one command are a group; groups become durable in their
-//! order. A notice waits for the group of the last change made before it to a name that it speaks of, and for the reservation
-//! of the token that it tells; one that waits makes its names wait as long, so that the notices of a name leave in their
-//! order. A notice about the whole bucket waits for the last group. Only names that have to wait are remembered.
+//! Each bucket has one outbox, which is used under the bucket's mutex. The changes of one command form a group. Groups
+//! become durable in their order.
+//!
+//! A notice that speaks of names waits for the latest group that changed one of them, and for the group that reserves
+//! its token. While a notice waits for a group, later notices about its names wait for that group, too: so the notices
+//! about one name leave in their order. A notice about the whole bucket waits for the latest group. The outbox remembers
+//! only the names whose notices have to wait.
 
 use std::collections::VecDeque;
 
@@ -31,7 +34,7 @@ pub(crate) struct Outbox<C, N> {
     sent: usize,
     /// Whether the last group is still being made.
     open: bool,
-    /// Until which group the notices of a name wait.
+    /// By name: the group for which notices about it wait.
     names: HashMap<NameBuf, u64, RandomState>,
     /// Tokens up to here may be told.
     kept_mark: u64,
@@ -42,7 +45,7 @@ pub(crate) struct Outbox<C, N> {
 #[derive(Debug)]
 struct Group<C, N> {
     changes: Vec<C>,
-    /// The names that wait for this group and for none after it, and some that by now wait longer.
+    /// The names whose notices wait for this group, and some whose notices wait for a later group by now.
     names: Vec<NameBuf>,
     notices: Vec<N>,
 }
@@ -70,6 +73,11 @@ impl<C, N> Outbox<C, N> {
 
     /// A change that lets tokens up to `mark` be told once it is durable.
     pub(crate) fn reservation(&mut self, mark: u64, change: C) {
+        debug_assert!(
+            mark > self.marks.back().map_or(self.kept_mark, |(last, _)| *last),
+            "marks grow: {mark} after {:?}",
+            self.marks
+        );
         self.change(&[], change);
         self.marks.push_back((mark, self.last()));
     }
@@ -80,7 +88,8 @@ impl<C, N> Outbox<C, N> {
         self.open = false;
     }
 
-    /// Keeps a notice that speaks of these names and tells tokens up to `token` (0 for none), or gives it back if it may leave now.
+    /// Keeps a notice that speaks of these names and of tokens up to `token` (0 for none), or gives it back if it may leave
+    /// now.
     pub(crate) fn hold(&mut self, names: &[Name<'_>], token: u64, notice: N) -> Option<N> {
         if self.is_idle() {
             debug_assert!(token <= self.kept_mark, "token {token} was never reserved");
@@ -93,7 +102,8 @@ impl<C, N> Outbox<C, N> {
         None
     }
 
-    /// As [`hold`](Self::hold), for one that waits for the last group whatever it speaks of: its names wait as long.
+    /// As [`hold`](Self::hold), but the notice waits for the latest group, even if that group changes none of its names.
+    /// Later notices about these names wait for the latest group, too.
     pub(crate) fn hold_longest(&mut self, names: &[Name<'_>], notice: N) -> Option<N> {
         if !self.is_idle() {
             let group = self.last();
@@ -127,8 +137,9 @@ impl<C, N> Outbox<C, N> {
         }
     }
 
-    /// What was taken is durable: gives the notices that waited for nothing else, in their order.
+    /// The groups that were taken are durable. Gives the notices that waited for nothing else, in their order.
     pub(crate) fn committed(&mut self) -> Vec<N> {
+        debug_assert!(self.sent <= self.groups.len(), "no more groups are sent than there are");
         let mut free = Vec::new();
         for group in self.groups.drain(..self.sent) {
             let number = self.first;
@@ -139,8 +150,10 @@ impl<C, N> Outbox<C, N> {
                 }
             }
             while let Some((mark, _)) = self.marks.pop_front_if(|(_, by)| *by == number) {
+                debug_assert!(mark >= self.kept_mark, "a mark never falls");
                 self.kept_mark = self.kept_mark.max(mark);
             }
+            debug_assert!(group.changes.is_empty(), "group {number} was not taken whole");
             free.extend(group.notices);
         }
         self.sent = 0;
@@ -151,7 +164,7 @@ impl<C, N> Outbox<C, N> {
         free
     }
 
-    /// Somebody else writes now: nothing of what waits will ever be durable, and it is told to nobody.
+    /// The store is lost: no group that waits will ever be durable. Gives the notices back, which nobody may hear.
     pub(crate) fn fenced(&mut self) -> Vec<N> {
         self.names.clear();
         self.marks.clear();
@@ -207,6 +220,7 @@ impl<C, N> Outbox<C, N> {
 
     /// The notices of that name wait for that group, unless they wait for a later one already.
     fn wait(&mut self, name: Name<'_>, group: u64) {
+        debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
         match self.names.get_mut(&ByName(name)) {
             Some(known) if *known >= group => return,
             Some(known) => *known = group,
@@ -226,10 +240,11 @@ impl<C, N> Outbox<C, N> {
     }
 
     fn notices_of(&mut self, group: u64) -> &mut Vec<N> {
+        debug_assert!(group >= self.first && group <= self.last(), "group {group} is not under way");
         &mut self.groups[(group - self.first) as usize].notices
     }
 
-    /// What a crowd left behind.
+    /// Frees the memory that a crowd of notices left behind.
     fn give_memory_back(&mut self) {
         const KEPT: usize = 1024;
         if self.groups.capacity() > KEPT {

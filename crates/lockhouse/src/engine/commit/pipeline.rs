@@ -321,7 +321,7 @@ impl Pipeline {
     }
 
     /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is
-    /// full. Whoever has more waits behind those whose turn has not come.
+    /// full. A bucket that has more waits behind those whose turn has not come.
     fn gather(&self) -> Batch {
         let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
         let mut batch = Batch::default();
@@ -332,6 +332,10 @@ impl Pipeline {
             buckets = batch.take_in_turns(buckets);
         }
         self.unsent.fetch_sub(batch.commands.cast_signed(), Ordering::AcqRel);
+        debug_assert!(
+            buckets.is_empty() || batch.writes.len() >= WRITES_PER_COMMIT,
+            "a bucket waits for the next commit only if this one is full"
+        );
         let mut queue = self.queue.lock();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;
@@ -361,6 +365,7 @@ impl Pipeline {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
         }
+        debug_assert!(section.last_seq() + 1 >= *next_seq, "sequence numbers never fall");
         *next_seq = section.last_seq() + 1;
         self.note_leases(&section);
         self.status.set(StoreState::Serving);

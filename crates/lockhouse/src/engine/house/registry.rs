@@ -22,11 +22,14 @@ impl Registry {
 
     pub(crate) fn insert(&mut self, key: BucketKey, bucket: &Arc<Shared>) {
         *self.counts.entry(key.tenant().to_owned()).or_default() += 1;
-        self.buckets.insert(key, Arc::downgrade(bucket));
+        let displaced = self.buckets.insert(key, Arc::downgrade(bucket));
+        debug_assert!(displaced.is_none(), "a bucket is counted once");
     }
 
     pub(crate) fn remove(&mut self, key: &BucketKey) {
-        self.buckets.remove(key);
+        let known = self.buckets.remove(key);
+        debug_assert!(known.is_some(), "only a bucket in use is removed");
+        debug_assert!(self.count(key.tenant()) > 0, "a bucket in use is counted");
         if let Some(count) = self.counts.get_mut(key.tenant()) {
             *count -= 1;
             if *count == 0 {
@@ -41,7 +44,8 @@ impl Registry {
     }
 }
 
-/// The highest token of any bucket that was dropped, by partition: whoever comes anew there starts above it, and is told nothing of others.
+/// The highest token of the buckets that were dropped, by partition. A bucket that comes anew in a partition starts above
+/// it, and learns nothing of other partitions.
 ///
 /// A tenant that has more partitions than are remembered apart is told of itself, and of no other one.
 #[derive(Debug, Default)]
@@ -77,6 +81,7 @@ impl Marks {
     }
 
     pub(crate) fn raise(&mut self, key: &BucketKey, mark: u64) {
+        debug_assert!(self.partitions <= MARKED && self.of.len() <= MARKED, "what is remembered has a bound");
         if mark <= self.floor {
             // It would say nothing.
         } else if let Some(tenant) = self.of.get_mut(key.tenant()) {
