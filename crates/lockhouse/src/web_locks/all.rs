@@ -19,7 +19,7 @@ use crate::web_locks::request::{Acquiring, Request};
 ///
 /// # Errors
 ///
-/// Those of any [`Request`](crate::Request); [`RequestError::Lost`] as soon as one of the locks is lost while a later one is
+/// Those of any [`Request`]; [`RequestError::Lost`] as soon as one of the locks is lost while a later one is
 /// waited for. The others are released then.
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]

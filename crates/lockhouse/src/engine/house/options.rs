@@ -35,7 +35,7 @@ impl Options {
         self
     }
 
-    /// How many bytes the buckets of each [tenant](BucketKey::tenant) may take in memory, together: whatever would take more is refused as a [`Quota`](crate::Quota).
+    /// How many bytes the buckets of each [tenant](crate::BucketKey::tenant) may take in memory, together: whatever would take more is refused as a [`Quota`](crate::Quota).
     /// Without it they may take as much as the limits of each let them. What a store brings back counts, and is there whether or not there is
     /// room.
     ///
