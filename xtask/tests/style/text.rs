@@ -1,5 +1,7 @@
 //! Rules of files and their lines.
 
+use std::path::Path;
+
 use xtask::style::MAX_FILE_LINES;
 use xtask::style::sources::SourceFile;
 
@@ -110,6 +112,18 @@ fn every_test_that_the_architecture_names_exists() {
     };
     let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md names tests that are not there: {missing:?}");
+}
+
+#[test]
+fn every_path_that_the_architecture_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folders =
+        ["bench/", "clients/", "crates/", "docs/", "examples/", "lab/", "protocol/", "tests/", "xtask/"];
+    let is_path = |code: &&str| folders.iter().any(|folder| code.starts_with(folder)) && !code.contains(' ');
+    let named: Vec<&str> = architecture().split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(named.len() >= 30, "the architecture says where things are: {named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|path| !root.join(path).exists()).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names paths that are not there: {missing:?}");
 }
 
 #[test]
