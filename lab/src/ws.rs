@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
 use lockhouse::core::{Acquire, NameBuf};
 use lockhouse_wire::{
-    Ask, Call, ClientFrame, Credential, Envelope, Event, Hello, Look, PATH, Resume, SUBPROTOCOL, ServerFrame,
+    ClientCall, ClientFrame, Credential, Envelope, Hello, LockRequest, PATH, Resume, SUBPROTOCOL,
+    ServerEvent, ServerFrame, SnapshotQuery,
 };
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -83,7 +84,7 @@ impl Client {
         let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
         let resumed = client.hello(key, None).await?;
         ensure!(!resumed, "a new session goes on with another");
-        client.call(Call::Join { agent: 1, client_id: name.into() }).await?;
+        client.call(ClientCall::Join { agent: 1, client_id: name.into() }).await?;
         Ok(client)
     }
 
@@ -125,30 +126,30 @@ impl Client {
         self.session.last_id += 1;
         let id = self.session.last_id;
         let name = NameBuf::new(name)?;
-        let ask = Ask { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None };
-        self.call(Call::Request(ask)).await?;
+        let ask = LockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None };
+        self.call(ClientCall::Request(ask)).await?;
         Ok(id)
     }
 
     /// Releases a lock; the answer tells whether it was held.
     pub(crate) async fn release(&mut self, id: u64) -> Result<()> {
-        self.call(Call::Release { id, reply: true }).await
+        self.call(ClientCall::Release { id, reply: true }).await
     }
 
     /// Gives a request up.
     pub(crate) async fn abort(&mut self, id: u64) -> Result<()> {
-        self.call(Call::Abort { id }).await
+        self.call(ClientCall::Abort { id }).await
     }
 
     /// Asks what is held and pending; the number of the question.
     pub(crate) async fn query(&mut self, detail: bool) -> Result<u64> {
         self.session.last_id += 1;
         let id = self.session.last_id;
-        self.send(Envelope::new(ClientFrame::Query(Look { id, name: None, detail }))).await?;
+        self.send(Envelope::new(ClientFrame::Query(SnapshotQuery { id, name: None, detail }))).await?;
         Ok(id)
     }
 
-    async fn call(&mut self, call: Call<'_>) -> Result<()> {
+    async fn call(&mut self, call: ClientCall<'_>) -> Result<()> {
         self.session.seq += 1;
         let frame = ClientFrame::Numbered { seq: self.session.seq, call };
         self.send(Envelope::new(frame)).await
@@ -271,14 +272,14 @@ async fn open(address: SocketAddr, from: Ipv4Addr, query: &str) -> Result<WebSoc
     timeout(PATIENCE, opening).await.context("no handshake")?
 }
 
-fn heard(event: Event<'_>) -> Result<Heard> {
+fn heard(event: ServerEvent<'_>) -> Result<Heard> {
     Ok(match event {
-        Event::Granted { id, token, .. } => Heard::Granted { id, token: token.get() },
-        Event::Refused { id, .. } => Heard::Refused { id },
-        Event::Released { id, held } => Heard::Released { id, held },
-        Event::Lost { id, .. } => Heard::Lost { id },
-        Event::Ended { agent, .. } => bail!("agent {agent} was ended"),
-        Event::Error { id, code, problem, .. } => {
+        ServerEvent::Granted { id, token, .. } => Heard::Granted { id, token: token.get() },
+        ServerEvent::Refused { id, .. } => Heard::Refused { id },
+        ServerEvent::Released { id, held } => Heard::Released { id, held },
+        ServerEvent::Lost { id, .. } => Heard::Lost { id },
+        ServerEvent::Ended { agent, .. } => bail!("agent {agent} was ended"),
+        ServerEvent::Error { id, code, problem, .. } => {
             Heard::Error { id, code: code.word(), message: problem.message.into_owned() }
         }
     })

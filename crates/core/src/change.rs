@@ -1,9 +1,9 @@
 //! What has to be kept: every change of durable state, as a fact, in the order in which it happened.
 //!
-//! The same facts, told in their order to [`LockManager::restore`](crate::LockManager::restore), bring the state back.
+//! The same facts, told in their order to [`LockManager::replay`](crate::LockManager::replay), bring the state back.
 //! Locks of agents are never among them: an agent and what it holds are volatile.
 
-use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, Seal};
+use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, SecretSeed};
 
 /// A change of what a bucket must not forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct OwnerRecord {
     /// The instant at which it ends at the latest, whatever it does.
     pub ends: Option<Instant>,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
 }
 
 /// An offline lock.
@@ -135,7 +135,7 @@ pub struct ClaimRecord {
     /// The instant at which it began.
     pub since: Instant,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
     /// What the claimant said of it.
     pub metadata: Option<Box<str>>,
 }
@@ -151,8 +151,8 @@ pub struct AssignmentRecord {
     pub token: FencingToken,
     /// The instant at which it became final.
     pub since: Instant,
-    /// The seal of the claim.
-    pub seal: Seal,
+    /// The seed of the claim.
+    pub seed: SecretSeed,
 }
 
 /// Why an owner ended.

@@ -1,6 +1,6 @@
 //! What goes in: commands in the imperative, all of them borrowed.
 
-use crate::{Acquired, AgentId, FencingToken, Name, OwnerId, RequestId, Seal};
+use crate::{Acquired, AgentId, FencingToken, Name, OwnerId, RequestId, SecretSeed};
 
 /// How a lock may be shared. <https://w3c.github.io/web-locks/#concept-lock-mode>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,7 @@ pub struct NewOwner<'a> {
     /// How long it lives at most, whatever it does, in milliseconds.
     pub max_ms: Option<u64>,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
 }
 
 /// Offline locks to be, all of them or none.
@@ -117,7 +117,7 @@ pub struct NewLocks<'a> {
 
 /// What a step of a business transaction was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquisition<'a> {
+pub struct GrantToUndo<'a> {
     /// The name.
     pub name: Name<'a>,
     /// Its token; of a name that the step took and then upgraded, the last one.
@@ -126,7 +126,7 @@ pub struct Acquisition<'a> {
     pub how: Acquired,
     /// How often the step was told since that the owner has it already. Of more than 254 times it is not known any more whether others were told, too; and so it
     /// is of what was held before a restart.
-    pub again: u32,
+    pub repeats: u32,
 }
 
 /// Which of its locks an owner gives back.
@@ -150,7 +150,7 @@ pub struct NewClaim<'a> {
     /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, it would be cut short else.
     pub late_ms: u64,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
     /// Shown to others.
     pub metadata: Option<&'a str>,
 }
@@ -216,7 +216,7 @@ pub enum Command<'a> {
         /// Whose step.
         owner: OwnerId,
         /// What it was granted.
-        locks: &'a [Acquisition<'a>],
+        locks: &'a [GrantToUndo<'a>],
     },
     /// Claims a name. Answer: `Claimed` or `Refused`.
     Claim(NewClaim<'a>),

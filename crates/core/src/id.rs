@@ -94,7 +94,7 @@ impl fmt::Display for OwnerId {
 /// A random number that the caller draws for an owner or a claim, kept with it and never shown: the secret that its holder
 /// presents is a keyed hash of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seal(pub u64);
+pub struct SecretSeed(pub u64);
 
 /// An instant of the lease clock, in milliseconds since an origin that the caller picks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

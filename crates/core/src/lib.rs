@@ -41,13 +41,13 @@ pub use change::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, LockEnd, LockRecord, OwnerEnd, OwnerRecord,
 };
 pub use command::{
-    Acquire, Acquisition, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
+    Acquire, Command, GrantToUndo, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest,
     Unlock,
 };
-pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, Seal};
+pub use id::{AgentId, FencingToken, Instant, OwnerId, RequestId, SecretSeed};
 pub use limits::{CLIENT_ID_BYTES, Limits};
-pub use manager::{LockManager, RequestStatus, RestoreError};
+pub use manager::{LockManager, ReplayError, RequestStatus};
 pub use name::{InvalidName, Name, NameBuf};
 pub use outcome::{Acquired, ClaimGrant, Effect, EndReason, Grant, LossReason, Outcome, OwnedLock};
 pub use refusal::{Conflict, Holder, HolderKind, Party, Refusal};
-pub use snapshot::{AssignmentView, ClaimView, Entry, OwnerView, Snapshot, State, WebLockView};
+pub use snapshot::{AssignmentView, ClaimView, LockState, OwnerView, Snapshot, SnapshotEntry, WebLockView};

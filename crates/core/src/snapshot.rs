@@ -1,19 +1,19 @@
 //! All that is held and pending, as data.
 
-use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, Seal};
+use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, SecretSeed};
 
 /// A consistent cut of a lock manager. <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Every pending request; those of one name in queue order.
-    pub pending: Vec<Entry>,
+    pub pending: Vec<SnapshotEntry>,
     /// Every held lock, in no promised order.
-    pub held: Vec<Entry>,
+    pub held: Vec<SnapshotEntry>,
 }
 
 /// One request or lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SnapshotEntry {
     /// The resource name.
     pub name: NameBuf,
     /// Its mode.
@@ -23,7 +23,7 @@ pub struct Entry {
     /// The client id of the agent, the label of the owner, or the claimant.
     pub label: String,
     /// Held or pending.
-    pub state: State,
+    pub state: LockState,
     /// The instant of the grant, of the request while pending.
     pub since: Instant,
     /// If it is held, when it ends, as in [`Holder::expires`](crate::Holder::expires).
@@ -34,7 +34,7 @@ pub struct Entry {
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum LockState {
     /// Granted, with this token.
     Held(FencingToken),
     /// In the queue of its name, at this place, counted from 1.
@@ -44,7 +44,7 @@ pub enum State {
     },
 }
 
-/// A current claim. Never shown as it is: the seal is as good as the secret.
+/// A current claim. Never shown as it is: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimView<'a> {
     /// Its fencing token.
@@ -58,12 +58,12 @@ pub struct ClaimView<'a> {
     /// When it ends unless it is renewed.
     pub expires: Instant,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
     /// What the claimant said of it.
     pub metadata: Option<&'a str>,
 }
 
-/// An owner that lives. Never shown as it is: the seal is as good as the secret.
+/// An owner that lives. Never shown as it is: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerView<'a> {
     /// Its public number.
@@ -81,12 +81,12 @@ pub struct OwnerView<'a> {
     /// When it ends at the latest.
     pub ends: Option<Instant>,
     /// What its secret is derived from.
-    pub seal: Seal,
+    pub seed: SecretSeed,
     /// How many locks it has.
     pub locks: u32,
 }
 
-/// An assignment that stands. Never shown as it is: the seal is as good as the secret.
+/// An assignment that stands. Never shown as it is: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignmentView<'a> {
     /// The resource name.
@@ -97,8 +97,8 @@ pub struct AssignmentView<'a> {
     pub token: FencingToken,
     /// The instant at which it became final.
     pub since: Instant,
-    /// The seal of the claim.
-    pub seal: Seal,
+    /// The seed of the claim.
+    pub seed: SecretSeed,
 }
 
 /// A lock that an agent holds.

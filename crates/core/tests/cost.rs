@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, Command, FencingToken, Instant, LockManager, Mode, Name, NewAgent, NewClaim, NewLocks,
-    NewOwner, NewRequest, Outcome, OwnerId, RequestId, Seal, Unlock,
+    NewOwner, NewRequest, Outcome, OwnerId, RequestId, SecretSeed, Unlock,
 };
 
 const NOW: Instant = Instant::from_millis(0);
@@ -43,7 +43,7 @@ impl World {
     }
 
     fn open(&mut self, ttl_ms: u64) -> OwnerId {
-        let new = NewOwner { label: "owner", metadata: None, ttl_ms, max_ms: None, seal: Seal(1) };
+        let new = NewOwner { label: "owner", metadata: None, ttl_ms, max_ms: None, seed: SecretSeed(1) };
         match self.handle(Command::OpenOwner(new)) {
             Outcome::OwnerOpened(owner) => owner,
             other => panic!("{other:?}"),
@@ -58,7 +58,8 @@ impl World {
 
     fn claim(&mut self, name: &str, ttl_ms: u64) -> FencingToken {
         let name = Name::new(name).expect("no hyphen");
-        let new = NewClaim { name, claimant: "claimant", ttl_ms, late_ms: 0, seal: Seal(1), metadata: None };
+        let new =
+            NewClaim { name, claimant: "claimant", ttl_ms, late_ms: 0, seed: SecretSeed(1), metadata: None };
         match self.handle(Command::Claim(new)) {
             Outcome::Claimed(grant) => grant.token,
             other => panic!("{other:?}"),

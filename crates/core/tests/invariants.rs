@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, Entry, FencingToken, LockManager, Mode,
-    NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, State,
+    Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, FencingToken, LockManager, LockState,
+    Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, SnapshotEntry,
 };
 use player::{Player, stories};
 use proptest::prelude::*;
 use random::commands::{Action, Durable, Story};
 
 /// Held locks and pending requests of each name.
-type ByName = BTreeMap<NameBuf, (Vec<Entry>, Vec<Entry>)>;
+type ByName = BTreeMap<NameBuf, (Vec<SnapshotEntry>, Vec<SnapshotEntry>)>;
 
 /// Plays the story and judges the manager after each step.
 fn after_each(story: &Story, mut judge: impl FnMut(&mut Player<FixedState>)) {
@@ -36,14 +36,14 @@ fn by_name(snapshot: Snapshot) -> ByName {
     names
 }
 
-fn excludes(held: &[Entry], mode: Mode) -> bool {
+fn excludes(held: &[SnapshotEntry], mode: Mode) -> bool {
     !held.is_empty() && (mode == Mode::Exclusive || held.iter().any(|lock| lock.mode == Mode::Exclusive))
 }
 
-fn token(lock: &Entry) -> FencingToken {
+fn token(lock: &SnapshotEntry) -> FencingToken {
     match lock.state {
-        State::Held(token) => token,
-        State::Pending { .. } => panic!("{lock:?} among the held"),
+        LockState::Held(token) => token,
+        LockState::Pending { .. } => panic!("{lock:?} among the held"),
     }
 }
 
@@ -56,7 +56,7 @@ fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Ch
         ttl_ms: view.ttl_ms,
         since: view.since,
         ends: view.ends,
-        seal: view.seal,
+        seed: view.seed,
     };
     let mut facts: Vec<Change> = manager.owners().map(|view| Change::OwnerOpened(owner(view))).collect();
     facts.extend(manager.owners().flat_map(|owner| manager.locks_of(owner.owner)).map(Change::Locked));
@@ -68,7 +68,7 @@ fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Ch
             token: view.token,
             ttl_ms: view.ttl_ms,
             since: view.since,
-            seal: view.seal,
+            seed: view.seed,
             metadata: view.metadata.map(Into::into),
         }))
     }));
@@ -78,7 +78,7 @@ fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Ch
             claimant: view.claimant.into(),
             token: view.token,
             since: view.since,
-            seal: view.seal,
+            seed: view.seed,
         })
     }));
     facts
@@ -145,16 +145,16 @@ proptest! {
             for entry in &snapshot.pending {
                 let place = places.entry(entry.name.clone()).or_default();
                 *place += 1;
-                assert_eq!(entry.state, State::Pending { place: *place });
+                assert_eq!(entry.state, LockState::Pending { place: *place });
             }
-            let standings: Vec<RequestStatus> = player.labels.requests().map(|id| player.manager.status(id)).collect();
-            let pending = standings.iter().filter(|standing| **standing == RequestStatus::Pending).count();
+            let statuses: Vec<RequestStatus> = player.labels.requests().map(|id| player.manager.status(id)).collect();
+            let pending = statuses.iter().filter(|status| **status == RequestStatus::Pending).count();
             assert_eq!(pending, snapshot.pending.len());
-            let tokens: BTreeSet<FencingToken> = standings.iter().filter_map(|standing| match standing {
+            let tokens: BTreeSet<FencingToken> = statuses.iter().filter_map(|status| match status {
                 RequestStatus::Held(token) => Some(*token),
                 _ => None,
             }).collect();
-            let is_web = |lock: &&Entry| matches!(lock.party, Party::Agent(_));
+            let is_web = |lock: &&SnapshotEntry| matches!(lock.party, Party::Agent(_));
             let shown: Vec<FencingToken> = snapshot.held.iter().filter(is_web).map(token).collect();
             assert_eq!(shown.iter().copied().collect::<BTreeSet<_>>(), tokens);
             assert_eq!(tokens.len(), shown.len());

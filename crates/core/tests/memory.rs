@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::fast::FixedState;
 use lockhouse_core::{
     Acquire, AgentId, Command, Effect, Instant, LockManager, Mode, Name, NewAgent, NewClaim, NewLocks,
-    NewOwner, NewRequest, Outcome, OwnerId, RequestId, Seal, Unlock,
+    NewOwner, NewRequest, Outcome, OwnerId, RequestId, SecretSeed, Unlock,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -127,7 +127,8 @@ fn a_million_grants_by_one_release_leave_nothing() {
 }
 
 fn open(manager: &mut LockManager<FixedState>) -> OwnerId {
-    let new = NewOwner { label: "owner", metadata: Some("m"), ttl_ms: 1_000, max_ms: None, seal: Seal(1) };
+    let new =
+        NewOwner { label: "owner", metadata: Some("m"), ttl_ms: 1_000, max_ms: None, seed: SecretSeed(1) };
     match manager.handle(NOW, Command::OpenOwner(new)) {
         Outcome::OwnerOpened(owner) => owner,
         other => panic!("{other:?}"),
@@ -141,14 +142,14 @@ fn lock(manager: &mut LockManager<FixedState>, owner: OwnerId, names: &[String])
     assert!(matches!(locked, Outcome::Locked(_)), "{locked:?}");
 }
 
-fn claim(manager: &mut LockManager<FixedState>, name: &str, seal: u64) -> lockhouse_core::FencingToken {
+fn claim(manager: &mut LockManager<FixedState>, name: &str, seed: u64) -> lockhouse_core::FencingToken {
     let name = Name::new(name).expect("no hyphen");
     let new = NewClaim {
         name,
         claimant: "claimant",
         ttl_ms: 1_000,
         late_ms: 0,
-        seal: Seal(seal),
+        seed: SecretSeed(seed),
         metadata: Some("m"),
     };
     match manager.handle(NOW, Command::Claim(new)) {

@@ -92,7 +92,7 @@ stories! {
     steal_breaks_an_exclusive_holder_of_another_agent
     steal_goes_ahead_of_all_who_wait
     stealing_a_free_name_is_a_plain_grant
-    a_thief_can_be_robbed
+    a_thief_can_be_stolen_from
     a_steal_takes_the_thiefs_own_locks_too
     the_victims_late_release_does_nothing
     a_steal_leaves_other_names_alone

@@ -54,7 +54,7 @@ pub use engine::memory::{BudgetExceeded, MemoryBudget, MemoryReservation};
 pub use engine::port::{Port, Stolen};
 pub use error::{NotSupported, Quota, RequestError, StoreError, Unavailable};
 pub use lockhouse_core as core;
-pub use lockhouse_core::{FencingToken, HolderKind, InvalidName, Limits, Mode, Name, NameBuf, State};
+pub use lockhouse_core::{FencingToken, HolderKind, InvalidName, Limits, LockState, Mode, Name, NameBuf};
 pub use lockhouse_store as store;
 pub use loss::Loss;
 pub use name_arg::NameArg;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use lockhouse_core::{FencingToken, Name, OwnerId, Seal};
+use lockhouse_core::{FencingToken, Name, OwnerId, SecretSeed};
 use lockhouse_store::Scope;
 use subtle::ConstantTimeEq;
 
@@ -35,8 +35,8 @@ impl Secret {
     }
 
     /// Of an owner.
-    pub(crate) fn of_owner(key: &KeyedHash, scope: &Scope, owner: OwnerId, seal: Seal) -> Self {
-        derive(key, "owner", scope, &[&owner.get().to_be_bytes(), &seal.0.to_be_bytes()])
+    pub(crate) fn of_owner(key: &KeyedHash, scope: &Scope, owner: OwnerId, seed: SecretSeed) -> Self {
+        derive(key, "owner", scope, &[&owner.get().to_be_bytes(), &seed.0.to_be_bytes()])
     }
 
     /// Of a claim, current or made final.
@@ -45,29 +45,29 @@ impl Secret {
         scope: &Scope,
         name: Name<'_>,
         token: FencingToken,
-        seal: Seal,
+        seed: SecretSeed,
     ) -> Self {
-        derive(key, "claim", scope, &[name.as_wtf8(), &token.get().to_be_bytes(), &seal.0.to_be_bytes()])
+        derive(key, "claim", scope, &[name.as_wtf8(), &token.get().to_be_bytes(), &seed.0.to_be_bytes()])
     }
 }
 
-/// The seal of a claim that is asked for with this idempotency key: the same whenever one asks.
-pub(crate) fn seal_of(
+/// The seed of a claim that is asked for with this idempotency key: the same whenever one asks.
+pub(crate) fn seed_of(
     key: &KeyedHash,
     scope: &Scope,
     name: Name<'_>,
     claimant: &str,
     idempotency_key: &str,
-) -> Seal {
+) -> SecretSeed {
     let parts = [name.as_wtf8(), claimant.as_bytes(), idempotency_key.as_bytes()];
     let Secret(bytes) = derive(key, "idempotency", scope, &parts);
     let (number, _) = bytes.split_first_chunk().expect("20 bytes have 8 in front");
-    Seal(u64::from_be_bytes(*number))
+    SecretSeed(u64::from_be_bytes(*number))
 }
 
-/// A seal that nobody can guess.
-pub(crate) fn random_seal() -> Result<Seal, StoreError> {
-    getrandom::u64().map(Seal).map_err(|error| no_randomness(&error))
+/// A seed that nobody can guess.
+pub(crate) fn random_seed() -> Result<SecretSeed, StoreError> {
+    getrandom::u64().map(SecretSeed).map_err(|error| no_randomness(&error))
 }
 
 /// The system gives no random numbers, so that nothing new can be kept.
@@ -114,9 +114,9 @@ mod tests {
         KeyedHash::new(&[7; 32])
     }
 
-    fn claim(bucket: &str, name: &str, token: u64, seal: u64) -> Secret {
+    fn claim(bucket: &str, name: &str, token: u64, seed: u64) -> Secret {
         let name = Name::new(name).unwrap();
-        Secret::of_claim(&key(), &Scope::new("", bucket), name, FencingToken::new(token), Seal(seal))
+        Secret::of_claim(&key(), &Scope::new("", bucket), name, FencingToken::new(token), SecretSeed(seed))
     }
 
     #[test]
@@ -130,13 +130,19 @@ mod tests {
         let other_key = KeyedHash::new(&[8; 32]);
         let scope = Scope::new("", "b");
         assert_ne!(
-            Secret::of_claim(&other_key, &scope, Name::new("n").unwrap(), FencingToken::new(1), Seal(1)),
+            Secret::of_claim(
+                &other_key,
+                &scope,
+                Name::new("n").unwrap(),
+                FencingToken::new(1),
+                SecretSeed(1)
+            ),
             one
         );
         let owner = OwnerId::new(1);
-        let of_owner = Secret::of_owner(&key(), &scope, owner, Seal(1));
-        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, owner, Seal(2)));
-        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, OwnerId::new(2), Seal(1)));
+        let of_owner = Secret::of_owner(&key(), &scope, owner, SecretSeed(1));
+        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, owner, SecretSeed(2)));
+        assert_ne!(of_owner, Secret::of_owner(&key(), &scope, OwnerId::new(2), SecretSeed(1)));
     }
 
     #[test]
@@ -157,9 +163,9 @@ mod tests {
     fn the_same_idempotency_key_gives_the_same_seal() {
         let scope = Scope::new("", "b");
         let name = Name::new("n").unwrap();
-        let seal = |claimant, idempotency| seal_of(&key(), &scope, name, claimant, idempotency);
-        assert_eq!(seal("a", "k"), seal("a", "k"));
-        assert_ne!(seal("a", "k"), seal("b", "k"));
-        assert_ne!(seal("a", "k"), seal("a", "l"));
+        let seed = |claimant, idempotency| seed_of(&key(), &scope, name, claimant, idempotency);
+        assert_eq!(seed("a", "k"), seed("a", "k"));
+        assert_ne!(seed("a", "k"), seed("b", "k"));
+        assert_ne!(seed("a", "k"), seed("a", "l"));
     }
 }

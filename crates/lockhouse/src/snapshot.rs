@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use lockhouse_core::{FencingToken, HolderKind, Mode, NameBuf, State};
+use lockhouse_core::{FencingToken, HolderKind, LockState, Mode, NameBuf};
 
 /// A consistent cut of a bucket, possibly out of date by the time it is read.
 /// <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
@@ -26,7 +26,7 @@ pub struct LockInfo {
     /// The label of its agent or owner, or the claimant.
     pub client_id: String,
     /// Held, with its token, or pending, with its place.
-    pub state: State,
+    pub state: LockState,
     /// The time of the grant, of the request while pending.
     pub since: SystemTime,
     /// When its longest hold ends, if it is held and has one.
@@ -58,14 +58,15 @@ pub(crate) type Wall<'a> = &'a dyn Fn(lockhouse_core::Instant) -> SystemTime;
 
 impl Snapshot {
     pub(crate) fn from_core(snapshot: lockhouse_core::Snapshot, wall: Wall<'_>) -> Self {
-        let entries =
-            |list: Vec<lockhouse_core::Entry>| list.into_iter().map(|entry| LockInfo::new(entry, wall));
+        let entries = |list: Vec<lockhouse_core::SnapshotEntry>| {
+            list.into_iter().map(|entry| LockInfo::new(entry, wall))
+        };
         Self { held: entries(snapshot.held).collect(), pending: entries(snapshot.pending).collect() }
     }
 }
 
 impl LockInfo {
-    fn new(entry: lockhouse_core::Entry, wall: Wall<'_>) -> Self {
+    fn new(entry: lockhouse_core::SnapshotEntry, wall: Wall<'_>) -> Self {
         Self {
             name: entry.name,
             mode: entry.mode,
@@ -81,8 +82,8 @@ impl LockInfo {
     /// The fencing token, once held.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         match self.state {
-            State::Held(token) => Some(token),
-            State::Pending { .. } => None,
+            LockState::Held(token) => Some(token),
+            LockState::Pending { .. } => None,
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn operator_file(database: &Path) -> PathBuf {
 pub enum OpenStoreError {
     /// Not the file.
     #[error(transparent)]
-    Sqlite(#[from] lockhouse::store::OpenError),
+    Sqlite(#[from] lockhouse::store::SqliteOpenError),
     /// Not what is in it.
     #[error(transparent)]
     House(#[from] lockhouse::OpenError),

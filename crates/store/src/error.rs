@@ -8,7 +8,7 @@ use crate::Slot;
 
 /// Why a store keeps nothing at the moment. What was kept before stays, and later it may work again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unavailable {
+pub enum StoreUnavailable {
     /// The disk is full.
     #[error("no space left to write {place}; free some, and it goes on by itself")]
     NoSpace {
@@ -29,8 +29,8 @@ pub enum Unavailable {
         /// What the system said.
         why: Box<str>,
     },
-    /// A section came before one that goes ahead of it, or overlaps with one: a fault of the writer.
-    #[error("the section begins with write {found}, but the next one is {expected}; send that first")]
+    /// A batch came before one that goes ahead of it, or overlaps with one: a fault of the writer.
+    #[error("the batch begins with write {found}, but the next one is {expected}; send that first")]
     OutOfOrder {
         /// The sequence number that the slot waits for.
         expected: u64,
@@ -74,7 +74,7 @@ pub enum TakeError {
     NoSuchSlot(Slot),
     /// Not at the moment.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] StoreUnavailable),
     /// Never again.
     #[error(transparent)]
     Fatal(#[from] Fatal),

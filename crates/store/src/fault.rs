@@ -11,21 +11,22 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::{
-    Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, Unavailable, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,
+    StoreUnavailable, TakeError, WriterId,
 };
 
 /// How often what goes wrong, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// A section is kept, but its answer is lost: `Unknown`.
+    /// A batch is kept, but its answer is lost: `Unknown`.
     pub answer_lost: u16,
-    /// A section is lost on its way: `Unknown`.
-    pub section_lost: u16,
-    /// A section arrives, if at all, only with some later call, perhaps of another epoch: `Unknown`.
+    /// A batch is lost on its way: `Unknown`.
+    pub batch_lost: u16,
+    /// A batch arrives, if at all, only with some later call, perhaps of another epoch: `Unknown`.
     pub late: u16,
-    /// A section is refused: `Refused`.
+    /// A batch is refused: `Refused`.
     pub refused: u16,
-    /// Another writer takes the slot just before a section: `Fenced`.
+    /// Another writer takes the slot just before a batch: `Fenced`.
     pub fenced: u16,
     /// A call takes longer than others.
     pub stalled: u16,
@@ -36,12 +37,12 @@ pub struct Faults {
 impl Faults {
     /// Nothing goes wrong.
     pub const NONE: Self =
-        Self { answer_lost: 0, section_lost: 0, late: 0, refused: 0, fenced: 0, stalled: 0, take_failed: 0 };
+        Self { answer_lost: 0, batch_lost: 0, late: 0, refused: 0, fenced: 0, stalled: 0, take_failed: 0 };
 
     /// Everything goes wrong now and then.
     pub const SOME: Self = Self {
         answer_lost: 40,
-        section_lost: 40,
+        batch_lost: 40,
         late: 40,
         refused: 40,
         fenced: 10,
@@ -55,11 +56,11 @@ impl Faults {
 pub struct FaultCount {
     /// Answers lost.
     pub answers_lost: u64,
-    /// Sections lost.
-    pub sections_lost: u64,
-    /// Sections that came late, or never.
+    /// Batches lost.
+    pub batches_lost: u64,
+    /// Batches that came late, or never.
     pub late: u64,
-    /// Sections refused.
+    /// Batches refused.
     pub refused: u64,
     /// Slots taken by another writer.
     pub fenced: u64,
@@ -73,7 +74,7 @@ impl FaultCount {
     /// All of them together.
     pub fn total(&self) -> u64 {
         self.answers_lost
-            + self.sections_lost
+            + self.batches_lost
             + self.late
             + self.refused
             + self.fenced
@@ -84,24 +85,25 @@ impl FaultCount {
 
 /// Stands before a store and fails by a seed: the same calls fail in the same way each time.
 ///
-/// It is the way to the store, too: it outlives whoever calls it, and what it holds back may arrive after that one is gone.
+/// The store stands for the network, too: it outlives its callers, and a batch that it holds back may arrive after the
+/// caller is gone.
 /// A call that stalls is pending for some polls and wakes its task each time, so that no clock is needed.
 pub struct FaultStore {
     inner: Arc<dyn Store>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultState {
     faults: Faults,
     random: Xoshiro256PlusPlus,
     count: FaultCount,
     /// What is still on its way.
-    late: Vec<Arc<Section>>,
+    late: Vec<Arc<CommitBatch>>,
 }
 
-/// What will become of a section.
-enum Way {
+/// What will become of a batch.
+enum Delivery {
     Through,
     AnswerLost,
     Lost,
@@ -117,7 +119,7 @@ impl FaultStore {
     /// The store `inner` with these faults.
     pub fn new(inner: Arc<dyn Store>, seed: u64, faults: Faults) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let state = State { faults, random, count: FaultCount::default(), late: Vec::new() };
+        let state = FaultState { faults, random, count: FaultCount::default(), late: Vec::new() };
         Self { inner, state: Mutex::new(state) }
     }
 
@@ -144,7 +146,7 @@ impl FaultStore {
         .await;
     }
 
-    /// Some of what is on its way arrives now; nobody hears of it.
+    /// Lets some of the late batches arrive; their outcomes go to nobody.
     async fn deliver(&self) -> Result<(), Fatal> {
         let arrived = self.state.lock().arrivals();
         if !arrived.is_empty() {
@@ -153,51 +155,51 @@ impl FaultStore {
         Ok(())
     }
 
-    async fn pass(&self, section: &Arc<Section>) -> Result<Fate, Fatal> {
-        let way = self.state.lock().way();
-        match way {
-            Way::Through => self.send(section).await,
-            Way::AnswerLost => self.send(section).await.map(|_| Fate::Unknown),
-            Way::Lost => Ok(Fate::Unknown),
-            Way::Late => {
-                self.state.lock().late.push(Arc::clone(section));
-                Ok(Fate::Unknown)
+    async fn pass(&self, batch: &Arc<CommitBatch>) -> Result<CommitOutcome, Fatal> {
+        let delivery = self.state.lock().delivery();
+        match delivery {
+            Delivery::Through => self.send(batch).await,
+            Delivery::AnswerLost => self.send(batch).await.map(|_| CommitOutcome::Unknown),
+            Delivery::Lost => Ok(CommitOutcome::Unknown),
+            Delivery::Late => {
+                self.state.lock().late.push(Arc::clone(batch));
+                Ok(CommitOutcome::Unknown)
             }
-            Way::Refused => Ok(Fate::Refused(away())),
-            Way::Fenced(writer) => {
+            Delivery::Refused => Ok(CommitOutcome::Refused(away())),
+            Delivery::Fenced(writer) => {
                 // If the slot cannot be taken, nobody is fenced.
-                let _ = self.inner.take_slot(section.slot, writer, &mut drop).await;
-                self.send(section).await
+                let _ = self.inner.take_slot(batch.slot, writer, &mut drop).await;
+                self.send(batch).await
             }
         }
     }
 
-    async fn send(&self, section: &Arc<Section>) -> Result<Fate, Fatal> {
-        let fates = self.inner.commit(vec![Arc::clone(section)]).await?;
-        Ok(fates.into_iter().next().unwrap_or(Fate::Unknown))
+    async fn send(&self, batch: &Arc<CommitBatch>) -> Result<CommitOutcome, Fatal> {
+        let outcomes = self.inner.commit(vec![Arc::clone(batch)]).await?;
+        Ok(outcomes.into_iter().next().unwrap_or(CommitOutcome::Unknown))
     }
 }
 
-impl State {
-    fn way(&mut self) -> Way {
+impl FaultState {
+    fn delivery(&mut self) -> Delivery {
         let faults = self.faults;
         if self.happens(faults.answer_lost) {
             self.count.answers_lost += 1;
-            Way::AnswerLost
-        } else if self.happens(faults.section_lost) {
-            self.count.sections_lost += 1;
-            Way::Lost
+            Delivery::AnswerLost
+        } else if self.happens(faults.batch_lost) {
+            self.count.batches_lost += 1;
+            Delivery::Lost
         } else if self.happens(faults.late) {
             self.count.late += 1;
-            Way::Late
+            Delivery::Late
         } else if self.happens(faults.refused) {
             self.count.refused += 1;
-            Way::Refused
+            Delivery::Refused
         } else if self.happens(faults.fenced) {
             self.count.fenced += 1;
-            Way::Fenced(WriterId(self.random.next_u64()))
+            Delivery::Fenced(WriterId(self.random.next_u64()))
         } else {
-            Way::Through
+            Delivery::Through
         }
     }
 
@@ -214,7 +216,7 @@ impl State {
         self.random.random_range(1..=LONGEST_STALL)
     }
 
-    fn arrivals(&mut self) -> Vec<Arc<Section>> {
+    fn arrivals(&mut self) -> Vec<Arc<CommitBatch>> {
         let Self { late, random, .. } = self;
         late.extract_if(.., |_| random.random_bool(0.5)).collect()
     }
@@ -231,8 +233,8 @@ impl Store for FaultStore {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         Box::pin(async move {
             self.stall().await;
             self.deliver().await?;
@@ -249,24 +251,24 @@ impl Store for FaultStore {
         })
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
             self.stall().await;
             self.deliver().await?;
-            let mut fates = Vec::with_capacity(sections.len());
-            for section in &sections {
-                fates.push(self.pass(section).await?);
+            let mut outcomes = Vec::with_capacity(batches.len());
+            for batch in &batches {
+                outcomes.push(self.pass(batch).await?);
             }
             self.stall().await;
-            Ok(fates)
+            Ok(outcomes)
         })
     }
 
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         self.inner.backup(to)
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         self.inner.close()
     }
 }
@@ -277,6 +279,6 @@ impl fmt::Debug for FaultStore {
     }
 }
 
-fn away() -> Unavailable {
-    Unavailable::Away { place: "the store".into(), why: "by the seed".into() }
+fn away() -> StoreUnavailable {
+    StoreUnavailable::Away { place: "the store".into(), why: "by the seed".into() }
 }

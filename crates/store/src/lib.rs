@@ -3,43 +3,43 @@
 //! ```text
 //!   take_slot(slot, writer, visit) ──▶ Opened      a new epoch, what is needed to recover
 //!                     │
-//!                     └──▶ Kept, Kept, Kept …      the durable state, in an order that rebuilds it
+//!                     └──▶ RecoveredRow, …         the durable state, in an order that rebuilds it
 //!
-//!   commit(Section, Section, …) ──▶ Fate, Fate, …  each section whole or not at all
+//!   commit(CommitBatch, …) ──▶ CommitOutcome, …    each batch whole or not at all
 //! ```
 //!
 //! [`Store`] is the port. A store never knows clocks: every [`Instant`](lockhouse_core::Instant) in what it keeps counts
-//! milliseconds of wall time since 1970, and whoever calls it converts. It never knows time limits either: what has run out
-//! is told to it as a change like any other.
+//! milliseconds of wall time since 1970, which the caller converts. A store knows no time limits either: an end by time is a
+//! change like any other.
 //!
 //! | store | for | survives |
 //! |---|---|---|
 //! | [`MemoryStore`] | tests, programs that need nothing kept | nothing |
 #![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | one machine | `kill -9` and the loss of power |")]
 //!
-//! Whoever writes another one runs the suite of the feature `conformance` over it, which has a store beside it that fails by
-//! a seed.
+//! Authors of another store run the suite of the feature `conformance` over it. Beside the suite is a store that fails by a
+//! seed.
 
+mod batch;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
 #[cfg(feature = "conformance")]
 mod fault;
-mod kept;
 mod memory;
 mod port;
-mod section;
+mod recovered;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod state;
-mod turn;
+mod writer_state;
 
-pub use error::{BackupError, Fatal, TakeError, Unavailable};
+pub use batch::{CommitBatch, CommitOutcome, Scope, Slot, Write, WriterId};
+pub use error::{BackupError, Fatal, StoreUnavailable, TakeError};
 #[cfg(feature = "conformance")]
 pub use fault::{FaultCount, FaultStore, Faults};
-pub use kept::{Kept, Opened, SecretKey};
 pub use memory::MemoryStore;
-pub use port::{Answer, Store};
-pub use section::{Fate, Scope, Section, Slot, Write, WriterId};
+pub use port::{Store, StoreFuture};
+pub use recovered::{Opened, RecoveredRow, SecretKey};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{OpenError, RestoreError, Restored, SqliteStore, restore};
+pub use sqlite::{RestoreError, Restored, SqliteOpenError, SqliteStore, restore};

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use crate::state::SlotState;
 use crate::{
-    Answer, BackupError, Fatal, Fate, Kept, Opened, SecretKey, Section, Slot, Store, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, SecretKey, Slot, Store,
+    StoreFuture, TakeError, WriterId,
 };
 
 /// Keeps everything in memory, and nothing beyond the process. Has every slot.
@@ -72,36 +73,36 @@ impl Store for MemoryStore {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         Box::pin(async move {
             self.check()?;
             let memory = &mut *self.memory.lock();
             let state = memory.slots.entry(slot).or_default();
             let opened = state.take(writer, memory.key.clone());
-            state.tell(visit);
+            state.visit(visit);
             Ok(opened)
         })
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
             self.check()?;
             let memory = &mut *self.memory.lock();
-            let fate = |section: &Arc<Section>| match memory.slots.get_mut(&section.slot) {
-                Some(state) => state.commit(section),
-                None => Fate::Fenced,
+            let outcome = |batch: &Arc<CommitBatch>| match memory.slots.get_mut(&batch.slot) {
+                Some(state) => state.commit(batch),
+                None => CommitOutcome::Fenced,
             };
-            Ok(sections.iter().map(fate).collect())
+            Ok(batches.iter().map(outcome).collect())
         })
     }
 
-    fn backup(&self, _: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, _: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         let advice = "keep the state in a file of SQLite (sqlite:PATH) to have one";
         Box::pin(async move { Err(BackupError::Unsupported("the memory store", advice)) })
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         Box::pin(async move {
             self.check()?;
             self.closed.store(true, Ordering::Relaxed);

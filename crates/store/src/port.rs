@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, WriterId};
+use crate::{
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, TakeError, WriterId,
+};
 
 /// A future of an answer, needing no particular runtime.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Keeps durable state, one slot at a time.
 ///
@@ -19,10 +21,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// To ensure correctness:
     ///
     /// - The slot gets a new epoch, higher than every one before. It is durable before anything is told, and from then on
-    ///   every section of an earlier epoch is [`Fate::Fenced`].
-    /// - What is told is what the committed sections amount to: neither more nor less, and nothing of it changes any more
-    ///   except by sections of the new epoch.
-    /// - The order is that of [`Kept`]. It can be told to a lock manager as it comes.
+    ///   every batch of an earlier epoch is [`CommitOutcome::Fenced`].
+    /// - What is told is what the committed batches amount to: neither more nor less, and nothing of it changes any more
+    ///   except by batches of the new epoch.
+    /// - The order is that of [`RecoveredRow`]. It can be told to a lock manager as it comes.
     ///
     /// # Errors
     ///
@@ -35,31 +37,31 @@ pub trait Store: Send + Sync + fmt::Debug {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>>;
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>>;
 
-    /// Keeps sections; one fate for each, in their order.
+    /// Keeps batches; one outcome for each, in their order.
     ///
     /// To ensure correctness:
     ///
-    /// - A section is kept whole or not at all, and stands or falls alone: no other section of the same call changes its
-    ///   fate, except that those of one slot are kept in the order in which they are given.
-    /// - [`Fate::Committed`] means that it survives whatever this store survives.
-    /// - A section whose last write the slot already has is `Committed` and changes nothing: sending one again is harmless.
-    /// - A section whose epoch or writer is not the slot's is [`Fate::Fenced`], also one that was committed before. It
+    /// - A batch is kept whole or not at all, and stands or falls alone: no other batch of the same call changes its
+    ///   outcome, except that those of one slot are kept in the order in which they are given.
+    /// - [`CommitOutcome::Committed`] means that it survives whatever this store survives.
+    /// - A batch whose last write the slot already has is `Committed` and changes nothing: sending one again is harmless.
+    /// - A batch whose epoch or writer is not the slot's is [`CommitOutcome::Fenced`], also one that was committed before. It
     ///   has changed nothing after the take that fenced it.
     ///
-    /// A caller has one call for a slot under way at a time, and after [`Fate::Unknown`] sends the same section again
+    /// A caller has one call for a slot under way at a time, and after [`CommitOutcome::Unknown`] sends the same batch again
     /// before any later one.
     ///
     /// # Errors
     ///
-    /// [`Fatal`]: nothing is known of any section, and the store must not be used any more.
+    /// [`Fatal`]: nothing is known of any batch, and the store must not be used any more.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the sections as if their fate were `Unknown`.
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>>;
+    /// Dropping the future leaves the batches as if their outcome were `Unknown`.
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>>;
 
     /// Writes all that is kept into a new file, as it was at one moment of the call, while other calls go on.
     ///
@@ -70,7 +72,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Cancel safety
     ///
     /// Dropping the future lets the backup go on, unheard.
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>>;
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>>;
 
     /// Ends the store once what is under way is done, and frees what it holds, such as its file. Later calls are [`Fatal`].
     ///
@@ -79,5 +81,5 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// [`Fatal`] if something went wrong at the end; what was committed is kept all the same.
-    fn close(&self) -> Answer<'_, Result<(), Fatal>>;
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>>;
 }

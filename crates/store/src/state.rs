@@ -1,4 +1,4 @@
-//! What sections amount to, in plain maps: the memory store's state, and the measure of every other store.
+//! What batches amount to, in plain maps: the memory store's state, and the measure of every other store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, LockRecord, NameBuf, OwnerId, OwnerRecord,
 };
 
-use crate::turn::Turn;
-use crate::{Fate, Kept, Opened, Scope, SecretKey, Section, Write, WriterId};
+use crate::writer_state::WriterState;
+use crate::{CommitBatch, CommitOutcome, Opened, RecoveredRow, Scope, SecretKey, Write, WriterId};
 
 /// One slot.
 #[derive(Debug)]
 pub(crate) struct SlotState {
-    turn: Turn,
+    writer_state: WriterState,
     clean: bool,
     /// The longest lease of this epoch, and of the earlier ones that no recovery has made good yet.
     longest_lease_ms: u64,
@@ -27,7 +27,7 @@ pub(crate) struct SlotState {
 struct BucketState {
     mark: u64,
     /// The last epoch in which a volatile grant was told.
-    told_in: u64,
+    announced_in: u64,
     owners: BTreeMap<OwnerId, OwnerRecord>,
     locks: BTreeMap<(NameBuf, OwnerId), LockRecord>,
     claims: BTreeMap<NameBuf, ClaimRecord>,
@@ -37,7 +37,7 @@ struct BucketState {
 impl Default for SlotState {
     fn default() -> Self {
         Self {
-            turn: Turn::begin(0, WriterId(0)),
+            writer_state: WriterState::begin(0, WriterId(0)),
             clean: true,
             longest_lease_ms: 0,
             longest_lease_before_ms: 0,
@@ -50,11 +50,11 @@ impl Default for SlotState {
 
 impl SlotState {
     pub(crate) fn take(&mut self, writer: WriterId, key: SecretKey) -> Opened {
-        self.turn = Turn::begin(self.turn.epoch() + 1, writer);
+        self.writer_state = WriterState::begin(self.writer_state.epoch() + 1, writer);
         self.longest_lease_before_ms = self.longest_lease_before_ms.max(self.longest_lease_ms);
         self.longest_lease_ms = 0;
         Opened {
-            epoch: self.turn.epoch(),
+            epoch: self.writer_state.epoch(),
             key,
             clean: self.clean,
             restored: false,
@@ -64,23 +64,23 @@ impl SlotState {
         }
     }
 
-    pub(crate) fn commit(&mut self, section: &Section) -> Fate {
-        if let Some(fate) = self.turn.judge(section) {
-            return fate;
+    pub(crate) fn commit(&mut self, batch: &CommitBatch) -> CommitOutcome {
+        if let Some(outcome) = self.writer_state.settled_outcome(batch) {
+            return outcome;
         }
-        section.writes.iter().for_each(|write| self.write(write));
-        self.turn.has_kept(section);
-        Fate::Committed
+        batch.writes.iter().for_each(|write| self.write(write));
+        self.writer_state.advance(batch);
+        CommitOutcome::Committed
     }
 
-    pub(crate) fn tell(&self, visit: &mut dyn FnMut(Kept)) {
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(RecoveredRow)) {
         for (tenant, mark) in &self.tenants {
-            visit(Kept::Tenant { tenant: tenant.clone(), mark: *mark });
+            visit(RecoveredRow::Tenant { tenant: tenant.clone(), mark: *mark });
         }
         for (scope, bucket) in &self.buckets {
-            let needs_recovery = bucket.told_in >= self.tickets_since;
-            visit(Kept::Bucket { scope: Arc::clone(scope), needs_recovery });
-            bucket.tell(&mut |change| visit(Kept::Change { scope: Arc::clone(scope), change }));
+            let needs_recovery = bucket.announced_in >= self.tickets_since;
+            visit(RecoveredRow::Bucket { scope: Arc::clone(scope), needs_recovery });
+            bucket.visit(&mut |change| visit(RecoveredRow::Change { scope: Arc::clone(scope), change }));
         }
     }
 
@@ -96,17 +96,17 @@ impl SlotState {
             }
             Write::NeedsRecovery { scope } => {
                 self.clean = false;
-                self.bucket(scope).told_in = self.turn.epoch();
+                self.bucket(scope).announced_in = self.writer_state.epoch();
             }
             Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
             Write::RecoveryCompleted => {
-                self.tickets_since = self.turn.epoch();
+                self.tickets_since = self.writer_state.epoch();
                 self.longest_lease_before_ms = 0;
             }
             Write::StoppedClean => {
-                self.turn.end();
+                self.writer_state.end();
                 self.clean = true;
-                self.tickets_since = self.turn.epoch() + 1;
+                self.tickets_since = self.writer_state.epoch() + 1;
                 self.longest_lease_before_ms = 0;
                 self.longest_lease_ms = 0;
             }
@@ -154,7 +154,7 @@ impl BucketState {
         }
     }
 
-    fn tell(&self, visit: &mut dyn FnMut(Change)) {
+    fn visit(&self, visit: &mut dyn FnMut(Change)) {
         if self.mark > 0 {
             visit(Change::TokensReserved { up_to: self.mark });
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use lockhouse_core::Change;
 use lockhouse_store::{
-    BackupError, Fate, Kept, MemoryStore, OpenError, RestoreError, Restored, Scope, Section, Slot,
-    SqliteStore, Store, Write, WriterId, restore,
+    BackupError, CommitBatch, CommitOutcome, MemoryStore, RecoveredRow, RestoreError, Restored, Scope, Slot,
+    SqliteOpenError, SqliteStore, Store, Write, WriterId, restore,
 };
 use place::writer::{PARTS, Writer};
 use place::{Folder, places};
@@ -31,28 +31,28 @@ async fn database(file: &Path, numbers: u64) -> Writer {
 async fn a_backup_is_whole_while_commits_go_on_beside_it() {
     let folder = Folder::new();
     let writer = database(&folder.file("lockhouse.db"), 3000).await;
-    let mut sections = sections(&writer);
+    let mut batches = batches(&writer);
     // While the store is busy with the first, all others are asked: so the commits behind the backup are made when only
     // the first of its pages are written.
-    let busy = writer.store.commit(sections.by_ref().take(300).collect());
+    let busy = writer.store.commit(batches.by_ref().take(300).collect());
     let backup = writer.store.backup(folder.file("backup.db"));
-    let one = writer.store.commit(sections.by_ref().take(1).collect());
-    let some = writer.store.commit(sections.by_ref().take(50).collect());
-    let more = writer.store.commit(sections.by_ref().take(50).collect());
+    let one = writer.store.commit(batches.by_ref().take(1).collect());
+    let some = writer.store.commit(batches.by_ref().take(50).collect());
+    let more = writer.store.commit(batches.by_ref().take(50).collect());
     let (busy, backup, one, some, more) = tokio::join!(busy, backup, one, some, more);
     backup.unwrap();
-    let fates = [busy, one, some, more].map(Result::unwrap).concat();
-    assert_eq!(fates, vec![Fate::Committed; 401]);
+    let outcomes = [busy, one, some, more].map(Result::unwrap).concat();
+    assert_eq!(outcomes, vec![CommitOutcome::Committed; 401]);
     writer.close().await;
 
     restore(folder.file("backup.db"), folder.file("restored.db")).unwrap();
     let restored = Writer::open(&folder.file("restored.db")).await;
     assert!(restored.found.keys().copied().eq(1..=3401), "{} of 3401", restored.found.len());
-    assert!(restored.found.values().all(|locks| *locks == PARTS), "a section is there in part");
+    assert!(restored.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
 }
 
-/// Sections that go on where the writer is.
-fn sections(writer: &Writer) -> impl Iterator<Item = Arc<Section>> + use<> {
+/// Batches that go on where the writer is.
+fn batches(writer: &Writer) -> impl Iterator<Item = Arc<CommitBatch>> + use<> {
     let (epoch, first) = (writer.opened.epoch, 2 + 3000 * PARTS);
     let scope = Arc::new(Scope::new("t", "b"));
     (0..).map(move |n| {
@@ -61,7 +61,7 @@ fn sections(writer: &Writer) -> impl Iterator<Item = Arc<Section>> + use<> {
             change: Change::Locked(place::writer::lock(3001 + n, part, 1000)),
         };
         let writes = (0..PARTS).map(lock).collect();
-        Arc::new(Section {
+        Arc::new(CommitBatch {
             slot: Slot::ONLY,
             epoch,
             writer: WriterId(1),
@@ -85,7 +85,7 @@ async fn a_backup_is_one_file_that_must_be_restored_first() {
     }
     writer.close().await;
 
-    assert_eq!(SqliteStore::open(&backup).unwrap_err(), OpenError::Backup { path: backup.clone() });
+    assert_eq!(SqliteStore::open(&backup).unwrap_err(), SqliteOpenError::Backup { path: backup.clone() });
     let raw = Connection::open_with_flags(&backup, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let locks: u64 =
         raw.query_row("SELECT count(*) FROM locks", [], |row| row.get::<_, i64>(0)).unwrap() as u64;
@@ -108,14 +108,14 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
         Write::LongestLease { ms: 12_000 },
         Write::MarkErased,
     ];
-    let section = Section {
+    let batch = CommitBatch {
         slot: Slot::ONLY,
         epoch: writer.opened.epoch,
         writer: WriterId(1),
         first_seq: 2 + 10 * PARTS,
         writes: extra.to_vec(),
     };
-    assert_eq!(writer.store.commit(vec![Arc::new(section)]).await, Ok(vec![Fate::Committed]));
+    assert_eq!(writer.store.commit(vec![Arc::new(batch)]).await, Ok(vec![CommitOutcome::Committed]));
     writer.store.backup(backup.clone()).await.unwrap();
     let before = writer.opened.clone();
     writer.close().await;
@@ -137,25 +137,25 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert!(opened.tickets_since <= before.epoch, "holders from before come back with their tickets");
     assert_eq!(opened.longest_lease_ms, 12_000);
     assert_eq!(opened.token_floor, 70_000 + LEAP);
-    assert_eq!(writer.kept[0], Kept::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
-    assert!(matches!(&writer.kept[1], Kept::Bucket { needs_recovery: true, .. }));
+    assert_eq!(writer.kept[0], RecoveredRow::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
+    assert!(matches!(&writer.kept[1], RecoveredRow::Bucket { needs_recovery: true, .. }));
     // It may have been dropped and have begun anew above the other's mark since.
     let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
-    assert!(matches!(&writer.kept[2], Kept::Change { change, .. } if *change == mark));
+    assert!(matches!(&writer.kept[2], RecoveredRow::Change { change, .. } if *change == mark));
     assert_eq!(writer.found.len(), 10);
 
     // Until a recovery is completed it stays so.
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert!(writer.opened.restored);
-    let done = Section {
+    let done = CommitBatch {
         slot: Slot::ONLY,
         epoch: writer.opened.epoch,
         writer: WriterId(1),
         first_seq: 1,
         writes: vec![Write::RecoveryCompleted],
     };
-    assert_eq!(writer.store.commit(vec![Arc::new(done)]).await, Ok(vec![Fate::Committed]));
+    assert_eq!(writer.store.commit(vec![Arc::new(done)]).await, Ok(vec![CommitOutcome::Committed]));
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert!(!writer.opened.restored && !writer.opened.recovers(false));
@@ -293,7 +293,7 @@ async fn a_link_to_a_database_that_is_not_there_stands_for_it_all_the_same() {
     fs::remove_file(&file).unwrap();
     fs::write(elsewhere.file("lockhouse.db-wal"), "of the one that is gone").unwrap();
     let log = elsewhere.file("lockhouse.db-wal");
-    assert_eq!(SqliteStore::open(&to_link).unwrap_err(), OpenError::Orphan { path: file.clone(), log });
+    assert_eq!(SqliteStore::open(&to_link).unwrap_err(), SqliteOpenError::Orphan { path: file.clone(), log });
     let aside = elsewhere.file("lockhouse.db.before-restore-1-wal");
     assert_eq!(restore(&backup, &to_link), Ok(Restored { kept_aside: Some(aside) }));
     assert!(file.is_file() && to_link.is_symlink());

@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lockhouse_core::{Change, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId};
 use lockhouse_store::conformance::{self, Harness};
 use lockhouse_store::{
-    Answer, Fate, FaultCount, FaultStore, Faults, Kept, MemoryStore, Opened, Scope, Section, Slot, Store,
-    TakeError, Write, WriterId,
+    CommitBatch, CommitOutcome, FaultCount, FaultStore, Faults, MemoryStore, Opened, RecoveredRow, Scope,
+    Slot, Store, StoreFuture, TakeError, Write, WriterId,
 };
 use place::{Memory, Sqlite};
 
 /// What a writer survives by sending again.
 const SURVIVABLE: Faults = Faults {
     answer_lost: 100,
-    section_lost: 100,
+    batch_lost: 100,
     late: 100,
     refused: 100,
     stalled: 100,
@@ -34,14 +34,14 @@ struct Faulty<H> {
 }
 
 impl<H: Harness> Harness for Faulty<H> {
-    fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+    fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
         Box::pin(async {
             let seed = self.seed.fetch_add(1000, Ordering::Relaxed);
             Arc::new(FaultStore::new(self.inner.open().await, seed, SURVIVABLE)) as _
         })
     }
 
-    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+    fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()> {
         self.inner.kill(store)
     }
 }
@@ -66,18 +66,18 @@ macro_rules! over_faults {
     )* };
 }
 
-// The others tell of fates, which are not the store's own here.
+// The others tell of outcomes, which are not the store's own here.
 over_faults! {
     what_was_committed_is_there_after_a_kill
     each_change_does_what_it_says
     state_comes_back_in_an_order_that_rebuilds_it
     the_mark_of_a_dropped_bucket_passes_to_its_tenant
-    only_what_was_told_since_the_last_recovery_recovers
+    only_what_was_announced_since_the_last_recovery_recovers
     random_histories_amount_to_what_they_say
 }
 
-/// A section of three locks that no other has.
-fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> Arc<Section> {
+/// A batch of three locks that no other has.
+fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> Arc<CommitBatch> {
     let scope = Arc::new(Scope::new("t", "b"));
     let lock = |part: u64| {
         Change::Locked(LockRecord {
@@ -90,17 +90,17 @@ fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> 
         })
     };
     let writes = (0..3).map(|part| Write::Change { scope: Arc::clone(&scope), change: lock(part) }).collect();
-    Arc::new(Section { slot: Slot::ONLY, epoch: slot.epoch, writer, first_seq, writes })
+    Arc::new(CommitBatch { slot: Slot::ONLY, epoch: slot.epoch, writer, first_seq, writes })
 }
 
-/// Which sections are there, and how many locks of each.
-type Sections = BTreeMap<u64, usize>;
+/// Which batches are there, and how many locks of each.
+type Batches = BTreeMap<u64, usize>;
 
-async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Sections) {
+async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Batches) {
     loop {
-        let mut found = Sections::new();
+        let mut found = Batches::new();
         let mut visit = |kept| {
-            if let Kept::Change { change: Change::Locked(lock), .. } = kept {
+            if let RecoveredRow::Change { change: Change::Locked(lock), .. } = kept {
                 *found.entry(lock.name.as_name().as_str().unwrap().parse().unwrap()).or_default() += 1;
             }
         };
@@ -112,7 +112,7 @@ async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Sections) {
     }
 }
 
-/// Writers one after the other, each until it is fenced or gives up with a section still unknown.
+/// Writers one after the other, each until it is fenced or gives up with a batch still unknown.
 async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
     let store = FaultStore::new(store, seed, Faults::SOME);
     let (mut committed, mut unknown) = (BTreeSet::new(), BTreeSet::new());
@@ -120,11 +120,11 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
     for life in 0..30 {
         let writer = WriterId(seed ^ life);
         let (opened, found) = take(&store, writer).await;
-        for (section, locks) in &found {
-            assert_eq!(*locks, 3, "section {section} is there in part");
-            assert!(committed.contains(section) || unknown.contains(section), "{section} was given up");
+        for (batch, locks) in &found {
+            assert_eq!(*locks, 3, "batch {batch} is there in part");
+            assert!(committed.contains(batch) || unknown.contains(batch), "{batch} was given up");
         }
-        let lost: Vec<&u64> = committed.iter().filter(|section| !found.contains_key(section)).collect();
+        let lost: Vec<&u64> = committed.iter().filter(|batch| !found.contains_key(batch)).collect();
         assert!(lost.is_empty(), "told as kept, but gone: {lost:?}");
         // What has not arrived by now never will.
         committed = found.into_keys().collect();
@@ -133,17 +133,17 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
         let mut first_seq = 1;
         'writing: for _ in 0..20 {
             number += 1;
-            let section = three_locks(number, &opened, writer, first_seq);
+            let batch = three_locks(number, &opened, writer, first_seq);
             loop {
-                match store.commit(vec![Arc::clone(&section)]).await.unwrap().remove(0) {
-                    Fate::Committed => break,
-                    Fate::Refused(_) => {}
-                    Fate::Unknown => drop(unknown.insert(number)),
-                    Fate::Fenced => break 'writing,
+                match store.commit(vec![Arc::clone(&batch)]).await.unwrap().remove(0) {
+                    CommitOutcome::Committed => break,
+                    CommitOutcome::Refused(_) => {}
+                    CommitOutcome::Unknown => drop(unknown.insert(number)),
+                    CommitOutcome::Fenced => break 'writing,
                 }
             }
             committed.insert(number);
-            first_seq = section.last_seq() + 1;
+            first_seq = batch.last_seq() + 1;
         }
         // A last one, whose answer it does not live to see.
         number += 1;
@@ -159,14 +159,14 @@ async fn what_is_told_as_kept_is_kept_and_what_is_fenced_never_arrives() {
     for seed in 0..100 {
         let (count, _) = lives(Arc::new(MemoryStore::new().unwrap()), seed).await;
         total.answers_lost += count.answers_lost;
-        total.sections_lost += count.sections_lost;
+        total.batches_lost += count.batches_lost;
         total.late += count.late;
         total.refused += count.refused;
         total.fenced += count.fenced;
         total.stalled += count.stalled;
         total.takes_failed += count.takes_failed;
     }
-    let each = [total.answers_lost, total.sections_lost, total.late, total.refused, total.stalled];
+    let each = [total.answers_lost, total.batches_lost, total.late, total.refused, total.stalled];
     assert!(
         each.iter().all(|count| *count > 500) && total.fenced > 100 && total.takes_failed > 100,
         "{total:?}"
@@ -186,8 +186,8 @@ async fn without_faults_nothing_fails() {
     let store = FaultStore::new(memory, 1, Faults::NONE);
     let (opened, _) = take(&store, WriterId(1)).await;
     for number in 0..1000 {
-        let section = three_locks(number, &opened, WriterId(1), 1 + number * 3);
-        assert_eq!(store.commit(vec![section]).await, Ok(vec![Fate::Committed]));
+        let batch = three_locks(number, &opened, WriterId(1), 1 + number * 3);
+        assert_eq!(store.commit(vec![batch]).await, Ok(vec![CommitOutcome::Committed]));
     }
     assert_eq!(store.count().total(), 0);
 }

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lockhouse_store::{
-    BackupError, Fatal, Fate, OpenError, Section, SqliteStore, Store, TakeError, Unavailable,
+    BackupError, CommitBatch, CommitOutcome, Fatal, SqliteOpenError, SqliteStore, Store, StoreUnavailable,
+    TakeError,
 };
 use place::Folder;
 use place::mount::Mount;
@@ -37,23 +38,23 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let mut kept = 0;
     let refusal = loop {
         match writer.keep(kept + 1, 20_000).await.unwrap() {
-            Fate::Committed => kept += 1,
+            CommitOutcome::Committed => kept += 1,
             other => break other,
         }
     };
-    let no_space = Unavailable::NoSpace { place: file.display().to_string().into() };
-    assert_eq!(refusal, Fate::Refused(no_space));
+    let no_space = StoreUnavailable::NoSpace { place: file.display().to_string().into() };
+    assert_eq!(refusal, CommitOutcome::Refused(no_space));
     assert!(kept > 5, "{kept}");
     // What is smaller may fit; what does not is refused each time, and nothing is lost by it.
     let ballast = fill(&folder);
     for _ in 0..20 {
-        assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(Fate::Refused(_))));
+        assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(CommitOutcome::Refused(_))));
     }
 
     for gone in [ballast, room] {
         fs::remove_file(gone).unwrap();
     }
-    assert_eq!(writer.keep(kept + 1, 100).await, Ok(Fate::Committed));
+    assert_eq!(writer.keep(kept + 1, 100).await, Ok(CommitOutcome::Committed));
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert!(writer.found.keys().copied().eq(1..=kept + 1));
@@ -71,13 +72,13 @@ async fn a_log_that_finds_no_space_in_the_file_is_moved_there_when_there_is_spac
     let ballast = fill(&folder);
     // The log has its room from the beginning.
     let mut kept = 0;
-    while writer.keep(kept + 1, 20_000).await.unwrap() == Fate::Committed {
+    while writer.keep(kept + 1, 20_000).await.unwrap() == CommitOutcome::Committed {
         kept += 1;
     }
     assert!(kept * 20_000 > MIB as u64 && length(&file) < MIB as u64, "{kept}");
 
     fs::remove_file(ballast).unwrap();
-    assert_eq!(writer.keep(kept + 1, 20_000).await, Ok(Fate::Committed));
+    assert_eq!(writer.keep(kept + 1, 20_000).await, Ok(CommitOutcome::Committed));
     // The answer comes when the log has been moved.
     assert!(length(&file) > kept * 20_000);
     assert!(length(&folder.file("lockhouse.db-wal")) < 6 * MIB as u64);
@@ -90,7 +91,7 @@ async fn the_log_stays_short_however_much_is_written() {
     let folder = Folder::new();
     let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
     for number in 1..=150 {
-        assert_eq!(writer.keep(number, 100_000).await, Ok(Fate::Committed));
+        assert_eq!(writer.keep(number, 100_000).await, Ok(CommitOutcome::Committed));
     }
     let length = |name| fs::metadata(folder.file(name)).unwrap().len();
     assert!(length("lockhouse.db") > 10 << 20);
@@ -102,15 +103,21 @@ async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
-    let kept = writer.section(1, 100);
-    assert_eq!(writer.keep(1, 100).await, Ok(Fate::Committed));
-    let next = writer.section(2, 4 * MIB);
+    let kept = writer.batch(1, 100);
+    assert_eq!(writer.keep(1, 100).await, Ok(CommitOutcome::Committed));
+    let next = writer.batch(2, 4 * MIB);
     let _ballast = fill(&folder);
-    let fates = writer.store.commit(vec![kept.clone(), next.clone(), kept]).await.unwrap();
-    assert!(matches!(&fates[..], [Fate::Committed, Fate::Refused(_), Fate::Committed]), "{fates:?}");
-    let late = Section { epoch: writer.opened.epoch - 1, ..(*next).clone() };
-    let fates = writer.store.commit(vec![next, Arc::new(late)]).await.unwrap();
-    assert!(matches!(&fates[..], [Fate::Refused(_), Fate::Fenced]), "{fates:?}");
+    let outcomes = writer.store.commit(vec![kept.clone(), next.clone(), kept]).await.unwrap();
+    assert!(
+        matches!(
+            &outcomes[..],
+            [CommitOutcome::Committed, CommitOutcome::Refused(_), CommitOutcome::Committed]
+        ),
+        "{outcomes:?}"
+    );
+    let late = CommitBatch { epoch: writer.opened.epoch - 1, ..(*next).clone() };
+    let outcomes = writer.store.commit(vec![next, Arc::new(late)]).await.unwrap();
+    assert!(matches!(&outcomes[..], [CommitOutcome::Refused(_), CommitOutcome::Fenced]), "{outcomes:?}");
 }
 
 #[tokio::test]
@@ -121,9 +128,9 @@ async fn a_bucket_that_found_no_space_is_made_with_what_is_kept_in_it_later() {
     let mut writer = Writer::open(&file).await;
     let ballast = fill(&folder);
     let refused = writer.keep(1, 4 * MIB).await;
-    assert!(matches!(refused, Ok(Fate::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Ok(CommitOutcome::Refused(_))), "{refused:?}");
     fs::remove_file(ballast).unwrap();
-    assert_eq!(writer.keep(1, 100).await, Ok(Fate::Committed));
+    assert_eq!(writer.keep(1, 100).await, Ok(CommitOutcome::Committed));
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert_eq!(writer.found.get(&1), Some(&PARTS));
@@ -143,7 +150,7 @@ async fn a_slot_is_taken_on_a_full_disk_only_when_there_is_space_again() {
     let ballast = fill(&folder);
     let store = SqliteStore::open(&file).unwrap();
     let Err((store, refused)) = Writer::take(store).await else { panic!("there is no space") };
-    assert!(matches!(refused, TakeError::Unavailable(Unavailable::NoSpace { .. })), "{refused}");
+    assert!(matches!(refused, TakeError::Unavailable(StoreUnavailable::NoSpace { .. })), "{refused}");
     fs::remove_file(ballast).unwrap();
     let Ok(writer) = Writer::take(store).await else { panic!("there is space") };
     assert_eq!((writer.opened.epoch, writer.found.len()), (epoch + 1, 1));
@@ -155,7 +162,7 @@ async fn nothing_is_left_of_a_database_or_backup_that_found_no_space() {
     let _disk = Mount::disk(&folder, MIB);
     fill(&folder);
     let error = SqliteStore::open(folder.file("new.db")).unwrap_err();
-    assert_eq!(error, OpenError::NoSpace { path: folder.file("new.db") });
+    assert_eq!(error, SqliteOpenError::NoSpace { path: folder.file("new.db") });
     let writer = Writer::open(&elsewhere.file("lockhouse.db")).await;
     let backup = writer.store.backup(folder.file("backup.db")).await;
     assert!(matches!(backup, Err(BackupError::NotWritten { .. })), "{backup:?}");
@@ -183,7 +190,7 @@ async fn a_file_or_folder_that_is_read_only_is_refused_in_one_line() {
         let _file = Mount::same(&file);
         let _folder = Mount::read_only(&inner);
         let new = SqliteStore::open(inner.join("new.db")).unwrap_err();
-        assert_eq!(new, OpenError::ReadOnly { path: inner.join("new.db") });
+        assert_eq!(new, SqliteOpenError::ReadOnly { path: inner.join("new.db") });
         assert_eq!(refused(), line, "both");
     }
     {
@@ -241,7 +248,7 @@ async fn write_until_fatal(file: &Path) {
     let mut kept = 0;
     let fatal = loop {
         match writer.keep(kept + 1, 20_000).await {
-            Ok(fate) => assert_eq!(fate, Fate::Committed),
+            Ok(outcome) => assert_eq!(outcome, CommitOutcome::Committed),
             Err(fatal) => break fatal,
         }
         kept += 1;

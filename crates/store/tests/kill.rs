@@ -38,7 +38,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
         }
         let writer = Writer::open(&file).await;
         let found: Vec<u64> = writer.found.keys().copied().collect();
-        assert!(writer.found.values().all(|locks| *locks == PARTS), "a section is there in part");
+        assert!(writer.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
         let last = told.last().copied().unwrap_or(next - 1);
         // One more may have been kept without having been told.
         assert!((last..=last + 1).contains(&(found.len() as u64)), "{last} were told, {} found", found.len());
@@ -53,7 +53,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
 
 /// What a loss of power leaves of the log: it may end anywhere, and behind its end there may be anything.
 #[tokio::test]
-async fn a_log_that_was_cut_off_leaves_whole_sections_and_none_after_a_missing_one() {
+async fn a_log_that_was_cut_off_leaves_whole_batches_and_none_after_a_missing_one() {
     let folder = Folder::new();
     let (file, log) = (folder.file("lockhouse.db"), folder.file("lockhouse.db-wal"));
     let mut writer = Writer::open(&file).await;
@@ -75,7 +75,7 @@ async fn a_log_that_was_cut_off_leaves_whole_sections_and_none_after_a_missing_o
         std::fs::write(&file, &content).unwrap();
         std::fs::write(&log, rest).unwrap();
         let writer = Writer::open(&file).await;
-        assert!(writer.found.values().all(|locks| *locks == PARTS), "a section is there in part");
+        assert!(writer.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
         assert!(writer.found.keys().copied().eq(1..=writer.found.len() as u64));
         found.push(writer.found.len());
         writer.close().await;
@@ -89,7 +89,7 @@ async fn a_log_that_was_cut_off_leaves_whole_sections_and_none_after_a_missing_o
 async fn write_for_ever(file: &Path) {
     let mut writer = Writer::open(file).await;
     for number in writer.found.len() as u64 + 1.. {
-        assert_eq!(writer.keep(number, 200).await, Ok(lockhouse_store::Fate::Committed));
+        assert_eq!(writer.keep(number, 200).await, Ok(lockhouse_store::CommitOutcome::Committed));
         tell(&number.to_string());
     }
 }

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::credential::Credential;
-use crate::fault::{BadClientFrame, ErrorCode, Problem};
-use crate::read::{self, Field, Read};
+use crate::fault::{BadClientFrame, ErrorCode, FrameProblem};
+use crate::read::{self, RawField, ReadResult};
 use crate::ticket::Ticket;
-use crate::write::Object;
+use crate::write::ObjectWriter;
 use crate::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
 
 /// A frame from a client.
@@ -23,12 +23,12 @@ pub enum ClientFrame<'a> {
         /// 1, 2, 3 … over the life of the session.
         seq: u64,
         /// What is asked.
-        call: Call<'a>,
+        call: ClientCall<'a>,
     },
     /// One snapshot.
-    Query(Look),
+    Query(SnapshotQuery),
     /// A snapshot now and after each change.
-    Watch(Look),
+    Watch(SnapshotQuery),
     /// The answer to a ping.
     Pong {
         /// Which ping.
@@ -64,7 +64,7 @@ pub struct Resume<'a> {
 
 /// What a numbered frame asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call<'a> {
+pub enum ClientCall<'a> {
     /// An agent begins.
     Join {
         /// Its number, strictly growing over the session.
@@ -78,7 +78,7 @@ pub enum Call<'a> {
         agent: u64,
     },
     /// A lock is requested.
-    Request(Ask<'a>),
+    Request(LockRequest<'a>),
     /// A lock of an earlier epoch is to be held again.
     Reclaim(Reclaim<'a>),
     /// A request leaves its queue, or a watch ends.
@@ -97,7 +97,7 @@ pub enum Call<'a> {
 
 /// A lock request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask<'a> {
+pub struct LockRequest<'a> {
     /// Its number, strictly growing over the session.
     pub id: u64,
     /// Whose it is.
@@ -135,7 +135,7 @@ pub struct Reclaim<'a> {
 
 /// What a query or a watch looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct SnapshotQuery {
     /// Its number, shared with those of requests.
     pub id: u64,
     /// Whether entries come with all details.
@@ -146,57 +146,57 @@ pub struct Look {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Raw<'a> {
+struct RawFrame<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Field<'a>,
+    kind: RawField<'a>,
     #[serde(borrow)]
-    seq: Field<'a>,
+    seq: RawField<'a>,
     #[serde(borrow)]
-    ack: Field<'a>,
+    ack: RawField<'a>,
     #[serde(borrow)]
-    id: Field<'a>,
+    id: RawField<'a>,
     #[serde(borrow)]
-    agent: Field<'a>,
+    agent: RawField<'a>,
     #[serde(borrow)]
-    name: Field<'a>,
+    name: RawField<'a>,
     #[serde(borrow)]
-    mode: Field<'a>,
+    mode: RawField<'a>,
     #[serde(borrow)]
-    if_available: Field<'a>,
+    if_available: RawField<'a>,
     #[serde(borrow)]
-    steal: Field<'a>,
+    steal: RawField<'a>,
     #[serde(borrow)]
-    token: Field<'a>,
+    token: RawField<'a>,
     #[serde(borrow)]
-    ticket: Field<'a>,
+    ticket: RawField<'a>,
     #[serde(borrow)]
-    metadata: Field<'a>,
+    metadata: RawField<'a>,
     #[serde(borrow)]
-    max_hold_ms: Field<'a>,
+    max_hold_ms: RawField<'a>,
     #[serde(borrow)]
-    reply: Field<'a>,
+    reply: RawField<'a>,
     #[serde(borrow)]
-    client_id: Field<'a>,
+    client_id: RawField<'a>,
     #[serde(borrow)]
-    n: Field<'a>,
+    n: RawField<'a>,
     #[serde(borrow)]
-    detail: Field<'a>,
+    detail: RawField<'a>,
     #[serde(borrow)]
-    client: Field<'a>,
+    client: RawField<'a>,
     #[serde(borrow)]
-    credential: Field<'a>,
+    credential: RawField<'a>,
     #[serde(borrow)]
-    resume: Field<'a>,
+    resume: RawField<'a>,
 }
 
 #[derive(Deserialize)]
 struct RawResume<'a> {
     #[serde(borrow)]
-    session: Field<'a>,
+    session: RawField<'a>,
     #[serde(borrow)]
-    secret: Field<'a>,
+    secret: RawField<'a>,
     #[serde(borrow)]
-    received: Field<'a>,
+    received: RawField<'a>,
 }
 
 impl<'a> Envelope<ClientFrame<'a>> {
@@ -206,7 +206,7 @@ impl<'a> Envelope<ClientFrame<'a>> {
     ///
     /// [`BadClientFrame`], with the code, the field, the value and the rule.
     pub fn parse(text: &'a str) -> Result<Self, BadClientFrame> {
-        let raw: Raw<'a> = read::object(text).map_err(BadClientFrame::Fatal)?;
+        let raw: RawFrame<'a> = read::object(text).map_err(BadClientFrame::Fatal)?;
         let kind = read::text("type", raw.kind).map_err(BadClientFrame::Fatal)?;
         let ack = match &*kind {
             "ack" => read::natural("ack", raw.ack),
@@ -238,7 +238,7 @@ impl<'a> Envelope<ClientFrame<'a>> {
 
     /// Writes the text of a message to the end of `out`.
     pub fn write(&self, out: &mut String) {
-        let unnumbered = |out, kind| Object::frame(out, kind, None, self.ack);
+        let unnumbered = |out, kind| ObjectWriter::frame(out, kind, None, self.ack);
         match &self.frame {
             ClientFrame::Hello(hello) => hello.write(unnumbered(out, "hello")),
             ClientFrame::Numbered { seq, call } => call.write(out, *seq, self.ack),
@@ -250,7 +250,7 @@ impl<'a> Envelope<ClientFrame<'a>> {
                 object.end();
             }
             ClientFrame::Ack => {
-                let mut object = Object::frame(out, "ack", None, 0);
+                let mut object = ObjectWriter::frame(out, "ack", None, 0);
                 object.number("ack", self.ack);
                 object.end();
             }
@@ -262,32 +262,32 @@ impl<'a> Envelope<ClientFrame<'a>> {
 /// What is wrong with a field, and of what kind that is.
 struct Fault {
     code: ErrorCode,
-    problem: Problem<'static>,
+    problem: FrameProblem<'static>,
 }
 
 impl Fault {
-    fn new(code: ErrorCode, problem: Problem<'static>) -> Self {
+    fn new(code: ErrorCode, problem: FrameProblem<'static>) -> Self {
         Self { code, problem }
     }
 }
 
-impl From<Problem<'static>> for Fault {
-    fn from(problem: Problem<'static>) -> Self {
+impl From<FrameProblem<'static>> for Fault {
+    fn from(problem: FrameProblem<'static>) -> Self {
         Self::new(ErrorCode::BadFrame, problem)
     }
 }
 
-impl<'a> Raw<'a> {
+impl<'a> RawFrame<'a> {
     fn numbered(&self, kind: &str, ack: u64) -> Result<ClientFrame<'a>, BadClientFrame> {
         let seq = read::positive("seq", self.seq).map_err(BadClientFrame::Fatal)?;
         let call = match kind {
             "join" => self.join(),
-            "leave" => {
-                read::positive("agent", self.agent).map(|agent| Call::Leave { agent }).map_err(Fault::from)
-            }
-            "request" => self.request().map(Call::Request),
-            "reclaim" => self.reclaim().map(Call::Reclaim),
-            "abort" => read::positive("id", self.id).map(|id| Call::Abort { id }).map_err(Fault::from),
+            "leave" => read::positive("agent", self.agent)
+                .map(|agent| ClientCall::Leave { agent })
+                .map_err(Fault::from),
+            "request" => self.request().map(ClientCall::Request),
+            "reclaim" => self.reclaim().map(ClientCall::Reclaim),
+            "abort" => read::positive("id", self.id).map(|id| ClientCall::Abort { id }).map_err(Fault::from),
             _ => self.release().map_err(Fault::from),
         };
         match call {
@@ -307,33 +307,34 @@ impl<'a> Raw<'a> {
             Err(problem) => return BadClientFrame::Fatal(problem),
         };
         let value = self.kind.map_or("absent", RawValue::get);
-        let problem = Problem::with_value("type", value, "a frame type of lockhouse.v1 that clients send");
+        let problem =
+            FrameProblem::with_value("type", value, "a frame type of lockhouse.v1 that clients send");
         self.answered(ack, seq, Fault::new(ErrorCode::UnknownType, problem))
     }
 
-    fn hello(&self) -> Read<Hello<'a>> {
+    fn hello(&self) -> ReadResult<Hello<'a>> {
         let client = read::text_if_any("client", self.client)?;
         if let Some(label) = &client
             && label.len() > LABEL_BYTES
         {
-            return Err(Problem::with_value("client", &bytes(label.len()), at_most_bytes(LABEL_BYTES)));
+            return Err(FrameProblem::with_value("client", &bytes(label.len()), at_most_bytes(LABEL_BYTES)));
         }
         let credential = Credential::read_if_any(self.credential)?;
         Ok(Hello { client, credential, resume: self.resume.map(resume).transpose()? })
     }
 
-    fn join(&self) -> Result<Call<'a>, Fault> {
+    fn join(&self) -> Result<ClientCall<'a>, Fault> {
         let agent = read::positive("agent", self.agent)?;
         let client_id = read::text("clientId", self.client_id)?;
         if client_id.len() > CLIENT_ID_BYTES {
             let problem =
-                Problem::with_value("clientId", &bytes(client_id.len()), at_most_bytes(CLIENT_ID_BYTES));
+                FrameProblem::with_value("clientId", &bytes(client_id.len()), at_most_bytes(CLIENT_ID_BYTES));
             return Err(Fault::new(ErrorCode::QuotaExceeded, problem));
         }
-        Ok(Call::Join { agent, client_id })
+        Ok(ClientCall::Join { agent, client_id })
     }
 
-    fn request(&self) -> Result<Ask<'a>, Fault> {
+    fn request(&self) -> Result<LockRequest<'a>, Fault> {
         let id = read::positive("id", self.id)?;
         let agent = read::positive("agent", self.agent)?;
         let name = read::name("name", self.name)?;
@@ -345,7 +346,7 @@ impl<'a> Raw<'a> {
         // From here on the order is that of the specification's checks.
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         let acquire = acquire(mode, if_available, steal)?;
-        Ok(Ask { id, agent, name, acquire, metadata, max_hold_ms })
+        Ok(LockRequest { id, agent, name, acquire, metadata, max_hold_ms })
     }
 
     fn reclaim(&self) -> Result<Reclaim<'a>, Fault> {
@@ -361,29 +362,29 @@ impl<'a> Raw<'a> {
         Ok(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
     }
 
-    fn mode_or_exclusive(&self) -> Read<Mode> {
+    fn mode_or_exclusive(&self) -> ReadResult<Mode> {
         self.mode.map_or(Ok(Mode::Exclusive), |_| read::mode("mode", self.mode))
     }
 
-    fn release(&self) -> Read<Call<'a>> {
-        Ok(Call::Release {
+    fn release(&self) -> ReadResult<ClientCall<'a>> {
+        Ok(ClientCall::Release {
             id: read::positive("id", self.id)?,
             reply: read::flag_or_false("reply", self.reply)?,
         })
     }
 
-    fn look(&self) -> Result<Look, Fault> {
+    fn look(&self) -> Result<SnapshotQuery, Fault> {
         let id = read::positive("id", self.id)?;
         let detail = read::flag_or_false("detail", self.detail)?;
         let name = self.name.map(|_| read::name("name", self.name)).transpose()?.transpose();
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
-        Ok(Look { id, detail, name })
+        Ok(SnapshotQuery { id, detail, name })
     }
 }
 
 fn acquire(mode: Mode, if_available: bool, steal: bool) -> Result<Acquire, Fault> {
     let refuse = |rule: &'static str| {
-        Err(Fault::new(ErrorCode::NotSupported, Problem::with_value("steal", "true", rule)))
+        Err(Fault::new(ErrorCode::NotSupported, FrameProblem::with_value("steal", "true", rule)))
     };
     match (steal, if_available, mode) {
         (false, false, mode) => Ok(Acquire::Wait(mode)),
@@ -394,9 +395,9 @@ fn acquire(mode: Mode, if_available: bool, steal: bool) -> Result<Acquire, Fault
     }
 }
 
-fn resume(raw: &RawValue) -> Read<Resume<'_>> {
+fn resume(raw: &RawValue) -> ReadResult<Resume<'_>> {
     let Ok(parts) = read::object::<RawResume<'_>>(raw.get()) else {
-        return Err(Problem::with_field("resume", "an object with session, secret and received"));
+        return Err(FrameProblem::with_field("resume", "an object with session, secret and received"));
     };
     Ok(Resume {
         session: read::text("resume.session", parts.session)?,
@@ -414,11 +415,11 @@ fn at_most_bytes(count: usize) -> String {
 }
 
 impl Hello<'_> {
-    fn write(&self, mut object: Object<'_>) {
+    fn write(&self, mut object: ObjectWriter<'_>) {
         object.text_if_any("client", self.client.as_deref());
         object.text_if_any("credential", self.credential.as_ref().map(Credential::as_str));
         if let Some(resume) = &self.resume {
-            let mut inner = Object::begin(object.key("resume"));
+            let mut inner = ObjectWriter::begin(object.key("resume"));
             inner.text("session", &resume.session);
             inner.text("secret", &resume.secret);
             inner.number("received", resume.received);
@@ -428,9 +429,9 @@ impl Hello<'_> {
     }
 }
 
-impl Call<'_> {
+impl ClientCall<'_> {
     fn write(&self, out: &mut String, seq: u64, ack: u64) {
-        let numbered = |out, kind| Object::frame(out, kind, Some(seq), ack);
+        let numbered = |out, kind| ObjectWriter::frame(out, kind, Some(seq), ack);
         let object = match self {
             Self::Join { agent, client_id } => {
                 let mut object = numbered(out, "join");
@@ -461,8 +462,8 @@ impl Call<'_> {
     }
 }
 
-impl Ask<'_> {
-    fn write<'o>(&self, mut object: Object<'o>) -> Object<'o> {
+impl LockRequest<'_> {
+    fn write<'o>(&self, mut object: ObjectWriter<'o>) -> ObjectWriter<'o> {
         object.number("id", self.id);
         object.number("agent", self.agent);
         object.name("name", self.name.as_name());
@@ -478,7 +479,7 @@ impl Ask<'_> {
 }
 
 impl Reclaim<'_> {
-    fn write<'o>(&self, mut object: Object<'o>) -> Object<'o> {
+    fn write<'o>(&self, mut object: ObjectWriter<'o>) -> ObjectWriter<'o> {
         object.number("id", self.id);
         object.number("agent", self.agent);
         object.name("name", self.name.as_name());
@@ -493,8 +494,8 @@ impl Reclaim<'_> {
     }
 }
 
-impl Look {
-    fn write(&self, mut object: Object<'_>) {
+impl SnapshotQuery {
+    fn write(&self, mut object: ObjectWriter<'_>) {
         object.number("id", self.id);
         object.flag_if_set("detail", self.detail);
         if let Some(name) = &self.name {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::CREDENTIAL_BYTES;
-use crate::fault::Problem;
-use crate::read::{self, Field, Read};
+use crate::fault::FrameProblem;
+use crate::read::{self, RawField, ReadResult};
 
 /// What somebody presents to say who he is: an API key or a token. A secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,13 +30,13 @@ impl<'a> Credential<'a> {
         Credential(Cow::Owned(self.0.into_owned()))
     }
 
-    pub(super) fn read_if_any(field: Field<'a>) -> Read<Option<Self>> {
+    pub(super) fn read_if_any(field: RawField<'a>) -> ReadResult<Option<Self>> {
         if field.is_none() {
             return Ok(None);
         }
         let rule = || format!("a string of 1 to {CREDENTIAL_BYTES} visible ASCII characters");
         let text = read::secret("credential", field)?;
-        Self::new(text).map(Some).ok_or_else(|| Problem::with_field("credential", rule()))
+        Self::new(text).map(Some).ok_or_else(|| FrameProblem::with_field("credential", rule()))
     }
 }
 

@@ -127,7 +127,7 @@ impl FatalCode {
 
 /// What is wrong, for machines and as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem<'a> {
+pub struct FrameProblem<'a> {
     /// The field, if one is to blame.
     pub field: Option<Cow<'a, str>>,
     /// What it was, at most 64 characters of it.
@@ -138,7 +138,7 @@ pub struct Problem<'a> {
     pub message: Cow<'a, str>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> FrameProblem<'a> {
     /// A value that breaks a rule; read as "`field` is `value`, but must be `rule`".
     pub fn with_value(field: &'static str, value: &str, rule: impl Into<Cow<'static, str>>) -> Self {
         let (value, rule) = (shorten(value), rule.into());
@@ -164,7 +164,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-impl fmt::Display for Problem<'_> {
+impl fmt::Display for FrameProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
@@ -174,7 +174,7 @@ impl fmt::Display for Problem<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadClientFrame {
     /// The framing is broken: the connection ends with [`FatalCode::BadFrame`].
-    Fatal(Problem<'static>),
+    Fatal(FrameProblem<'static>),
     /// The frame counts as processed and is answered by an error; the connection goes on.
     Answered {
         /// The acknowledgement that it carried.
@@ -186,7 +186,7 @@ pub enum BadClientFrame {
         /// What kind of error.
         code: ErrorCode,
         /// What is wrong.
-        problem: Box<Problem<'static>>,
+        problem: Box<FrameProblem<'static>>,
     },
 }
 
@@ -203,7 +203,7 @@ impl std::error::Error for BadClientFrame {}
 
 /// A message that is no frame a server may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadServerFrame(pub Problem<'static>);
+pub struct BadServerFrame(pub FrameProblem<'static>);
 
 impl fmt::Display for BadServerFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn a_problem_repeats_at_most_64_characters_of_the_value() {
-        let problem = Problem::with_value("mode", &"é".repeat(1000), "short");
+        let problem = FrameProblem::with_value("mode", &"é".repeat(1000), "short");
         assert_eq!(problem.value.as_deref().map(|v| v.chars().count()), Some(64));
-        let problem = Problem::with_value("mode", &"é".repeat(64), "short");
+        let problem = FrameProblem::with_value("mode", &"é".repeat(64), "short");
         assert_eq!(problem.value.as_deref(), Some("é".repeat(64).as_str()));
     }
 }

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use lockhouse_core::{HolderKind, Mode};
 use serde::Deserialize;
 
-use crate::fault::Problem;
-use crate::read::{self, Field, Read};
+use crate::fault::FrameProblem;
+use crate::read::{self, RawField, ReadResult};
 use crate::server::mode_word;
-use crate::write::Object;
+use crate::write::ObjectWriter;
 
 /// Who holds a name, as told to those who were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,23 +32,23 @@ pub struct HolderView<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawHolder<'a> {
     #[serde(borrow)]
-    client_id: Field<'a>,
+    client_id: RawField<'a>,
     #[serde(borrow)]
-    kind: Field<'a>,
+    kind: RawField<'a>,
     #[serde(borrow)]
-    owner: Field<'a>,
+    owner: RawField<'a>,
     #[serde(borrow)]
-    mode: Field<'a>,
+    mode: RawField<'a>,
     #[serde(borrow)]
-    since: Field<'a>,
+    since: RawField<'a>,
     #[serde(borrow)]
-    expires_at: Field<'a>,
+    expires_at: RawField<'a>,
     #[serde(borrow)]
-    metadata: Field<'a>,
+    metadata: RawField<'a>,
 }
 
 impl<'a> RawHolder<'a> {
-    pub(super) fn view(&self) -> Read<HolderView<'a>> {
+    pub(super) fn view(&self) -> ReadResult<HolderView<'a>> {
         Ok(HolderView {
             client_id: read::text("holders.clientId", self.client_id)?,
             kind: read_kind(("holders.kind", self.kind), ("holders.owner", self.owner))?,
@@ -61,7 +61,7 @@ impl<'a> RawHolder<'a> {
 }
 
 impl HolderView<'_> {
-    pub(super) fn write(&self, mut object: Object<'_>) {
+    pub(super) fn write(&self, mut object: ObjectWriter<'_>) {
         object.text("clientId", &self.client_id);
         if self.kind != HolderKind::Web {
             object.word("kind", self.kind.word());
@@ -79,14 +79,14 @@ impl HolderView<'_> {
 
 /// The default is a web lock; an owner counts for offline locks only.
 pub(super) fn read_kind(
-    kind: (&'static str, Field<'_>),
-    owner: (&'static str, Field<'_>),
-) -> Read<HolderKind> {
+    kind: (&'static str, RawField<'_>),
+    owner: (&'static str, RawField<'_>),
+) -> ReadResult<HolderKind> {
     let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(HolderKind::Web) };
     match &*word {
         "web" => Ok(HolderKind::Web),
         "offline" => read::owner(owner.0, owner.1).map(HolderKind::Offline),
         "claim" => Ok(HolderKind::Claim),
-        _ => Err(Problem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
+        _ => Err(FrameProblem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
     }
 }

@@ -6,11 +6,11 @@
 //! a place in the queue.
 //!
 //! ```
-//! use lockhouse_wire::{Call, ClientFrame, Envelope};
+//! use lockhouse_wire::{ClientCall, ClientFrame, Envelope};
 //!
 //! let text = r#"{"type":"release","seq":3,"id":1,"later":true}"#;
 //! let envelope = Envelope::<ClientFrame<'_>>::parse(text).unwrap();
-//! let release = ClientFrame::Numbered { seq: 3, call: Call::Release { id: 1, reply: false } };
+//! let release = ClientFrame::Numbered { seq: 3, call: ClientCall::Release { id: 1, reply: false } };
 //! assert_eq!(envelope, Envelope { ack: 0, frame: release });
 //! assert_eq!(envelope.to_text(), r#"{"type":"release","seq":3,"id":1}"#);
 //! ```
@@ -25,14 +25,14 @@ mod snapshot;
 mod ticket;
 mod write;
 
-pub use client::{Ask, Call, ClientFrame, Hello, Look, Reclaim, Resume};
+pub use client::{ClientCall, ClientFrame, Hello, LockRequest, Reclaim, Resume, SnapshotQuery};
 pub use credential::Credential;
-pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, Problem, shorten};
+pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem, shorten};
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;
 pub use read::name_from_json;
-pub use server::{EndedReason, Event, LostReason, ServerFrame, Welcome, WireLimits};
-pub use snapshot::{Detail, Entry, Page, Place, pages};
+pub use server::{EndedReason, LostReason, ServerEvent, ServerFrame, Welcome, WireLimits};
+pub use snapshot::{EntryDetail, EntryPlace, EntryView, SnapshotPage, pages};
 pub use ticket::Ticket;
 pub use write::name_to_json;
 

@@ -10,10 +10,10 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
 use crate::NUMBER_LIMIT;
-use crate::fault::Problem;
+use crate::fault::FrameProblem;
 
-pub(super) type Field<'a> = Option<&'a RawValue>;
-pub(super) type Read<T> = Result<T, Problem<'static>>;
+pub(super) type RawField<'a> = Option<&'a RawValue>;
+pub(super) type ReadResult<T> = Result<T, FrameProblem<'static>>;
 
 pub(super) const POSITIVE: &str = "a positive integer below 2^53";
 const OWNER: &str = "the id of an owner";
@@ -24,23 +24,27 @@ const BOOLEAN: &str = "true or false";
 const MODE: &str = "\"exclusive\" or \"shared\"";
 const INSTANT: &str = "an instant like \"2026-11-20T12:00:00.000Z\"";
 
-/// Splits an object; `R` has one [`Field`] for each known key.
-pub(super) fn object<'a, R: serde::Deserialize<'a>>(text: &'a str) -> Read<R> {
+/// Splits an object; `R` has one [`RawField`] for each known key.
+pub(super) fn object<'a, R: serde::Deserialize<'a>>(text: &'a str) -> ReadResult<R> {
     // Serde would take an array for a struct as well.
     if !text.trim_ascii_start().starts_with('{') {
-        return Err(Problem::with_message("the message is no JSON object"));
+        return Err(FrameProblem::with_message("the message is no JSON object"));
     }
     serde_json::from_str(text)
-        .map_err(|error| Problem::with_message(format!("the message is no frame: {error}")))
+        .map_err(|error| FrameProblem::with_message(format!("the message is no frame: {error}")))
 }
 
-fn wrong(key: &'static str, raw: &RawValue, rule: &'static str) -> Problem<'static> {
-    Problem::with_value(key, raw.get(), rule)
+fn wrong(key: &'static str, raw: &RawValue, rule: &'static str) -> FrameProblem<'static> {
+    FrameProblem::with_value(key, raw.get(), rule)
 }
 
 /// The field is needed.
-pub(super) fn needed<'a>(key: &'static str, field: Field<'a>, rule: &'static str) -> Read<&'a RawValue> {
-    field.ok_or_else(|| Problem::with_value(key, "absent", rule))
+pub(super) fn needed<'a>(
+    key: &'static str,
+    field: RawField<'a>,
+    rule: &'static str,
+) -> ReadResult<&'a RawValue> {
+    field.ok_or_else(|| FrameProblem::with_value(key, "absent", rule))
 }
 
 fn digits(raw: &RawValue) -> Option<u64> {
@@ -48,44 +52,44 @@ fn digits(raw: &RawValue) -> Option<u64> {
 }
 
 /// 1, 2, 3 …
-pub(super) fn positive(key: &'static str, field: Field<'_>) -> Read<u64> {
+pub(super) fn positive(key: &'static str, field: RawField<'_>) -> ReadResult<u64> {
     let raw = needed(key, field, POSITIVE)?;
     digits(raw).filter(|number| *number != 0).ok_or_else(|| wrong(key, raw, POSITIVE))
 }
 
 /// 1, 2, 3 …, if it is there.
-pub(super) fn positive_if_any(key: &'static str, field: Field<'_>) -> Read<Option<u64>> {
+pub(super) fn positive_if_any(key: &'static str, field: RawField<'_>) -> ReadResult<Option<u64>> {
     field.map(|_| positive(key, field)).transpose()
 }
 
 /// 0, 1, 2 …
-pub(super) fn natural(key: &'static str, field: Field<'_>) -> Read<u64> {
+pub(super) fn natural(key: &'static str, field: RawField<'_>) -> ReadResult<u64> {
     let raw = needed(key, field, NATURAL)?;
     digits(raw).ok_or_else(|| wrong(key, raw, NATURAL))
 }
 
 /// 0, 1, 2 …, or `default` if it is not there.
-pub(super) fn natural_or(key: &'static str, field: Field<'_>, default: u64) -> Read<u64> {
+pub(super) fn natural_or(key: &'static str, field: RawField<'_>, default: u64) -> ReadResult<u64> {
     if field.is_none() { Ok(default) } else { natural(key, field) }
 }
 
-pub(super) fn natural_if_any(key: &'static str, field: Field<'_>) -> Read<Option<u64>> {
+pub(super) fn natural_if_any(key: &'static str, field: RawField<'_>) -> ReadResult<Option<u64>> {
     field.map(|_| natural(key, field)).transpose()
 }
 
-pub(super) fn token(key: &'static str, field: Field<'_>) -> Read<FencingToken> {
+pub(super) fn token(key: &'static str, field: RawField<'_>) -> ReadResult<FencingToken> {
     positive(key, field).map(FencingToken::new)
 }
 
 /// The public id of an owner: its number as a string.
-pub(super) fn owner(key: &'static str, field: Field<'_>) -> Read<OwnerId> {
+pub(super) fn owner(key: &'static str, field: RawField<'_>) -> ReadResult<OwnerId> {
     let raw = needed(key, field, OWNER)?;
     let text = text(key, field)?;
     let number = text.parse().ok().filter(|number| (1..NUMBER_LIMIT).contains(number));
     number.filter(|number| number.to_string() == text).map(OwnerId::new).ok_or_else(|| wrong(key, raw, OWNER))
 }
 
-pub(super) fn flag(key: &'static str, field: Field<'_>) -> Read<bool> {
+pub(super) fn flag(key: &'static str, field: RawField<'_>) -> ReadResult<bool> {
     let raw = needed(key, field, BOOLEAN)?;
     match raw.get() {
         "true" => Ok(true),
@@ -94,11 +98,11 @@ pub(super) fn flag(key: &'static str, field: Field<'_>) -> Read<bool> {
     }
 }
 
-pub(super) fn flag_or_false(key: &'static str, field: Field<'_>) -> Read<bool> {
+pub(super) fn flag_or_false(key: &'static str, field: RawField<'_>) -> ReadResult<bool> {
     if field.is_none() { Ok(false) } else { flag(key, field) }
 }
 
-pub(super) fn text<'a>(key: &'static str, field: Field<'a>) -> Read<Cow<'a, str>> {
+pub(super) fn text<'a>(key: &'static str, field: RawField<'a>) -> ReadResult<Cow<'a, str>> {
     let raw = needed(key, field, STRING)?;
     match contents(raw) {
         Contents::Plain(text) => Ok(Cow::Borrowed(text)),
@@ -110,16 +114,16 @@ pub(super) fn text<'a>(key: &'static str, field: Field<'a>) -> Read<Cow<'a, str>
     }
 }
 
-pub(super) fn text_if_any<'a>(key: &'static str, field: Field<'a>) -> Read<Option<Cow<'a, str>>> {
+pub(super) fn text_if_any<'a>(key: &'static str, field: RawField<'a>) -> ReadResult<Option<Cow<'a, str>>> {
     field.map(|_| text(key, field)).transpose()
 }
 
 /// A text that no error repeats.
-pub(super) fn secret<'a>(key: &'static str, field: Field<'a>) -> Read<Cow<'a, str>> {
-    text(key, field).map_err(|_| Problem::with_field(key, STRING))
+pub(super) fn secret<'a>(key: &'static str, field: RawField<'a>) -> ReadResult<Cow<'a, str>> {
+    text(key, field).map_err(|_| FrameProblem::with_field(key, STRING))
 }
 
-pub(super) fn mode(key: &'static str, field: Field<'_>) -> Read<Mode> {
+pub(super) fn mode(key: &'static str, field: RawField<'_>) -> ReadResult<Mode> {
     let raw = needed(key, field, MODE)?;
     match &*text(key, field)? {
         "exclusive" => Ok(Mode::Exclusive),
@@ -128,17 +132,20 @@ pub(super) fn mode(key: &'static str, field: Field<'_>) -> Read<Mode> {
     }
 }
 
-pub(super) fn instant(key: &'static str, field: Field<'_>) -> Read<SystemTime> {
+pub(super) fn instant(key: &'static str, field: RawField<'_>) -> ReadResult<SystemTime> {
     let raw = needed(key, field, INSTANT)?;
     humantime::parse_rfc3339(&text(key, field)?).map_err(|_| wrong(key, raw, INSTANT))
 }
 
-pub(super) fn instant_if_any(key: &'static str, field: Field<'_>) -> Read<Option<SystemTime>> {
+pub(super) fn instant_if_any(key: &'static str, field: RawField<'_>) -> ReadResult<Option<SystemTime>> {
     field.map(|_| instant(key, field)).transpose()
 }
 
 /// A string of 16-bit units; the inner result tells of a name that is reserved.
-pub(super) fn name(key: &'static str, field: Field<'_>) -> Read<Result<NameBuf, Problem<'static>>> {
+pub(super) fn name(
+    key: &'static str,
+    field: RawField<'_>,
+) -> ReadResult<Result<NameBuf, FrameProblem<'static>>> {
     let raw = needed(key, field, STRING)?;
     let name = match contents(raw) {
         Contents::Plain(text) => Name::new(text).map(Name::to_buf),
@@ -160,13 +167,13 @@ pub(super) fn name(key: &'static str, field: Field<'_>) -> Read<Result<NameBuf, 
 /// # Errors
 ///
 /// What it must be instead.
-pub fn name_from_json(text: &str) -> Result<NameBuf, Problem<'static>> {
+pub fn name_from_json(text: &str) -> Result<NameBuf, FrameProblem<'static>> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(raw) if matches!(contents(raw), Contents::NoString) => {
-            Err(Problem::with_value("name", text, "a JSON string"))
+            Err(FrameProblem::with_value("name", text, "a JSON string"))
         }
         Ok(raw) => name("name", Some(raw))?,
-        Err(_) => Err(Problem::with_value("name", text, "a JSON string")),
+        Err(_) => Err(FrameProblem::with_value("name", text, "a JSON string")),
     }
 }
 

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::Envelope;
-use crate::fault::{BadServerFrame, ErrorCode, FatalCode, Problem};
+use crate::fault::{BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 use crate::holder::{HolderView, RawHolder};
-use crate::read::{self, Field, Read};
-use crate::snapshot::Page;
+use crate::read::{self, RawField, ReadResult};
+use crate::snapshot::SnapshotPage;
 use crate::ticket::Ticket;
-use crate::write::Object;
+use crate::write::ObjectWriter;
 
 /// A frame from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub enum ServerFrame<'a> {
         /// 1, 2, 3 … over the life of the session.
         seq: u64,
         /// What happened.
-        event: Event<'a>,
+        event: ServerEvent<'a>,
     },
     /// A part of what is held and pending.
-    Snapshot(Page<'a>),
+    Snapshot(SnapshotPage<'a>),
     /// To be answered by a pong, at once.
     Ping {
         /// 1, 2, 3 … over the life of the session.
@@ -42,7 +42,7 @@ pub enum ServerFrame<'a> {
         /// Why.
         code: FatalCode,
         /// What is wrong.
-        problem: Problem<'a>,
+        problem: FrameProblem<'a>,
     },
     /// The server stops: nothing is granted any more.
     Closing,
@@ -94,7 +94,7 @@ pub struct WireLimits {
 
 /// What a numbered frame tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum ServerEvent<'a> {
     /// The lock is held.
     Granted {
         /// The request, now the lock.
@@ -143,7 +143,7 @@ pub enum Event<'a> {
         /// When it may be worth to ask again, in milliseconds; none: not before the client does something about it.
         retry_after_ms: Option<u64>,
         /// What is wrong.
-        problem: Problem<'a>,
+        problem: FrameProblem<'a>,
     },
 }
 
@@ -171,93 +171,93 @@ pub enum EndedReason {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Raw<'a> {
+struct RawFrame<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Field<'a>,
+    kind: RawField<'a>,
     #[serde(borrow)]
-    seq: Field<'a>,
+    seq: RawField<'a>,
     #[serde(borrow)]
-    ack: Field<'a>,
+    ack: RawField<'a>,
     #[serde(borrow)]
-    id: Field<'a>,
+    id: RawField<'a>,
     #[serde(borrow)]
-    token: Field<'a>,
+    token: RawField<'a>,
     #[serde(borrow)]
-    ticket: Field<'a>,
+    ticket: RawField<'a>,
     #[serde(borrow)]
-    held: Field<'a>,
+    held: RawField<'a>,
     #[serde(borrow)]
-    reason: Field<'a>,
+    reason: RawField<'a>,
     #[serde(borrow)]
-    n: Field<'a>,
+    n: RawField<'a>,
     #[serde(borrow)]
-    answered: Field<'a>,
+    answered: RawField<'a>,
     #[serde(borrow)]
-    holders: Field<'a>,
+    holders: RawField<'a>,
     #[serde(borrow)]
-    queued: Field<'a>,
+    queued: RawField<'a>,
     #[serde(borrow)]
-    agent: Field<'a>,
+    agent: RawField<'a>,
     #[serde(borrow)]
-    pending: Field<'a>,
+    pending: RawField<'a>,
     #[serde(borrow)]
-    more: Field<'a>,
+    more: RawField<'a>,
     #[serde(borrow)]
-    code: Field<'a>,
+    code: RawField<'a>,
     #[serde(borrow)]
-    retry_after_ms: Field<'a>,
+    retry_after_ms: RawField<'a>,
     #[serde(borrow)]
-    field: Field<'a>,
+    field: RawField<'a>,
     #[serde(borrow)]
-    value: Field<'a>,
+    value: RawField<'a>,
     #[serde(borrow)]
-    rule: Field<'a>,
+    rule: RawField<'a>,
     #[serde(borrow)]
-    message: Field<'a>,
+    message: RawField<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawWelcome<'a> {
     #[serde(borrow)]
-    server: Field<'a>,
+    server: RawField<'a>,
     #[serde(borrow)]
-    epoch: Field<'a>,
+    epoch: RawField<'a>,
     #[serde(borrow)]
-    session: Field<'a>,
+    session: RawField<'a>,
     #[serde(borrow)]
-    secret: Field<'a>,
+    secret: RawField<'a>,
     #[serde(borrow)]
-    resumed: Field<'a>,
+    resumed: RawField<'a>,
     #[serde(borrow)]
-    received: Field<'a>,
+    received: RawField<'a>,
     #[serde(borrow)]
-    reclaims: Field<'a>,
+    reclaims: RawField<'a>,
     #[serde(borrow)]
-    recovering_ms: Field<'a>,
+    recovering_ms: RawField<'a>,
     #[serde(borrow)]
-    credential_ms: Field<'a>,
+    credential_ms: RawField<'a>,
     #[serde(borrow)]
-    lease_ms: Field<'a>,
+    lease_ms: RawField<'a>,
     #[serde(borrow)]
-    heartbeat_ms: Field<'a>,
+    heartbeat_ms: RawField<'a>,
     #[serde(borrow)]
-    limits: Field<'a>,
+    limits: RawField<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawLimits<'a> {
     #[serde(borrow)]
-    frame_bytes: Field<'a>,
+    frame_bytes: RawField<'a>,
     #[serde(borrow)]
-    name_units: Field<'a>,
+    name_units: RawField<'a>,
     #[serde(borrow)]
-    metadata_bytes: Field<'a>,
+    metadata_bytes: RawField<'a>,
     #[serde(borrow)]
-    agents: Field<'a>,
+    agents: RawField<'a>,
     #[serde(borrow)]
-    requests_per_agent: Field<'a>,
+    requests_per_agent: RawField<'a>,
 }
 
 impl<'a> Envelope<ServerFrame<'a>> {
@@ -267,7 +267,7 @@ impl<'a> Envelope<ServerFrame<'a>> {
     ///
     /// [`BadServerFrame`], with the field, the value and the rule.
     pub fn parse(text: &'a str) -> Result<Self, BadServerFrame> {
-        read::object::<Raw<'a>>(text).and_then(|raw| raw.envelope(text)).map_err(BadServerFrame)
+        read::object::<RawFrame<'a>>(text).and_then(|raw| raw.envelope(text)).map_err(BadServerFrame)
     }
 
     /// The text of a message.
@@ -279,7 +279,7 @@ impl<'a> Envelope<ServerFrame<'a>> {
 
     /// Writes the text of a message to the end of `out`.
     pub fn write(&self, out: &mut String) {
-        let unnumbered = |out, kind| Object::frame(out, kind, None, self.ack);
+        let unnumbered = |out, kind| ObjectWriter::frame(out, kind, None, self.ack);
         match &self.frame {
             ServerFrame::Welcome(welcome) => welcome.write(unnumbered(out, "welcome")),
             ServerFrame::Numbered { seq, event } => event.write(out, *seq, self.ack),
@@ -291,7 +291,7 @@ impl<'a> Envelope<ServerFrame<'a>> {
                 object.end();
             }
             ServerFrame::Ack => {
-                let mut object = Object::frame(out, "ack", None, 0);
+                let mut object = ObjectWriter::frame(out, "ack", None, 0);
                 object.number("ack", self.ack);
                 object.end();
             }
@@ -309,24 +309,24 @@ impl<'a> Envelope<ServerFrame<'a>> {
     }
 }
 
-impl<'a> Raw<'a> {
-    fn envelope(&self, text: &'a str) -> Read<Envelope<ServerFrame<'a>>> {
+impl<'a> RawFrame<'a> {
+    fn envelope(&self, text: &'a str) -> ReadResult<Envelope<ServerFrame<'a>>> {
         let kind = read::text("type", self.kind)?;
         let frame = match &*kind {
             "granted" => self.numbered(self.granted()?),
             "refused" => self.numbered(self.refused()?),
             "released" => {
-                self.numbered(Event::Released { id: self.id()?, held: read::flag("held", self.held)? })
+                self.numbered(ServerEvent::Released { id: self.id()?, held: read::flag("held", self.held)? })
             }
-            "lost" => self.numbered(Event::Lost { id: self.id()?, reason: self.lost_reason()? }),
+            "lost" => self.numbered(ServerEvent::Lost { id: self.id()?, reason: self.lost_reason()? }),
             "ended" => {
                 let agent = read::positive("agent", self.agent)?;
-                self.numbered(Event::Ended { agent, reason: self.ended_reason()? })
+                self.numbered(ServerEvent::Ended { agent, reason: self.ended_reason()? })
             }
             "error" => self.numbered(self.error()?),
             "welcome" => welcome(text).map(ServerFrame::Welcome),
             "snapshot" => {
-                Page::read(self.id()?, self.held, self.pending, self.more).map(ServerFrame::Snapshot)
+                SnapshotPage::read(self.id()?, self.held, self.pending, self.more).map(ServerFrame::Snapshot)
             }
             "ping" => Ok(ServerFrame::Ping {
                 n: read::positive("n", self.n)?,
@@ -338,66 +338,68 @@ impl<'a> Raw<'a> {
             }
             "fatal" => self.fatal(),
             "closing" => Ok(ServerFrame::Closing),
-            _ => Err(Problem::with_value("type", &kind, "a frame type of lockhouse.v1 that servers send")),
+            _ => {
+                Err(FrameProblem::with_value("type", &kind, "a frame type of lockhouse.v1 that servers send"))
+            }
         };
         Ok(Envelope { ack: read::natural_or("ack", self.ack, 0)?, frame: frame? })
     }
 
-    fn id(&self) -> Read<u64> {
+    fn id(&self) -> ReadResult<u64> {
         read::positive("id", self.id)
     }
 
-    fn numbered(&self, event: Event<'a>) -> Read<ServerFrame<'a>> {
+    fn numbered(&self, event: ServerEvent<'a>) -> ReadResult<ServerFrame<'a>> {
         Ok(ServerFrame::Numbered { seq: read::positive("seq", self.seq)?, event })
     }
 
-    fn granted(&self) -> Read<Event<'a>> {
+    fn granted(&self) -> ReadResult<ServerEvent<'a>> {
         let token = read::token("token", self.token)?;
         let ticket = self.ticket.map(|_| Ticket::read(self.ticket)).transpose()?;
-        Ok(Event::Granted { id: self.id()?, token, ticket })
+        Ok(ServerEvent::Granted { id: self.id()?, token, ticket })
     }
 
-    fn refused(&self) -> Read<Event<'a>> {
+    fn refused(&self) -> ReadResult<ServerEvent<'a>> {
         self.one_of("reason", self.reason, &[("unavailable", ())])?;
         let holders: Vec<RawHolder<'a>> = list("holders", self.holders)?;
-        let holders = holders.iter().map(RawHolder::view).collect::<Read<_>>()?;
-        Ok(Event::Refused { id: self.id()?, holders, queued: read::natural("queued", self.queued)? })
+        let holders = holders.iter().map(RawHolder::view).collect::<ReadResult<_>>()?;
+        Ok(ServerEvent::Refused { id: self.id()?, holders, queued: read::natural("queued", self.queued)? })
     }
 
-    fn lost_reason(&self) -> Read<LostReason> {
+    fn lost_reason(&self) -> ReadResult<LostReason> {
         let reasons = [LostReason::Stolen, LostReason::Expired, LostReason::Broken, LostReason::Superseded];
         self.one_of("reason", self.reason, &reasons.map(|reason| (reason.word(), reason)))
     }
 
-    fn ended_reason(&self) -> Read<EndedReason> {
+    fn ended_reason(&self) -> ReadResult<EndedReason> {
         let reasons = [EndedReason::Expired, EndedReason::Broken];
         self.one_of("reason", self.reason, &reasons.map(|reason| (reason.word(), reason)))
     }
 
-    fn one_of<T: Copy>(&self, key: &'static str, field: Field<'a>, known: &[(&str, T)]) -> Read<T> {
+    fn one_of<T: Copy>(&self, key: &'static str, field: RawField<'a>, known: &[(&str, T)]) -> ReadResult<T> {
         let word = read::text(key, field)?;
         let found = known.iter().find(|(known, _)| *known == &*word);
         found
             .map(|(_, value)| *value)
-            .ok_or_else(|| Problem::with_value(key, &word, "a word of lockhouse.v1"))
+            .ok_or_else(|| FrameProblem::with_value(key, &word, "a word of lockhouse.v1"))
     }
 
-    fn error(&self) -> Read<Event<'a>> {
+    fn error(&self) -> ReadResult<ServerEvent<'a>> {
         let id = read::positive_if_any("id", self.id)?;
         let code = ErrorCode::from_word(&read::text("code", self.code)?);
         let retry_after_ms = read::positive_if_any("retryAfterMs", self.retry_after_ms)?;
-        Ok(Event::Error { id, code, retry_after_ms, problem: self.problem()? })
+        Ok(ServerEvent::Error { id, code, retry_after_ms, problem: self.problem()? })
     }
 
-    fn fatal(&self) -> Read<ServerFrame<'a>> {
+    fn fatal(&self) -> ReadResult<ServerFrame<'a>> {
         let word = read::text("code", self.code)?;
         let code = FatalCode::from_word(&word)
-            .ok_or_else(|| Problem::with_value("code", &word, "a fatal code of lockhouse.v1"))?;
+            .ok_or_else(|| FrameProblem::with_value("code", &word, "a fatal code of lockhouse.v1"))?;
         Ok(ServerFrame::Fatal { code, problem: self.problem()? })
     }
 
-    fn problem(&self) -> Read<Problem<'a>> {
-        Ok(Problem {
+    fn problem(&self) -> ReadResult<FrameProblem<'a>> {
+        Ok(FrameProblem {
             field: read::text_if_any("field", self.field)?,
             value: read::text_if_any("value", self.value)?,
             rule: read::text_if_any("rule", self.rule)?,
@@ -407,13 +409,13 @@ impl<'a> Raw<'a> {
 }
 
 /// A list of objects.
-pub(super) fn list<'a, T: Deserialize<'a>>(key: &'static str, field: Field<'a>) -> Read<Vec<T>> {
+pub(super) fn list<'a, T: Deserialize<'a>>(key: &'static str, field: RawField<'a>) -> ReadResult<Vec<T>> {
     let raw = read::needed(key, field, "a list of objects")?;
-    serde_json::from_str(raw.get()).map_err(|_| Problem::with_value(key, raw.get(), "a list of objects"))
+    serde_json::from_str(raw.get()).map_err(|_| FrameProblem::with_value(key, raw.get(), "a list of objects"))
 }
 
 /// Read apart from the rest, so that the frames that come all the time have fewer keys to look for.
-fn welcome(text: &str) -> Read<Welcome<'_>> {
+fn welcome(text: &str) -> ReadResult<Welcome<'_>> {
     let raw: RawWelcome<'_> = read::object(text)?;
     let limits = read::needed("limits", raw.limits, "an object")?;
     Ok(Welcome {
@@ -433,9 +435,13 @@ fn welcome(text: &str) -> Read<Welcome<'_>> {
 }
 
 impl WireLimits {
-    fn read(raw: &RawValue) -> Read<Self> {
+    fn read(raw: &RawValue) -> ReadResult<Self> {
         let Ok(raw) = read::object::<RawLimits<'_>>(raw.get()) else {
-            return Err(Problem::with_value("limits", raw.get(), "an object in which no key stands twice"));
+            return Err(FrameProblem::with_value(
+                "limits",
+                raw.get(),
+                "an object in which no key stands twice",
+            ));
         };
         Ok(Self {
             frame_bytes: read::natural("limits.frameBytes", raw.frame_bytes)?,
@@ -446,7 +452,7 @@ impl WireLimits {
         })
     }
 
-    fn write(self, mut object: Object<'_>) {
+    fn write(self, mut object: ObjectWriter<'_>) {
         object.number("frameBytes", self.frame_bytes);
         object.number("nameUnits", self.name_units);
         object.number("metadataBytes", self.metadata_bytes);
@@ -457,7 +463,7 @@ impl WireLimits {
 }
 
 impl Welcome<'_> {
-    fn write(&self, mut object: Object<'_>) {
+    fn write(&self, mut object: ObjectWriter<'_>) {
         object.text("server", &self.server);
         object.text("epoch", &self.epoch);
         object.text("session", &self.session);
@@ -469,15 +475,15 @@ impl Welcome<'_> {
         object.number_if_any("credentialMs", self.credential_ms);
         object.number("leaseMs", self.lease_ms);
         object.number("heartbeatMs", self.heartbeat_ms);
-        self.limits.write(Object::begin(object.key("limits")));
+        self.limits.write(ObjectWriter::begin(object.key("limits")));
         object.end();
     }
 }
 
-impl Event<'_> {
+impl ServerEvent<'_> {
     fn write(&self, out: &mut String, seq: u64, ack: u64) {
         let numbered = |out, kind, id| {
-            let mut object = Object::frame(out, kind, Some(seq), ack);
+            let mut object = ObjectWriter::frame(out, kind, Some(seq), ack);
             object.number_if_any("id", id);
             object
         };
@@ -522,8 +528,8 @@ impl Event<'_> {
     }
 }
 
-impl Problem<'_> {
-    fn write(&self, mut object: Object<'_>) {
+impl FrameProblem<'_> {
+    fn write(&self, mut object: ObjectWriter<'_>) {
         object.text_if_any("field", self.field.as_deref());
         object.text_if_any("value", self.value.as_deref());
         object.text_if_any("rule", self.rule.as_deref());
@@ -561,13 +567,13 @@ pub(super) fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-pub(super) fn write_list<T>(out: &mut String, items: &[T], write: impl Fn(&T, Object<'_>)) {
+pub(super) fn write_list<T>(out: &mut String, items: &[T], write: impl Fn(&T, ObjectWriter<'_>)) {
     out.push('[');
     for (index, item) in items.iter().enumerate() {
         if index != 0 {
             out.push(',');
         }
-        write(item, Object::begin(out));
+        write(item, ObjectWriter::begin(out));
     }
     out.push(']');
 }

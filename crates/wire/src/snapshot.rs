@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use lockhouse_core::{FencingToken, HolderKind, Mode, NameBuf};
 use serde::Deserialize;
 
-use crate::fault::Problem;
+use crate::fault::FrameProblem;
 use crate::holder::read_kind;
-use crate::read::{self, Field, Read};
+use crate::read::{self, RawField, ReadResult};
 use crate::server::{ServerFrame, list, mode_word, write_list};
-use crate::write::Object;
+use crate::write::ObjectWriter;
 use crate::{Envelope, FRAME_BYTES};
 
 /// What a frame has beside its entries, at most.
@@ -18,20 +18,20 @@ const FRAME_OVERHEAD: usize = 128;
 
 /// One frame of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<'a> {
+pub struct SnapshotPage<'a> {
     /// The query or watch that it answers.
     pub id: u64,
     /// Held locks, in no promised order.
-    pub held: Vec<Entry<'a>>,
+    pub held: Vec<EntryView<'a>>,
     /// Pending requests; those of one name in queue order.
-    pub pending: Vec<Entry<'a>>,
+    pub pending: Vec<EntryView<'a>>,
     /// Whether more frames of this snapshot follow.
     pub more: bool,
 }
 
 /// One lock or request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct EntryView<'a> {
     /// The label of its agent, of its owner, or the claimant.
     pub client_id: Cow<'a, str>,
     /// Its mode.
@@ -39,14 +39,14 @@ pub struct Entry<'a> {
     /// The resource name.
     pub name: NameBuf,
     /// What a detailed snapshot says beyond the specification's.
-    pub detail: Option<Detail<'a>>,
+    pub detail: Option<EntryDetail<'a>>,
 }
 
 /// What a detailed snapshot says of a lock or request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detail<'a> {
+pub struct EntryDetail<'a> {
     /// Held or pending.
-    pub place: Place,
+    pub place: EntryPlace,
     /// By which discipline it is held; only web locks are ever pending.
     pub kind: HolderKind,
     /// The instant of the grant, of the request while pending.
@@ -59,7 +59,7 @@ pub struct Detail<'a> {
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum EntryPlace {
     /// Held, under this token.
     Held(FencingToken),
     /// In the queue of its name, counted from 1.
@@ -69,8 +69,8 @@ pub enum Place {
 /// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts, each of which is written when it is asked for.
 pub fn pages<'a>(
     id: u64,
-    held: impl IntoIterator<Item = Entry<'a>>,
-    pending: impl IntoIterator<Item = Entry<'a>>,
+    held: impl IntoIterator<Item = EntryView<'a>>,
+    pending: impl IntoIterator<Item = EntryView<'a>>,
 ) -> impl Iterator<Item = String> {
     let held = held.into_iter().map(|entry| (true, entry));
     let mut rest = held.chain(pending.into_iter().map(|entry| (false, entry)));
@@ -79,11 +79,11 @@ pub fn pages<'a>(
     let mut over = Some(None);
     std::iter::from_fn(move || {
         let first = over.take()?;
-        let mut page = Page { id, held: Vec::new(), pending: Vec::new(), more: false };
+        let mut page = SnapshotPage { id, held: Vec::new(), pending: Vec::new(), more: false };
         let mut room = FRAME_BYTES - FRAME_OVERHEAD;
         for (is_held, entry) in first.into_iter().chain(rest.by_ref()) {
             scratch.clear();
-            entry.write(Object::begin(&mut scratch));
+            entry.write(ObjectWriter::begin(&mut scratch));
             let size = scratch.len() + 1;
             if size > room && !page.is_empty() {
                 over = Some(Some((is_held, entry)));
@@ -101,42 +101,50 @@ pub fn pages<'a>(
 #[serde(rename_all = "camelCase")]
 struct RawEntry<'a> {
     #[serde(borrow)]
-    client_id: Field<'a>,
+    client_id: RawField<'a>,
     #[serde(borrow)]
-    mode: Field<'a>,
+    mode: RawField<'a>,
     #[serde(borrow)]
-    name: Field<'a>,
+    name: RawField<'a>,
     #[serde(borrow)]
-    kind: Field<'a>,
+    kind: RawField<'a>,
     #[serde(borrow)]
-    owner: Field<'a>,
+    owner: RawField<'a>,
     #[serde(borrow)]
-    state: Field<'a>,
+    state: RawField<'a>,
     #[serde(borrow)]
-    since: Field<'a>,
+    since: RawField<'a>,
     #[serde(borrow)]
-    expires_at: Field<'a>,
+    expires_at: RawField<'a>,
     #[serde(borrow)]
-    place: Field<'a>,
+    place: RawField<'a>,
     #[serde(borrow)]
-    fencing_token: Field<'a>,
+    fencing_token: RawField<'a>,
     #[serde(borrow)]
-    metadata: Field<'a>,
+    metadata: RawField<'a>,
 }
 
-impl<'a> Page<'a> {
-    pub(super) fn read(id: u64, held: Field<'a>, pending: Field<'a>, more: Field<'a>) -> Read<Self> {
+impl<'a> SnapshotPage<'a> {
+    pub(super) fn read(
+        id: u64,
+        held: RawField<'a>,
+        pending: RawField<'a>,
+        more: RawField<'a>,
+    ) -> ReadResult<Self> {
         let entries = |key, field| {
-            list::<RawEntry<'a>>(key, field)?.iter().map(RawEntry::entry).collect::<Read<Vec<Entry<'a>>>>()
+            list::<RawEntry<'a>>(key, field)?
+                .iter()
+                .map(RawEntry::entry)
+                .collect::<ReadResult<Vec<EntryView<'a>>>>()
         };
         let (held, pending) = (entries("held", held)?, entries("pending", pending)?);
         Ok(Self { id, held, pending, more: read::flag_or_false("more", more)? })
     }
 
-    pub(super) fn write(&self, mut object: Object<'_>) {
+    pub(super) fn write(&self, mut object: ObjectWriter<'_>) {
         object.number("id", self.id);
-        write_list(object.key("held"), &self.held, Entry::write);
-        write_list(object.key("pending"), &self.pending, Entry::write);
+        write_list(object.key("held"), &self.held, EntryView::write);
+        write_list(object.key("pending"), &self.pending, EntryView::write);
         object.flag_if_set("more", self.more);
         object.end();
     }
@@ -151,8 +159,8 @@ impl<'a> Page<'a> {
 }
 
 impl<'a> RawEntry<'a> {
-    fn entry(&self) -> Read<Entry<'a>> {
-        Ok(Entry {
+    fn entry(&self) -> ReadResult<EntryView<'a>> {
+        Ok(EntryView {
             client_id: read::text("clientId", self.client_id)?,
             mode: read::mode("mode", self.mode)?,
             name: read::name("name", self.name)??,
@@ -160,14 +168,14 @@ impl<'a> RawEntry<'a> {
         })
     }
 
-    fn detail(&self) -> Read<Detail<'a>> {
+    fn detail(&self) -> ReadResult<EntryDetail<'a>> {
         let state = read::text("state", self.state)?;
         let place = match &*state {
-            "held" => Place::Held(read::token("fencingToken", self.fencing_token)?),
-            "pending" => Place::Queued(read::positive("place", self.place)?),
-            _ => return Err(Problem::with_value("state", &state, "\"held\" or \"pending\"")),
+            "held" => EntryPlace::Held(read::token("fencingToken", self.fencing_token)?),
+            "pending" => EntryPlace::Queued(read::positive("place", self.place)?),
+            _ => return Err(FrameProblem::with_value("state", &state, "\"held\" or \"pending\"")),
         };
-        Ok(Detail {
+        Ok(EntryDetail {
             place,
             kind: self.kind(place)?,
             since: read::instant("since", self.since)?,
@@ -176,18 +184,18 @@ impl<'a> RawEntry<'a> {
         })
     }
 
-    fn kind(&self, place: Place) -> Read<HolderKind> {
+    fn kind(&self, place: EntryPlace) -> ReadResult<HolderKind> {
         match (place, read_kind(("kind", self.kind), ("owner", self.owner))?) {
-            (Place::Queued(_), HolderKind::Offline(_) | HolderKind::Claim) => {
-                Err(Problem::with_field("kind", "\"web\" for what is pending"))
+            (EntryPlace::Queued(_), HolderKind::Offline(_) | HolderKind::Claim) => {
+                Err(FrameProblem::with_field("kind", "\"web\" for what is pending"))
             }
             (_, kind) => Ok(kind),
         }
     }
 }
 
-impl Entry<'_> {
-    fn write(&self, mut object: Object<'_>) {
+impl EntryView<'_> {
+    fn write(&self, mut object: ObjectWriter<'_>) {
         match &self.detail {
             None => {
                 object.text("clientId", &self.client_id);
@@ -199,11 +207,11 @@ impl Entry<'_> {
         object.end();
     }
 
-    fn write_detail(&self, detail: &Detail<'_>, object: &mut Object<'_>) {
+    fn write_detail(&self, detail: &EntryDetail<'_>, object: &mut ObjectWriter<'_>) {
         object.name("name", self.name.as_name());
         object.word("mode", mode_word(self.mode));
         object.word("kind", detail.kind.word());
-        object.word("state", if matches!(detail.place, Place::Held(_)) { "held" } else { "pending" });
+        object.word("state", if matches!(detail.place, EntryPlace::Held(_)) { "held" } else { "pending" });
         object.text("clientId", &self.client_id);
         match detail.kind.owner() {
             Some(owner) => object.text("owner", &owner),
@@ -215,11 +223,11 @@ impl Entry<'_> {
             None => object.null("expiresAt"),
         }
         match detail.place {
-            Place::Held(token) => {
+            EntryPlace::Held(token) => {
                 object.null("place");
                 object.number("fencingToken", token.get());
             }
-            Place::Queued(place) => {
+            EntryPlace::Queued(place) => {
                 object.number("place", place);
                 object.null("fencingToken");
             }

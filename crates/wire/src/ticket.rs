@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::TICKET_BYTES;
-use crate::fault::Problem;
-use crate::read::{self, Field, Read};
+use crate::fault::FrameProblem;
+use crate::read::{self, RawField, ReadResult};
 
 /// What proves a grant to a later epoch: opaque to clients, and a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,10 +27,13 @@ impl<'a> Ticket<'a> {
         Ticket(Cow::Owned(self.0.into_owned()))
     }
 
-    pub(super) fn read(field: Field<'a>) -> Read<Self> {
+    pub(super) fn read(field: RawField<'a>) -> ReadResult<Self> {
         let text = read::secret("ticket", field)?;
         if text.len() > TICKET_BYTES {
-            return Err(Problem::with_field("ticket", format!("a string of at most {TICKET_BYTES} bytes")));
+            return Err(FrameProblem::with_field(
+                "ticket",
+                format!("a string of at most {TICKET_BYTES} bytes"),
+            ));
         }
         Ok(Self(text))
     }

@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use lockhouse_core::Name;
 
 /// An object under construction at the end of a text.
-pub(super) struct Object<'o> {
+pub(super) struct ObjectWriter<'o> {
     out: &'o mut String,
     empty: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> ObjectWriter<'o> {
     pub(super) fn begin(out: &'o mut String) -> Self {
         out.push('{');
         Self { out, empty: true }

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use lockhouse_core::{Acquire, FencingToken, HolderKind, Mode, NameBuf, OwnerId};
 use lockhouse_wire::{
-    Ask, BadClientFrame, Call, ClientFrame, Credential, Detail, EndedReason, Entry, Envelope, ErrorCode,
-    Event, FRAME_BYTES, FatalCode, Hello, HolderView, Look, LostReason, Page, Place, Problem, Reclaim,
-    Resume, ServerFrame, TICKET_BYTES, Ticket, Welcome, WireLimits, pages,
+    BadClientFrame, ClientCall, ClientFrame, Credential, EndedReason, EntryDetail, EntryPlace, EntryView,
+    Envelope, ErrorCode, FRAME_BYTES, FatalCode, FrameProblem, Hello, HolderView, LockRequest, LostReason,
+    Reclaim, Resume, ServerEvent, ServerFrame, SnapshotPage, SnapshotQuery, TICKET_BYTES, Ticket, Welcome,
+    WireLimits, pages,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ fn names_keep_every_unit_both_ways() {
         for json in also.chain([&vector["json"]]) {
             let text = frame(json.as_str().unwrap());
             let envelope = client(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-            let look = Look { id: 1, detail: false, name: Some(name.clone()) };
+            let look = SnapshotQuery { id: 1, detail: false, name: Some(name.clone()) };
             assert_eq!(envelope, Envelope::new(ClientFrame::Query(look)), "{}", vector["title"]);
             assert_eq!(envelope.to_text(), frame(vector["json"].as_str().unwrap()), "{}", vector["title"]);
         }
@@ -98,7 +99,7 @@ fn an_error_names_field_value_and_rule() {
     else {
         panic!("not answered");
     };
-    let expected = Problem {
+    let expected = FrameProblem {
         field: Some("mode".into()),
         value: Some("\"both\"".into()),
         rule: Some("\"exclusive\" or \"shared\"".into()),
@@ -148,11 +149,11 @@ fn what_is_pending_is_a_web_lock() {
 fn a_long_snapshot_is_split_into_frames_within_the_bound() {
     // The worst entry there is: a name of 4096 units that each need six bytes.
     let name = NameBuf::from_units(&[0xD800; 4096]).unwrap();
-    let entry = |client_id: String, name: &NameBuf, place| Entry {
+    let entry = |client_id: String, name: &NameBuf, place| EntryView {
         client_id: client_id.into(),
         mode: Mode::Exclusive,
         name: name.clone(),
-        detail: Some(Detail {
+        detail: Some(EntryDetail {
             place,
             kind: HolderKind::Web,
             since: SystemTime::UNIX_EPOCH,
@@ -161,8 +162,8 @@ fn a_long_snapshot_is_split_into_frames_within_the_bound() {
         }),
     };
     let short = NameBuf::new("short").unwrap();
-    let held = (1..=5).map(|n| entry("\u{1}".repeat(256), &name, Place::Held(FencingToken::new(n))));
-    let pending = (1..=2000).map(|n| entry(n.to_string(), &short, Place::Queued(n)));
+    let held = (1..=5).map(|n| entry("\u{1}".repeat(256), &name, EntryPlace::Held(FencingToken::new(n))));
+    let pending = (1..=2000).map(|n| entry(n.to_string(), &short, EntryPlace::Queued(n)));
     let texts: Vec<_> = pages(9, held, pending).collect();
     assert!(texts.len() > 5);
     let (mut held, mut clients) = (0, Vec::new());
@@ -214,7 +215,7 @@ proptest! {
 // Frames in the normal form of the vectors.
 
 fn client_meaning(envelope: &Envelope<ClientFrame<'_>>) -> Value {
-    let look = |kind: &str, look: &Look| json!({"type": kind, "id": look.id, "detail": look.detail, "name": look.name.as_ref().map(name_meaning)});
+    let look = |kind: &str, look: &SnapshotQuery| json!({"type": kind, "id": look.id, "detail": look.detail, "name": look.name.as_ref().map(name_meaning)});
     let mut meaning = match &envelope.frame {
         ClientFrame::Hello(hello) => {
             let resume = hello.resume.as_ref().map(
@@ -240,22 +241,24 @@ fn client_meaning(envelope: &Envelope<ClientFrame<'_>>) -> Value {
     meaning
 }
 
-fn call_meaning(call: &Call<'_>) -> Value {
+fn call_meaning(call: &ClientCall<'_>) -> Value {
     match call {
-        Call::Join { agent, client_id } => json!({"type": "join", "agent": agent, "clientId": client_id}),
-        Call::Leave { agent } => json!({"type": "leave", "agent": agent}),
-        Call::Request(ask) => json!({
+        ClientCall::Join { agent, client_id } => {
+            json!({"type": "join", "agent": agent, "clientId": client_id})
+        }
+        ClientCall::Leave { agent } => json!({"type": "leave", "agent": agent}),
+        ClientCall::Request(ask) => json!({
             "type": "request", "id": ask.id, "agent": ask.agent, "name": name_meaning(&ask.name),
             "mode": mode_meaning(ask.acquire.mode()), "ifAvailable": matches!(ask.acquire, Acquire::IfAvailable(_)),
             "steal": ask.acquire == Acquire::Steal, "metadata": ask.metadata, "maxHoldMs": ask.max_hold_ms,
         }),
-        Call::Reclaim(reclaim) => json!({
+        ClientCall::Reclaim(reclaim) => json!({
             "type": "reclaim", "id": reclaim.id, "agent": reclaim.agent, "name": name_meaning(&reclaim.name),
             "mode": mode_meaning(reclaim.mode), "token": reclaim.token.get(), "ticket": reclaim.ticket.as_str(),
             "metadata": reclaim.metadata, "maxHoldMs": reclaim.max_hold_ms,
         }),
-        Call::Abort { id } => json!({"type": "abort", "id": id}),
-        Call::Release { id, reply } => json!({"type": "release", "id": id, "reply": reply}),
+        ClientCall::Abort { id } => json!({"type": "abort", "id": id}),
+        ClientCall::Release { id, reply } => json!({"type": "release", "id": id, "reply": reply}),
     }
 }
 
@@ -289,12 +292,12 @@ fn server_meaning(envelope: &Envelope<ServerFrame<'_>>) -> Value {
     meaning
 }
 
-fn event_meaning(event: &Event<'_>) -> Value {
+fn event_meaning(event: &ServerEvent<'_>) -> Value {
     match event {
-        Event::Granted { id, token, ticket } => {
+        ServerEvent::Granted { id, token, ticket } => {
             json!({"type": "granted", "id": id, "token": token.get(), "ticket": ticket.as_ref().map(Ticket::as_str)})
         }
-        Event::Refused { id, holders, queued } => json!({
+        ServerEvent::Refused { id, holders, queued } => json!({
             "type": "refused", "id": id, "reason": "unavailable", "queued": queued,
             "holders": holders.iter().map(|holder| json!({
                 "clientId": holder.client_id, "kind": holder.kind.word(), "owner": holder.kind.owner(),
@@ -302,10 +305,12 @@ fn event_meaning(event: &Event<'_>) -> Value {
                 "expiresAt": holder.expires_at.map(instant_meaning), "metadata": holder.metadata,
             })).collect::<Vec<_>>(),
         }),
-        Event::Released { id, held } => json!({"type": "released", "id": id, "held": held}),
-        Event::Lost { id, reason } => json!({"type": "lost", "id": id, "reason": reason.word()}),
-        Event::Ended { agent, reason } => json!({"type": "ended", "agent": agent, "reason": reason.word()}),
-        Event::Error { id, code, retry_after_ms, problem } => {
+        ServerEvent::Released { id, held } => json!({"type": "released", "id": id, "held": held}),
+        ServerEvent::Lost { id, reason } => json!({"type": "lost", "id": id, "reason": reason.word()}),
+        ServerEvent::Ended { agent, reason } => {
+            json!({"type": "ended", "agent": agent, "reason": reason.word()})
+        }
+        ServerEvent::Error { id, code, retry_after_ms, problem } => {
             let mut meaning = problem_meaning("error", code.word(), problem);
             meaning["id"] = json!(id);
             meaning["retryAfterMs"] = json!(retry_after_ms);
@@ -314,18 +319,18 @@ fn event_meaning(event: &Event<'_>) -> Value {
     }
 }
 
-fn problem_meaning(kind: &str, code: &str, problem: &Problem<'_>) -> Value {
+fn problem_meaning(kind: &str, code: &str, problem: &FrameProblem<'_>) -> Value {
     json!({"type": kind, "code": code, "field": problem.field, "value": problem.value, "rule": problem.rule, "message": problem.message})
 }
 
-fn entry_meaning(entry: &Entry<'_>) -> Value {
+fn entry_meaning(entry: &EntryView<'_>) -> Value {
     let (name, mode) = (name_meaning(&entry.name), mode_meaning(entry.mode));
     let Some(detail) = &entry.detail else {
         return json!({"clientId": entry.client_id, "mode": mode, "name": name});
     };
     let (state, place, token) = match detail.place {
-        Place::Held(token) => ("held", None, Some(token.get())),
-        Place::Queued(place) => ("pending", Some(place), None),
+        EntryPlace::Held(token) => ("held", None, Some(token.get())),
+        EntryPlace::Queued(place) => ("pending", Some(place), None),
     };
     json!({
         "name": name, "mode": mode, "kind": detail.kind.word(), "state": state, "clientId": entry.client_id,
@@ -389,26 +394,29 @@ fn ticket() -> impl Strategy<Value = Ticket<'static>> {
 fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
     let ask = (number(), number(), name(), acquire(), prop::option::of(words()), prop::option::of(number()));
     let ask = ask.prop_map(|(id, agent, name, acquire, metadata, max_hold_ms)| {
-        Call::Request(Ask { id, agent, name, acquire, metadata, max_hold_ms })
+        ClientCall::Request(LockRequest { id, agent, name, acquire, metadata, max_hold_ms })
     });
     let hold = (number(), prop::option::of(words()), prop::option::of(number()));
     let reclaim = (number(), number(), name(), mode(), ticket(), hold).prop_map(
         |(id, agent, name, mode, ticket, (token, metadata, max_hold_ms))| {
             let token = FencingToken::new(token);
-            Call::Reclaim(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
+            ClientCall::Reclaim(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
         },
     );
     let call = prop_oneof![
         4 => ask,
         2 => reclaim,
-        1 => (number(), words()).prop_map(|(agent, client_id)| Call::Join { agent, client_id }),
-        1 => number().prop_map(|agent| Call::Leave { agent }),
-        1 => number().prop_map(|id| Call::Abort { id }),
-        1 => (number(), any::<bool>()).prop_map(|(id, reply)| Call::Release { id, reply }),
+        1 => (number(), words()).prop_map(|(agent, client_id)| ClientCall::Join { agent, client_id }),
+        1 => number().prop_map(|agent| ClientCall::Leave { agent }),
+        1 => number().prop_map(|id| ClientCall::Abort { id }),
+        1 => (number(), any::<bool>()).prop_map(|(id, reply)| ClientCall::Release { id, reply }),
     ]
-    .prop_filter("too long", |call| !matches!(call, Call::Join { client_id, .. } if client_id.len() > 256));
+    .prop_filter(
+        "too long",
+        |call| !matches!(call, ClientCall::Join { client_id, .. } if client_id.len() > 256),
+    );
     let look = || {
-        (number(), any::<bool>(), prop::option::of(name())).prop_map(|(id, detail, name)| Look {
+        (number(), any::<bool>(), prop::option::of(name())).prop_map(|(id, detail, name)| SnapshotQuery {
             id,
             detail,
             name,
@@ -435,31 +443,27 @@ fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
     (0..100u64, frame).prop_map(|(ack, frame)| Envelope { ack, frame })
 }
 
-fn problem() -> impl Strategy<Value = Problem<'static>> {
+fn problem() -> impl Strategy<Value = FrameProblem<'static>> {
     (prop::option::of(words()), prop::option::of(words()), prop::option::of(words()), words())
-        .prop_map(|(field, value, rule, message)| Problem { field, value, rule, message })
+        .prop_map(|(field, value, rule, message)| FrameProblem { field, value, rule, message })
 }
 
-fn entry() -> impl Strategy<Value = Entry<'static>> {
+fn entry() -> impl Strategy<Value = EntryView<'static>> {
     let place = prop_oneof![
-        number().prop_map(|token| Place::Held(FencingToken::new(token))),
-        number().prop_map(Place::Queued)
+        number().prop_map(|token| EntryPlace::Held(FencingToken::new(token))),
+        number().prop_map(EntryPlace::Queued)
     ];
     let detail = (place, kind(), instant(), prop::option::of(instant()), prop::option::of(words())).prop_map(
         |(place, kind, since, expires_at, metadata)| {
-            let kind = if matches!(place, Place::Queued(_)) { HolderKind::Web } else { kind };
-            Detail { place, kind, since, expires_at, metadata }
+            let kind = if matches!(place, EntryPlace::Queued(_)) { HolderKind::Web } else { kind };
+            EntryDetail { place, kind, since, expires_at, metadata }
         },
     );
-    (words(), mode(), name(), prop::option::of(detail)).prop_map(|(client_id, mode, name, detail)| Entry {
-        client_id,
-        mode,
-        name,
-        detail,
-    })
+    (words(), mode(), name(), prop::option::of(detail))
+        .prop_map(|(client_id, mode, name, detail)| EntryView { client_id, mode, name, detail })
 }
 
-fn event() -> impl Strategy<Value = Event<'static>> {
+fn event() -> impl Strategy<Value = ServerEvent<'static>> {
     let holder = (words(), kind(), mode(), instant(), prop::option::of(instant()), prop::option::of(words()))
         .prop_map(|(client_id, kind, mode, since, expires_at, metadata)| HolderView {
             client_id,
@@ -488,18 +492,16 @@ fn event() -> impl Strategy<Value = Event<'static>> {
         Just(ErrorCode::Internal)
     ];
     prop_oneof![
-        (number(), number(), prop::option::of(ticket())).prop_map(|(id, token, ticket)| Event::Granted {
-            id,
-            token: FencingToken::new(token),
-            ticket
+        (number(), number(), prop::option::of(ticket())).prop_map(|(id, token, ticket)| {
+            ServerEvent::Granted { id, token: FencingToken::new(token), ticket }
         }),
         (number(), prop::collection::vec(holder, 0..4), 0..9u64)
-            .prop_map(|(id, holders, queued)| Event::Refused { id, holders, queued }),
-        (number(), any::<bool>()).prop_map(|(id, held)| Event::Released { id, held }),
-        (number(), lost).prop_map(|(id, reason)| Event::Lost { id, reason }),
-        (number(), ended).prop_map(|(agent, reason)| Event::Ended { agent, reason }),
+            .prop_map(|(id, holders, queued)| ServerEvent::Refused { id, holders, queued }),
+        (number(), any::<bool>()).prop_map(|(id, held)| ServerEvent::Released { id, held }),
+        (number(), lost).prop_map(|(id, reason)| ServerEvent::Lost { id, reason }),
+        (number(), ended).prop_map(|(agent, reason)| ServerEvent::Ended { agent, reason }),
         (prop::option::of(number()), code, prop::option::of(number()), problem()).prop_map(
-            |(id, code, retry_after_ms, problem)| Event::Error { id, code, retry_after_ms, problem }
+            |(id, code, retry_after_ms, problem)| ServerEvent::Error { id, code, retry_after_ms, problem }
         ),
     ]
 }
@@ -546,12 +548,8 @@ fn server_envelope() -> impl Strategy<Value = Envelope<ServerFrame<'static>>> {
         },
     );
     let entries = || prop::collection::vec(entry(), 0..4);
-    let page = (number(), entries(), entries(), any::<bool>()).prop_map(|(id, held, pending, more)| Page {
-        id,
-        held,
-        pending,
-        more,
-    });
+    let page = (number(), entries(), entries(), any::<bool>())
+        .prop_map(|(id, held, pending, more)| SnapshotPage { id, held, pending, more });
     let fatal = prop_oneof![
         Just(FatalCode::BadFrame),
         Just(FatalCode::BadSeq),

@@ -2,8 +2,8 @@
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Command, Effect, Entry, Instant, Limits, LockManager, Name, NewAgent, NewRequest, Outcome, Party,
-    RequestStatus, Snapshot, State,
+    Command, Effect, Instant, Limits, LockManager, LockState, Name, NewAgent, NewRequest, Outcome, Party,
+    RequestStatus, Snapshot, SnapshotEntry,
 };
 
 use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILABLE, TICK_MS};
@@ -87,7 +87,7 @@ impl SmallWorld for World {
             self.check_name(name)?;
         }
         self.check_snapshot()?;
-        self.check_standings()?;
+        self.check_statuses()?;
         self.check_deadlines()
     }
 
@@ -186,19 +186,19 @@ impl World {
         let snapshot = self.snapshot()?;
         let mut names = 0;
         for (name, text) in NAMES.iter().enumerate() {
-            let of_name = |entry: &&Entry| entry.name.as_name().as_str() == Some(text);
+            let of_name = |entry: &&SnapshotEntry| entry.name.as_name().as_str() == Some(text);
             let pending: Vec<_> = snapshot.pending.iter().filter(of_name).collect();
             let told: Vec<_> = self.told.pending(name).collect();
             promise!(pending.len() == told.len(), "told {told:?}, shown {pending:?}");
             for (place, (shown, told)) in (1..).zip(pending.iter().zip(&told)) {
                 self.check_entry(shown, told)?;
-                promise!(shown.state == State::Pending { place }, "{shown:?} stands at place {place}");
+                promise!(shown.state == LockState::Pending { place }, "{shown:?} stands at place {place}");
             }
             let held: Vec<_> = snapshot.held.iter().filter(of_name).collect();
             promise!(held.len() == self.told.held(name).count(), "told other locks than {held:?}");
             for shown in &held {
                 let mut all = self.told.held(name);
-                let told = all.find(|told| matches!(told.status, Status::Held { token, .. } if shown.state == State::Held(token)));
+                let told = all.find(|told| matches!(told.status, Status::Held { token, .. } if shown.state == LockState::Held(token)));
                 self.check_entry(shown, told.ok_or_else(|| format!("nobody was told of {shown:?}"))?)?;
             }
             names += usize::from(!pending.is_empty() || !held.is_empty());
@@ -209,7 +209,7 @@ impl World {
         Ok(())
     }
 
-    fn check_entry(&self, shown: &Entry, told: &Asked) -> Result<(), Breach> {
+    fn check_entry(&self, shown: &SnapshotEntry, told: &Asked) -> Result<(), Breach> {
         let alive =
             self.told.agents[told.agent].ok_or_else(|| format!("{told:?} is of an agent that has ended"))?;
         let same = shown.party == Party::Agent(alive.id)
@@ -223,15 +223,15 @@ impl World {
         Ok(())
     }
 
-    fn check_standings(&self) -> Result<(), Breach> {
+    fn check_statuses(&self) -> Result<(), Breach> {
         for told in &self.told.asked {
             let expected = match told.status {
                 Status::Pending => RequestStatus::Pending,
                 Status::Held { token, .. } => RequestStatus::Held(token),
                 Status::Ended => RequestStatus::Ended,
             };
-            let standing = self.core.status(told.id);
-            promise!(standing == expected, "{told:?} stands {standing:?}");
+            let status = self.core.status(told.id);
+            promise!(status == expected, "{told:?} stands {status:?}");
         }
         let dead_lives = self.told.dead.iter().any(|id| self.core.is_alive(*id));
         let alive_dead = self.told.agents.iter().flatten().any(|alive| !self.core.is_alive(alive.id));

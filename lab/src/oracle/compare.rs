@@ -10,7 +10,7 @@ use lockhouse_core::{
 use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, View};
 
 use super::histogram::Histogram;
-use super::literal::{Fresh, Kept, Literal};
+use super::literal::{DurableState, Fresh, Literal};
 use crate::panics::guarded;
 
 /// What differs, in words.
@@ -88,7 +88,7 @@ impl Pair {
         self.core = LockManager::with_limits(hasher, self.start.limits);
         self.core.continue_tokens_above(self.start.token_mark);
         for change in &self.kept {
-            self.core.restore(self.now, change).map_err(|error| format!("{change:?} is refused: {error}"))?;
+            self.core.replay(self.now, change).map_err(|error| format!("{change:?} is refused: {error}"))?;
         }
         let mut leases = BTreeMap::new();
         for owner in self.core.owners() {
@@ -167,7 +167,7 @@ impl Pair {
         }
         self.compare_kept()?;
         self.compare_possessions()?;
-        self.compare_standings()
+        self.compare_statuses()
     }
 
     /// What would survive a restart, and until when each owner lives.
@@ -187,7 +187,7 @@ impl Pair {
     }
 
     /// Claims are looked up by their names: by those that the transcription knows.
-    fn kept_by_core(&self, theirs: &Kept) -> Kept {
+    fn kept_by_core(&self, theirs: &DurableState) -> DurableState {
         let owner = |view: OwnerView<'_>| OwnerRecord {
             owner: view.owner,
             label: view.label.into(),
@@ -195,7 +195,7 @@ impl Pair {
             ttl_ms: view.ttl_ms,
             since: view.since,
             ends: view.ends,
-            seal: view.seal,
+            seed: view.seed,
         };
         let claim = |name: &NameBuf| {
             let view = self.core.claim_of(name.as_name())?;
@@ -205,7 +205,7 @@ impl Pair {
                 token: view.token,
                 ttl_ms: view.ttl_ms,
                 since: view.since,
-                seal: view.seal,
+                seed: view.seed,
                 metadata: view.metadata.map(Into::into),
             })
         };
@@ -214,9 +214,9 @@ impl Pair {
             claimant: view.claimant.into(),
             token: view.token,
             since: view.since,
-            seal: view.seal,
+            seed: view.seed,
         };
-        Kept {
+        DurableState {
             owners: self.core.owners().map(owner).collect(),
             locks: self.core.owners().flat_map(|owner| self.core.locks_of(owner.owner)).collect(),
             claims: theirs.claims.iter().filter_map(|known| claim(&known.name)).collect(),
@@ -251,7 +251,7 @@ impl Pair {
         Ok(())
     }
 
-    fn compare_standings(&self) -> Result<(), Difference> {
+    fn compare_statuses(&self) -> Result<(), Difference> {
         let held: BTreeMap<_, _> = self.literal.held().into_iter().collect();
         let pending: BTreeSet<_> = self.literal.pending().into_iter().collect();
         for id in self.labels.requests() {
@@ -295,7 +295,7 @@ fn fresh(outcome: &Outcome) -> Fresh {
 /// Pending requests are ordered within a name only; held locks are not ordered at all.
 fn compare_snapshots(ours: &Snapshot, theirs: &Snapshot) -> Result<(), Difference> {
     let by_name = |snapshot: &Snapshot| {
-        let mut queues: BTreeMap<NameBuf, Vec<lockhouse_core::Entry>> = BTreeMap::new();
+        let mut queues: BTreeMap<NameBuf, Vec<lockhouse_core::SnapshotEntry>> = BTreeMap::new();
         for entry in &snapshot.pending {
             queues.entry(entry.name.clone()).or_default().push(entry.clone());
         }

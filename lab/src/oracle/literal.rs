@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 
 use claims::Claim;
 use lockhouse_core::{
-    Acquire, AgentId, AssignmentRecord, Change, Command, Effect, Entry, FencingToken, Grant, Holder, Instant,
-    Limits, LossReason, Mode, Name, NameBuf, NewRequest, Outcome, OwnerId, Party, Refusal, RequestId,
-    Snapshot, State,
+    Acquire, AgentId, AssignmentRecord, Change, Command, Effect, FencingToken, Grant, Holder, Instant,
+    Limits, LockState, LossReason, Mode, Name, NameBuf, NewRequest, Outcome, OwnerId, Party, Refusal,
+    RequestId, Snapshot, SnapshotEntry,
 };
 use offline::{Owner, Row};
-pub(super) use recovery::Kept;
+pub(super) use recovery::DurableState;
 use recovery::Recovery;
 
 /// A lock manager: a map of queues and one set of held locks. Section 2.2
@@ -407,12 +407,12 @@ impl Literal {
         // 2: pending is a new list. 3: for each queue of the map's values, 3.1: for each request of queue, append it.
         for queue in self.queue_map.values() {
             for (place, request) in (1..).zip(queue) {
-                snapshot.pending.push(entry(request, State::Pending { place }, request.made, None));
+                snapshot.pending.push(entry(request, LockState::Pending { place }, request.made, None));
             }
         }
         // 4: held is a new list. 5: for each lock of the held set, append it. 6: that is all.
         for lock in &self.held {
-            snapshot.held.push(entry(&lock.request, State::Held(lock.token), lock.since, lock.expires));
+            snapshot.held.push(entry(&lock.request, LockState::Held(lock.token), lock.since, lock.expires));
         }
         for row in &self.rows {
             snapshot.held.push(held_entry(&row.name, row.token, self.row_holder(row)));
@@ -515,8 +515,8 @@ fn touch(touched: &mut Vec<NameBuf>, name: &NameBuf) {
     }
 }
 
-fn entry(request: &Request, state: State, since: Instant, expires: Option<Instant>) -> Entry {
-    Entry {
+fn entry(request: &Request, state: LockState, since: Instant, expires: Option<Instant>) -> SnapshotEntry {
+    SnapshotEntry {
         name: request.name.clone(),
         mode: request.mode,
         party: Party::Agent(request.agent),
@@ -528,9 +528,18 @@ fn entry(request: &Request, state: State, since: Instant, expires: Option<Instan
     }
 }
 
-fn held_entry(name: &NameBuf, token: FencingToken, holder: Holder) -> Entry {
+fn held_entry(name: &NameBuf, token: FencingToken, holder: Holder) -> SnapshotEntry {
     let Holder { party, label, mode, since, expires, metadata } = holder;
-    Entry { name: name.clone(), mode, party, label, state: State::Held(token), since, expires, metadata }
+    SnapshotEntry {
+        name: name.clone(),
+        mode,
+        party,
+        label,
+        state: LockState::Held(token),
+        since,
+        expires,
+        metadata,
+    }
 }
 
 fn lock_holder(lock: &Lock) -> Holder {

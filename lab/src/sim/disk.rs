@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockhouse_store::{
-    Answer, BackupError, Fatal, Fate, FaultCount, FaultStore, Faults, Kept, MemoryStore, Opened, SecretKey,
-    Section, Slot, Store, TakeError, WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, FaultCount, FaultStore, Faults, MemoryStore, Opened,
+    RecoveredRow, SecretKey, Slot, Store, StoreFuture, TakeError, WriterId,
 };
 use parking_lot::Mutex;
 use random::Random;
@@ -25,7 +25,7 @@ pub(crate) struct Disk {
     noted: Arc<Noted>,
     way: FaultStore,
     /// What was on its way when its sender died.
-    strays: Mutex<Vec<Arc<Section>>>,
+    strays: Mutex<Vec<Arc<CommitBatch>>>,
     random: Mutex<Random>,
     /// How long a commit takes at most, in milliseconds.
     slowest_ms: AtomicU64,
@@ -74,9 +74,9 @@ impl Disk {
             self.strays.lock().extract_if(.., |_| !only_some || random.percent(50)).collect()
         };
         let epoch = self.ledger(Ledger::epoch);
-        strays.into_iter().any(|section| {
-            let is_late = section.epoch != epoch;
-            self.noted.commit_now(&section) == Some(Fate::Committed) && is_late
+        strays.into_iter().any(|batch| {
+            let is_late = batch.epoch != epoch;
+            self.noted.commit_now(&batch) == Some(CommitOutcome::Committed) && is_late
         })
     }
 
@@ -118,27 +118,27 @@ impl Store for Line {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         self.disk.way.take_slot(slot, writer, visit)
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
-            let mut flight = Flight { line: self, sections };
+            let mut flight = Flight { line: self, batches };
             self.pause().await;
-            let sections = std::mem::take(&mut flight.sections);
-            let fates = self.disk.way.commit(sections).await?;
+            let batches = std::mem::take(&mut flight.batches);
+            let outcomes = self.disk.way.commit(batches).await?;
             self.pause().await;
-            Ok(fates)
+            Ok(outcomes)
         })
     }
 
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         self.disk.way.backup(to)
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         self.disk.way.close()
     }
 }
@@ -146,13 +146,13 @@ impl Store for Line {
 /// What is on its way; if its sender dies, it may still arrive.
 struct Flight<'a> {
     line: &'a Line,
-    sections: Vec<Arc<Section>>,
+    batches: Vec<Arc<CommitBatch>>,
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if self.line.is_cut() {
-            self.line.disk.strays.lock().append(&mut self.sections);
+            self.line.disk.strays.lock().append(&mut self.batches);
         }
     }
 }
@@ -174,17 +174,17 @@ impl Noted {
         self.memory.lock().clone()
     }
 
-    fn note(&self, sections: &[Arc<Section>], fates: &[Fate]) {
+    fn note(&self, batches: &[Arc<CommitBatch>], outcomes: &[CommitOutcome]) {
         let mut ledger = self.ledger.lock();
-        let kept = sections.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Committed);
-        kept.for_each(|(section, _)| ledger.note(section));
+        let kept = batches.iter().zip(outcomes).filter(|(_, outcome)| **outcome == CommitOutcome::Committed);
+        kept.for_each(|(batch, _)| ledger.note(batch));
     }
 
     /// The memory answers at once; none if it does not.
-    fn commit_now(&self, section: &Arc<Section>) -> Option<Fate> {
-        let mut answer = self.commit(vec![section.clone()]);
+    fn commit_now(&self, batch: &Arc<CommitBatch>) -> Option<CommitOutcome> {
+        let mut answer = self.commit(vec![batch.clone()]);
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(fates)) => fates.into_iter().next(),
+            Poll::Ready(Ok(outcomes)) => outcomes.into_iter().next(),
             _ => None,
         }
     }
@@ -195,8 +195,8 @@ impl Store for Noted {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         Box::pin(async move {
             let opened = self.memory().take_slot(slot, writer, visit).await?;
             self.ledger.lock().taken(opened.epoch);
@@ -204,19 +204,19 @@ impl Store for Noted {
         })
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
-            let fates = self.memory().commit(sections.clone()).await?;
-            self.note(&sections, &fates);
-            Ok(fates)
+            let outcomes = self.memory().commit(batches.clone()).await?;
+            self.note(&batches, &outcomes);
+            Ok(outcomes)
         })
     }
 
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         Box::pin(async move { self.memory().backup(to).await })
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         Box::pin(async move { self.memory().close().await })
     }
 }

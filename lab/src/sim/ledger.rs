@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lockhouse_core::{Change, NameBuf};
-use lockhouse_store::{Scope, Section, Write};
+use lockhouse_store::{CommitBatch, Scope, Write};
 
 /// The sorts of things that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
     marks: HashMap<Arc<Scope>, u64>,
     /// The marks when the present epoch began.
     floors: HashMap<Arc<Scope>, u64>,
-    told_in: HashMap<Arc<Scope>, u64>,
+    announced_in: HashMap<Arc<Scope>, u64>,
     longest_lease_ms: u64,
     /// The last epoch that has recovered, or stopped clean.
     recovered: u64,
@@ -43,13 +43,13 @@ impl Ledger {
         self.floors = self.marks.clone();
     }
 
-    /// The section is kept; perhaps it is sent again.
-    pub(crate) fn note(&mut self, section: &Section) {
-        if section.last_seq() <= self.last_seq {
+    /// The batch is kept; perhaps it is sent again.
+    pub(crate) fn note(&mut self, batch: &CommitBatch) {
+        if batch.last_seq() <= self.last_seq {
             return;
         }
-        self.last_seq = section.last_seq();
-        section.writes.iter().for_each(|write| self.write(write));
+        self.last_seq = batch.last_seq();
+        batch.writes.iter().for_each(|write| self.write(write));
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -78,7 +78,7 @@ impl Ledger {
 
     /// Whether the store knows that web locks of this bucket are told in this epoch.
     pub(crate) fn is_told(&self, scope: &Arc<Scope>) -> bool {
-        self.told_in.get(scope).is_some_and(|epoch| *epoch == self.epoch)
+        self.announced_in.get(scope).is_some_and(|epoch| *epoch == self.epoch)
     }
 
     pub(crate) fn longest_lease_ms(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Ledger {
     fn write(&mut self, write: &Write) {
         match write {
             Write::Change { scope, change } => self.change(scope, change),
-            Write::NeedsRecovery { scope } => _ = self.told_in.insert(scope.clone(), self.epoch),
+            Write::NeedsRecovery { scope } => _ = self.announced_in.insert(scope.clone(), self.epoch),
             Write::LongestLease { ms } => self.longest_lease_ms = self.longest_lease_ms.max(*ms),
             Write::RecoveryCompleted => self.recovered = self.epoch,
             Write::StoppedClean => self.stopped_clean = self.epoch,

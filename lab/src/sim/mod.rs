@@ -27,7 +27,7 @@ use crate::Verdict;
 const HELP: &str = "\
 A schedule is one small world, drawn by its number and the seed: clerks with business transactions, buyers with claims, workers in the
 server's process and tabs far away want the same few names, at least 200 times, while at least 3 faults happen: the process is killed with
-a commit under way, another process takes the store, answers and sections are lost, late or refused, clocks jump, processes and clients stand
+a commit under way, another process takes the store, answers and batches are lost, late or refused, clocks jump, processes and clients stand
 still, links are cut. Time is simulated, so that nothing waits. In the end everything is mended, and everybody must get an answer.
 
 What the clients were told is judged as `cargo xtask check-history` does it; besides, nobody may be told what the disk does not have yet, sleep

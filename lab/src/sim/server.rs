@@ -222,7 +222,7 @@ impl Life {
     pub(crate) fn learns_of_its_end(&self, place: &Place) -> Result<(), StoreState> {
         let bucket = self.server.bucket(place);
         self.block_on(async {
-            // Longer than the longest pause before a section is sent again.
+            // Longer than the longest pause before a batch is sent again.
             tokio::time::sleep(Duration::from_secs(2)).await;
             let opening = bucket.owners().open("late", Duration::from_secs(1));
             match opening.await {

@@ -8,9 +8,9 @@ pub(super) const CALM: Faults = Faults::NONE;
 
 /// A spell of bad weather.
 pub(super) fn some(random: &mut Random) -> (&'static str, Faults) {
-    let wild = Faults { answer_lost: 80, section_lost: 80, late: 80, refused: 80, stalled: 150, ..CALM };
+    let wild = Faults { answer_lost: 80, batch_lost: 80, late: 80, refused: 80, stalled: 150, ..CALM };
     let full = Faults { refused: 1000, ..CALM };
-    let silent = Faults { answer_lost: 500, section_lost: 250, late: 250, ..CALM };
+    let silent = Faults { answer_lost: 500, batch_lost: 250, late: 250, ..CALM };
     match random.below(10) {
         0..5 => ("store is unreliable", wild),
         5..7 => ("store refuses everything", full),
@@ -28,7 +28,7 @@ pub(super) fn while_it_begins(random: &mut Random) -> Faults {
 pub(super) fn by_class(count: &FaultCount) -> [(&'static str, u64); 6] {
     [
         ("store: answers lost", count.answers_lost),
-        ("store: sections lost", count.sections_lost),
+        ("store: sections lost", count.batches_lost),
         ("store: sections late", count.late),
         ("store: sections refused", count.refused),
         ("store: calls stalled", count.stalled),

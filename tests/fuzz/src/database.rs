@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use lockhouse::core::{
-    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, OwnerId, OwnerRecord, Seal,
+    AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, OwnerId, OwnerRecord,
+    SecretSeed,
 };
-use lockhouse::store::{Scope, Section, Slot, SqliteStore, Store, Write, WriterId};
+use lockhouse::store::{CommitBatch, Scope, Slot, SqliteStore, Store, Write, WriterId};
 use lockhouse::{BucketKey, House, LockType, Mode, NameBuf, OpenError, Options, RecordKind};
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -217,8 +218,8 @@ fn sound() -> &'static [u8] {
             let store = SqliteStore::open(&path).expect("a new database");
             let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.expect("a new database");
             let (slot, epoch, writer) = (Slot::ONLY, opened.epoch, WriterId(1));
-            let section = Section { slot, epoch, writer, first_seq: 1, writes: writes() };
-            store.commit(vec![Arc::new(section)]).await.expect("room for some rows");
+            let batch = CommitBatch { slot, epoch, writer, first_seq: 1, writes: writes() };
+            store.commit(vec![Arc::new(batch)]).await.expect("room for some rows");
             store.close().await.expect("a sound end");
         });
         fs::read(path).expect("a file of ours")
@@ -242,7 +243,7 @@ fn writes() -> Vec<Write> {
             ttl_ms: 60_000,
             since: at,
             ends,
-            seal: Seal(9),
+            seed: SecretSeed(9),
         })
     };
     let lock = |of: &str, owner, mode, token| {
@@ -257,13 +258,13 @@ fn writes() -> Vec<Write> {
             token,
             ttl_ms: 60_000,
             since: at,
-            seal: Seal(8),
+            seed: SecretSeed(8),
             metadata,
         })
     };
     let assignment = |of: &str, token| {
         let (claimant, token) = ("Dora".into(), FencingToken::new(token));
-        Change::Assigned(AssignmentRecord { name: name(of), claimant, token, since: at, seal: Seal(7) })
+        Change::Assigned(AssignmentRecord { name: name(of), claimant, token, since: at, seed: SecretSeed(7) })
     };
     let of_default = [
         Change::TokensReserved { up_to: 1000 },

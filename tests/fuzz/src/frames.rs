@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockhouse::Limits;
 use lockhouse_wire::{
-    BadClientFrame, CLIENT_ID_BYTES, ClientFrame, Detail, Entry, Envelope, ErrorCode, Event, FRAME_BYTES,
-    NUMBER_LIMIT, Page, Problem, ServerFrame, pages,
+    BadClientFrame, CLIENT_ID_BYTES, ClientFrame, EntryDetail, EntryView, Envelope, ErrorCode, FRAME_BYTES,
+    FrameProblem, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage, pages,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -53,7 +53,7 @@ fn refused(text: &str, bad: &BadClientFrame) {
     };
     promise!(problem.field.is_some() || !is_object(text), "{text}: {bad} names no field");
     told_in_bounds(problem);
-    let event = Event::Error {
+    let event = ServerEvent::Error {
         id: Some(NUMBER_LIMIT - 1),
         code: ErrorCode::QuotaExceeded,
         retry_after_ms: Some(NUMBER_LIMIT - 1),
@@ -68,7 +68,7 @@ fn refused(text: &str, bad: &BadClientFrame) {
     }
 }
 
-fn told_in_bounds(problem: &Problem<'_>) {
+fn told_in_bounds(problem: &FrameProblem<'_>) {
     promise!(!problem.message.is_empty(), "{problem:?}");
     promise!(problem.value.as_deref().is_none_or(|value| value.chars().count() <= 64), "{problem:?}");
     promise!(problem.field.is_none() || problem.rule.is_some(), "{problem:?} has no rule");
@@ -134,7 +134,7 @@ pub fn server_frame(data: &[u8]) {
     }
 }
 
-fn told_in_pages(page: Page<'_>) {
+fn told_in_pages(page: SnapshotPage<'_>) {
     let of_server = page.held.iter().chain(&page.pending).all(is_of_server);
     let texts: Vec<_> = pages(page.id, page.held.clone(), page.pending.clone()).collect();
     let (mut held, mut pending) = (Vec::new(), Vec::new());
@@ -153,7 +153,7 @@ fn told_in_pages(page: Page<'_>) {
 }
 
 /// Whether a server takes on what the entry tells of.
-fn is_of_server(entry: &Entry<'_>) -> bool {
+fn is_of_server(entry: &EntryView<'_>) -> bool {
     let metadata = entry.detail.as_ref().and_then(|detail| detail.metadata.as_deref());
     entry.client_id.len() <= CLIENT_ID_BYTES
         && entry.name.as_name().unit_count() <= Limits::DEFAULT.name_units
@@ -163,13 +163,13 @@ fn is_of_server(entry: &Entry<'_>) -> bool {
 fn to_the_millisecond(frame: &mut ServerFrame<'_>) {
     match frame {
         ServerFrame::Snapshot(page) => {
-            for Detail { since, expires_at, .. } in
+            for EntryDetail { since, expires_at, .. } in
                 page.held.iter_mut().chain(&mut page.pending).filter_map(|entry| entry.detail.as_mut())
             {
                 truncate(since, expires_at);
             }
         }
-        ServerFrame::Numbered { event: Event::Refused { holders, .. }, .. } => {
+        ServerFrame::Numbered { event: ServerEvent::Refused { holders, .. }, .. } => {
             for holder in holders {
                 truncate(&mut holder.since, &mut holder.expires_at);
             }

@@ -21,7 +21,9 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use lockhouse::{Mode, NameBuf};
 use lockhouse_server::{Config, Server, router};
-use lockhouse_wire::{ClientFrame, Envelope, Event, FRAME_BYTES, NUMBER_LIMIT, Page, ServerFrame, close};
+use lockhouse_wire::{
+    ClientFrame, Envelope, FRAME_BYTES, NUMBER_LIMIT, ServerEvent, ServerFrame, SnapshotPage, close,
+};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -209,10 +211,10 @@ impl Told {
                 let is_new = seq > self.seen;
                 self.seen = self.seen.max(seq);
                 match event {
-                    Event::Granted { id, .. } if is_new => {
+                    ServerEvent::Granted { id, .. } if is_new => {
                         promise!(self.granted.insert(id), "{text} is granted twice");
                     }
-                    Event::Error { id: Some(LAST_QUERY), .. } => self.answered = true,
+                    ServerEvent::Error { id: Some(LAST_QUERY), .. } => self.answered = true,
                     _ => {}
                 }
             }
@@ -226,7 +228,7 @@ impl Told {
     }
 }
 
-fn exclusive_alone(page: &Page<'_>) {
+fn exclusive_alone(page: &SnapshotPage<'_>) {
     let mut holders: BTreeMap<&NameBuf, Vec<Mode>> = BTreeMap::new();
     for entry in &page.held {
         holders.entry(&entry.name).or_default().push(entry.mode);

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use lockhouse::core::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, OwnerEnd,
-    OwnerId, OwnerRecord, Seal,
+    OwnerId, OwnerRecord, SecretSeed,
 };
 use lockhouse::store::{
-    Fate, Kept, MemoryStore, Opened, Scope, SecretKey, Section, Slot, SqliteStore, Store, Write, WriterId,
+    CommitBatch, CommitOutcome, MemoryStore, Opened, RecoveredRow, Scope, SecretKey, Slot, SqliteStore,
+    Store, Write, WriterId,
 };
 use lockhouse::{Mode, NameBuf};
 use tempfile::TempDir;
 
-/// More sections add nothing but time.
+/// More batches add nothing but time.
 const SECTIONS: usize = 24;
 
-/// Whatever is written in whatever order, the database file and the memory store agree on the fate of each section and, after each
+/// Whatever is written in whatever order, the database file and the memory store agree on the outcome of each batch and, after each
 /// take and each start, on all that is kept: what comes out is what went in.
 pub fn store(data: &[u8]) {
     let folder = folder();
@@ -53,8 +54,8 @@ async fn play(path: &Path, choices: &mut Unstructured<'_>) -> Result<()> {
                 model = Life::take(Box::new(memory.reopen()), number).await;
             }
             _ => {
-                let section = section(choices)?;
-                assert_eq!(life.write(&section).await, model.write(&section).await, "{section:?}");
+                let batch = batch(choices)?;
+                assert_eq!(life.write(&batch).await, model.write(&batch).await, "{batch:?}");
                 continue;
             }
         }
@@ -75,7 +76,7 @@ struct Life {
     writer: WriterId,
     opened: Opened,
     next_seq: u64,
-    kept: Vec<Kept>,
+    kept: Vec<RecoveredRow>,
 }
 
 impl Life {
@@ -86,21 +87,21 @@ impl Life {
         Self { store, writer, opened, next_seq: 1, kept }
     }
 
-    async fn write(&mut self, planned: &Planned) -> Fate {
+    async fn write(&mut self, planned: &Planned) -> CommitOutcome {
         let first_seq = self.next_seq.saturating_add_signed(planned.off_turn.into());
-        let section = Section {
+        let batch = CommitBatch {
             slot: Slot::ONLY,
             epoch: self.opened.epoch.saturating_sub(planned.epochs_ago.into()),
             writer: if planned.of_other { WriterId(u64::MAX) } else { self.writer },
             first_seq,
             writes: planned.writes.clone(),
         };
-        let fates = self.store.commit(vec![Arc::new(section)]).await.expect("no disk fails here");
-        let [fate] = &fates[..] else { panic!("{fates:?} of one section") };
-        if *fate == Fate::Committed {
+        let outcomes = self.store.commit(vec![Arc::new(batch)]).await.expect("no disk fails here");
+        let [outcome] = &outcomes[..] else { panic!("{outcomes:?} of one batch") };
+        if *outcome == CommitOutcome::Committed {
             self.next_seq = self.next_seq.max(first_seq + planned.writes.len() as u64);
         }
-        fate.clone()
+        outcome.clone()
     }
 }
 
@@ -117,14 +118,14 @@ fn compare(life: &Life, model: &Life) {
 }
 
 /// In which order tenants and buckets come, each store may decide.
-fn by_bucket(kept: &[Kept]) -> Vec<&[Kept]> {
-    let starts_anew = |piece: &Kept| !matches!(piece, Kept::Change { .. });
-    let mut pieces: Vec<&[Kept]> = kept.chunk_by(|_, next| !starts_anew(next)).collect();
+fn by_bucket(kept: &[RecoveredRow]) -> Vec<&[RecoveredRow]> {
+    let starts_anew = |piece: &RecoveredRow| !matches!(piece, RecoveredRow::Change { .. });
+    let mut pieces: Vec<&[RecoveredRow]> = kept.chunk_by(|_, next| !starts_anew(next)).collect();
     pieces.sort_by_cached_key(|piece| format!("{:?}", piece.first()));
     pieces
 }
 
-/// A section, and how it may be wrong.
+/// A batch, and how it may be wrong.
 #[derive(Debug)]
 struct Planned {
     writes: Vec<Write>,
@@ -133,7 +134,7 @@ struct Planned {
     of_other: bool,
 }
 
-fn section(choices: &mut Unstructured<'_>) -> Result<Planned> {
+fn batch(choices: &mut Unstructured<'_>) -> Result<Planned> {
     let is_wrong = choices.ratio(1, 8)?;
     let count = choices.int_in_range(0..=12)?;
     Ok(Planned {
@@ -169,7 +170,7 @@ fn change(choices: &mut Unstructured<'_>) -> Result<Change> {
             ttl_ms: choices.arbitrary()?,
             since: at,
             ends: Option::<u64>::arbitrary(choices)?.map(Instant::from_millis),
-            seal: Seal(choices.arbitrary()?),
+            seed: SecretSeed(choices.arbitrary()?),
         }),
         2 => {
             let reason = *choices.choose(&[OwnerEnd::Ended, OwnerEnd::Expired, OwnerEnd::Overdue])?;
@@ -193,7 +194,7 @@ fn change(choices: &mut Unstructured<'_>) -> Result<Change> {
             token,
             ttl_ms: choices.arbitrary()?,
             since: at,
-            seal: Seal(choices.arbitrary()?),
+            seed: SecretSeed(choices.arbitrary()?),
             metadata: metadata(choices)?,
         }),
         6 => {
@@ -207,7 +208,7 @@ fn change(choices: &mut Unstructured<'_>) -> Result<Change> {
                 claimant,
                 token,
                 since: at,
-                seal: Seal(choices.arbitrary()?),
+                seed: SecretSeed(choices.arbitrary()?),
             })
         }
         _ => Change::Unassigned { name, token, at },

@@ -60,7 +60,7 @@ impl<S: BuildHasher> LockManager<S> {
                     }
                     self.end_claim(now, entry.slot, ClaimEnd::Expired);
                 } else {
-                    self.lose(entry.slot, LossReason::Expired);
+                    self.break_lock(entry.slot, LossReason::Expired);
                 }
                 self.touched.push(name);
             }

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use super::LockManager;
 use super::arena::KEPT;
 use super::list::{ByName, NONE};
-use super::table::{Extras, Held, Removed, Tenure};
+use super::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
     Acquire, ClaimEnd, Effect, FencingToken, Grant, Instant, LockEnd, LossReason, Mode, NewRequest, Outcome,
     Refusal, RequestId,
@@ -44,7 +44,7 @@ impl<S: BuildHasher> LockManager<S> {
         let id = self.table.add_entry(now, name, tenure, request.acquire.mode(), extras(request));
         if must_wait {
             if if_available {
-                self.table.entries[id.slot].wait_for_recovery();
+                self.table.entries[id.slot].wait_until_recovered();
             }
             self.enqueue(name, id.slot);
             return Ok(Outcome::Queued(id));
@@ -90,9 +90,9 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The same for the names that a crowd has left, at most so many; whether that was all.
-    pub(super) fn process_left(&mut self, now: Instant, most: usize) -> bool {
+    pub(super) fn process_deferred(&mut self, now: Instant, most: usize) -> bool {
         let mut processed = 0;
-        while let Some(&name) = self.left.front() {
+        while let Some(&name) = self.deferred.front() {
             // It may have been forgotten meanwhile. If it is another by now, there is nothing to be done, and no harm.
             if self.table.names.contains(name) {
                 if processed == most {
@@ -101,10 +101,10 @@ impl<S: BuildHasher> LockManager<S> {
                 processed += 1;
                 self.process(now, name);
             }
-            self.left.pop_front();
+            self.deferred.pop_front();
         }
-        if self.left.capacity() > KEPT {
-            self.left = VecDeque::new();
+        if self.deferred.capacity() > KEPT {
+            self.deferred = VecDeque::new();
         }
         true
     }
@@ -165,18 +165,18 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The first half of a steal: every holder of the name loses it, of whatever kind.
     fn steal(&mut self, now: Instant, name: u32) {
-        self.note_steal(name);
-        self.take_from_all(now, name, LossReason::Stolen);
+        self.fence_stolen(name);
+        self.break_all_locks(now, name, LossReason::Stolen);
     }
 
-    pub(super) fn take_from_all(&mut self, now: Instant, name: u32, reason: LossReason) {
+    pub(super) fn break_all_locks(&mut self, now: Instant, name: u32, reason: LossReason) {
         loop {
             let victim = self.table.names[name].held.head;
             if victim == NONE {
                 return;
             }
             match self.table.entries[victim].tenure() {
-                Tenure::Agent(_) => self.lose(victim, reason),
+                Tenure::Agent(_) => self.break_lock(victim, reason),
                 Tenure::Owner(_) => self.end_lock(now, victim, LockEnd::Stolen),
                 Tenure::Ttl(_) => self.end_claim(now, victim, ClaimEnd::Stolen),
             }
@@ -184,7 +184,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Takes a held web lock from its agent, who is told why. Its name is not processed here.
-    pub(super) fn lose(&mut self, slot: u32, reason: LossReason) {
+    pub(super) fn break_lock(&mut self, slot: u32, reason: LossReason) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let removed = self.remove(slot);
@@ -216,7 +216,7 @@ impl<S: BuildHasher> LockManager<S> {
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, name: u32, slot: u32, token: FencingToken) -> Grant {
         let entry = &mut self.table.entries[slot];
-        entry.token = Some(Held::new(token));
+        entry.token = Some(HeldToken::new(token));
         entry.since = now;
         let request = RequestId { slot, serial: entry.serial };
         let extras = entry.extras;

@@ -7,44 +7,44 @@ use std::hash::BuildHasher;
 use std::ops::Deref;
 
 use super::LockManager;
-use super::table::{Claim, Extras, Lease, Tenure};
+use super::table::{ClaimDetails, Extras, Lease, Tenure};
 use crate::{
     AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
-    NewClaim, Outcome, Refusal, Seal,
+    NewClaim, Outcome, Refusal, SecretSeed,
 };
 
 /// To whom a name belongs, by a claim made final. No hold: it keeps out nothing but claims.
 #[derive(Debug)]
-pub(super) struct Assignment {
+pub(super) struct StoredAssignment {
     pub(super) claimant: Box<str>,
     pub(super) token: FencingToken,
     pub(super) since: Instant,
-    pub(super) seal: Seal,
+    pub(super) seed: SecretSeed,
 }
 
 /// All assignments, by their names, and what they take.
 #[derive(Debug, Default)]
-pub(super) struct Assignments {
-    of: BTreeMap<NameBuf, Assignment>,
+pub(super) struct AssignmentIndex {
+    of: BTreeMap<NameBuf, StoredAssignment>,
     bytes: usize,
 }
 
-impl Assignments {
-    pub(super) fn insert(&mut self, name: NameBuf, assignment: Assignment) {
+impl AssignmentIndex {
+    pub(super) fn insert(&mut self, name: NameBuf, assignment: StoredAssignment) {
         // Only what is brought back from a store could be told twice.
         self.remove(&name);
         self.bytes += Self::bytes_of(&name, &assignment);
         self.of.insert(name, assignment);
     }
 
-    pub(super) fn remove(&mut self, name: &NameBuf) -> Option<Assignment> {
+    pub(super) fn remove(&mut self, name: &NameBuf) -> Option<StoredAssignment> {
         let (name, assignment) = self.of.remove_entry(name)?;
         self.bytes -= Self::bytes_of(&name, &assignment);
         Some(assignment)
     }
 
-    fn bytes_of(name: &NameBuf, assignment: &Assignment) -> usize {
-        size_of::<(NameBuf, Assignment)>() + name.heap_bytes() + assignment.claimant.len()
+    fn bytes_of(name: &NameBuf, assignment: &StoredAssignment) -> usize {
+        size_of::<(NameBuf, StoredAssignment)>() + name.heap_bytes() + assignment.claimant.len()
     }
 
     #[inline]
@@ -53,8 +53,8 @@ impl Assignments {
     }
 }
 
-impl Deref for Assignments {
-    type Target = BTreeMap<NameBuf, Assignment>;
+impl Deref for AssignmentIndex {
+    type Target = BTreeMap<NameBuf, StoredAssignment>;
 
     fn deref(&self) -> &Self::Target {
         &self.of
@@ -72,7 +72,7 @@ impl<S: BuildHasher> LockManager<S> {
         if let Some(assignment) = self.assignments.get(&new.name.to_buf()) {
             return Err(Refusal::AlreadyAssigned(Box::new(record(new.name, assignment))));
         }
-        self.sweep(now, new.name);
+        self.expire_claim_if_due(now, new.name);
         self.check_claimable(new.name)?;
         if self.table.claims.len() + self.assignments.len() >= limits.assignments as usize {
             return Err(Refusal::TooManyAssignments { limit: limits.assignments });
@@ -88,7 +88,7 @@ impl<S: BuildHasher> LockManager<S> {
             token,
             ttl_ms: new.ttl_ms,
             since: now,
-            seal: new.seal,
+            seed: new.seed,
             metadata: new.metadata.map(Into::into),
         };
         self.add_claim(name, &claim, expires);
@@ -99,7 +99,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// A current claim of a name that nobody holds, until `expires` unless it is renewed.
     pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) {
         let lease = Lease { length_ms: record.ttl_ms, ends: expires, armed: expires };
-        let claim = Claim { claimant: record.claimant.clone(), seal: record.seal, lease };
+        let claim = ClaimDetails { claimant: record.claimant.clone(), seed: record.seed, lease };
         let claim = self.table.claims.insert(claim);
         let extras = record.metadata.clone().map(|text| Extras { metadata: Some(text), ..Extras::default() });
         let entry = self.table.add_entry(record.since, name, Tenure::Ttl(claim), Mode::Exclusive, extras);
@@ -149,8 +149,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
         let (slot, claim) = self.current_claim(now, name, token)?;
         let token = self.table.entries[slot].held_token();
-        let Claim { ref claimant, seal, .. } = self.table.claims[claim];
-        let assignment = Assignment { claimant: claimant.clone(), token, since: now, seal };
+        let ClaimDetails { ref claimant, seed, .. } = self.table.claims[claim];
+        let assignment = StoredAssignment { claimant: claimant.clone(), token, since: now, seed };
         let assigned = record(name, &assignment);
         self.assignments.insert(name.to_buf(), assignment);
         self.change(Change::Assigned(assigned.clone()));
@@ -180,7 +180,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// A claim whose time is over counts as absent, whether or not the timeout has come.
-    pub(super) fn sweep(&mut self, now: Instant, name: Name<'_>) {
+    pub(super) fn expire_claim_if_due(&mut self, now: Instant, name: Name<'_>) {
         let Some(name) = self.table.find_name(name) else { return };
         let Some((slot, claim)) = self.claim_on(name) else { return };
         if self.table.claims[claim].lease.ends <= now {
@@ -192,7 +192,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The entry and the claim that hold the name, if a claim does.
     pub(super) fn claim_on(&self, name: u32) -> Option<(u32, u32)> {
         let slot = self.table.names[name].held.head;
-        match self.table.entries.get(slot).map(super::table::Entry::tenure) {
+        match self.table.entries.get(slot).map(super::table::LockEntry::tenure) {
             Some(Tenure::Ttl(claim)) => Some((slot, claim)),
             _ => None,
         }
@@ -204,7 +204,7 @@ impl<S: BuildHasher> LockManager<S> {
         name: Name<'_>,
         token: Option<FencingToken>,
     ) -> Result<(u32, u32), Refusal> {
-        self.sweep(now, name);
+        self.expire_claim_if_due(now, name);
         let current = self.table.find_name(name).and_then(|name| self.claim_on(name));
         let (slot, claim) = current.ok_or(Refusal::ClaimExpired)?;
         if token != Some(self.table.entries[slot].held_token()) {
@@ -227,16 +227,16 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-impl Assignment {
+impl StoredAssignment {
     pub(super) fn new(record: &AssignmentRecord) -> Self {
-        let AssignmentRecord { ref claimant, token, since, seal, .. } = *record;
-        Self { claimant: claimant.clone(), token, since, seal }
+        let AssignmentRecord { ref claimant, token, since, seed, .. } = *record;
+        Self { claimant: claimant.clone(), token, since, seed }
     }
 }
 
-fn record(name: Name<'_>, assignment: &Assignment) -> AssignmentRecord {
-    let Assignment { ref claimant, token, since, seal } = *assignment;
-    AssignmentRecord { name: name.to_buf(), claimant: claimant.clone(), token, since, seal }
+fn record(name: Name<'_>, assignment: &StoredAssignment) -> AssignmentRecord {
+    let StoredAssignment { ref claimant, token, since, seed } = *assignment;
+    AssignmentRecord { name: name.to_buf(), claimant: claimant.clone(), token, since, seed }
 }
 
 #[cfg(test)]
@@ -251,7 +251,8 @@ mod tests {
         let mut manager = LockManager::new(FixedState::default());
         let name = Name::new("n").unwrap();
         let at = Instant::from_millis;
-        let new = NewClaim { name, claimant: "", ttl_ms: 100, late_ms: 80, seal: Seal(1), metadata: None };
+        let new =
+            NewClaim { name, claimant: "", ttl_ms: 100, late_ms: 80, seed: SecretSeed(1), metadata: None };
         let Outcome::Claimed(claim) = manager.handle(at(0), Command::Claim(new)) else { panic!() };
         assert_eq!(claim.expires, at(180));
         let mut renew = |now| {

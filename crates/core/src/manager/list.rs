@@ -1,19 +1,19 @@
 //! Doubly linked lists threaded through the arena of entries: joining, leaving and taking the head cost O(1).
 
 use super::arena::Arena;
-use super::table::Entry;
+use super::table::LockEntry;
 
 /// No entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// An entry's place in one list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct ListLink {
     pub(super) prev: u32,
     pub(super) next: u32,
 }
 
-impl Link {
+impl ListLink {
     pub(super) const ALONE: Self = Self { prev: NONE, next: NONE };
 }
 
@@ -26,8 +26,8 @@ pub(super) struct List {
 
 /// Which of its links an entry hangs by.
 pub(super) trait By {
-    fn link(entry: &Entry) -> Link;
-    fn link_mut(entry: &mut Entry) -> &mut Link;
+    fn link(entry: &LockEntry) -> ListLink;
+    fn link_mut(entry: &mut LockEntry) -> &mut ListLink;
 }
 
 /// The queue or the held set of a name.
@@ -37,22 +37,22 @@ pub(super) struct ByParty;
 
 impl By for ByName {
     #[inline]
-    fn link(entry: &Entry) -> Link {
+    fn link(entry: &LockEntry) -> ListLink {
         entry.by_name
     }
     #[inline]
-    fn link_mut(entry: &mut Entry) -> &mut Link {
+    fn link_mut(entry: &mut LockEntry) -> &mut ListLink {
         &mut entry.by_name
     }
 }
 
 impl By for ByParty {
     #[inline]
-    fn link(entry: &Entry) -> Link {
+    fn link(entry: &LockEntry) -> ListLink {
         entry.by_party
     }
     #[inline]
-    fn link_mut(entry: &mut Entry) -> &mut Link {
+    fn link_mut(entry: &mut LockEntry) -> &mut ListLink {
         &mut entry.by_party
     }
 }
@@ -70,8 +70,8 @@ impl List {
     }
 
     #[inline]
-    pub(super) fn push_back<B: By>(&mut self, entries: &mut Arena<Entry>, slot: u32) {
-        *B::link_mut(&mut entries[slot]) = Link { prev: self.tail, next: NONE };
+    pub(super) fn push_back<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
+        *B::link_mut(&mut entries[slot]) = ListLink { prev: self.tail, next: NONE };
         match self.tail {
             NONE => self.head = slot,
             tail => B::link_mut(&mut entries[tail]).next = slot,
@@ -80,8 +80,8 @@ impl List {
     }
 
     #[inline]
-    pub(super) fn remove<B: By>(&mut self, entries: &mut Arena<Entry>, slot: u32) {
-        let Link { prev, next } = B::link(&entries[slot]);
+    pub(super) fn remove<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
+        let ListLink { prev, next } = B::link(&entries[slot]);
         match prev {
             NONE => self.head = next,
             prev => B::link_mut(&mut entries[prev]).next = next,
@@ -93,7 +93,7 @@ impl List {
     }
 
     /// The slots from head to tail.
-    pub(super) fn iter<B: By>(self, entries: &Arena<Entry>) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn iter<B: By>(self, entries: &Arena<LockEntry>) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors((self.head != NONE).then_some(self.head), move |&slot| {
             let next = B::link(&entries[slot]).next;
             (next != NONE).then_some(next)

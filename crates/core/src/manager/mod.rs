@@ -9,20 +9,20 @@ mod list;
 mod offline;
 mod owners;
 mod recovery;
-mod restore;
+mod replay;
+mod sizes;
 mod table;
 mod views;
-mod weight;
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use arena::KEPT;
-use claims::Assignments;
+use claims::AssignmentIndex;
 use deadlines::Deadlines;
-use recovery::Recovery;
-pub use restore::RestoreError;
-use table::Table;
+use recovery::RecoveryState;
+pub use replay::ReplayError;
+use table::LockTable;
 pub use views::RequestStatus;
 
 use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Refusal};
@@ -49,7 +49,7 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Ref
 /// 6. Whatever of owners, offline locks, claims and assignments changes is told as a [`Change`], before what rests on it.
 #[derive(Debug)]
 pub struct LockManager<S> {
-    table: Table<S>,
+    table: LockTable<S>,
     deadlines: Deadlines,
     effects: VecDeque<Effect>,
     limits: Limits,
@@ -60,12 +60,12 @@ pub struct LockManager<S> {
     closed: bool,
     /// Neither closed nor recovering: what is free is granted.
     grants: bool,
-    recovery: Option<Box<Recovery>>,
-    assignments: Assignments,
+    recovery: Option<Box<RecoveryState>>,
+    assignments: AssignmentIndex,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
     /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in parts.
-    left: VecDeque<u32>,
+    deferred: VecDeque<u32>,
 }
 
 impl<S: BuildHasher> LockManager<S> {
@@ -77,7 +77,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// An empty manager with bounds of one's own.
     pub fn with_limits(hasher: S, limits: Limits) -> Self {
         Self {
-            table: Table::new(hasher),
+            table: LockTable::new(hasher),
             deadlines: Deadlines::default(),
             effects: VecDeque::new(),
             limits,
@@ -86,9 +86,9 @@ impl<S: BuildHasher> LockManager<S> {
             closed: false,
             grants: true,
             recovery: None,
-            assignments: Assignments::default(),
+            assignments: AssignmentIndex::default(),
             touched: Vec::new(),
-            left: VecDeque::new(),
+            deferred: VecDeque::new(),
         }
     }
 
@@ -123,13 +123,13 @@ impl<S: BuildHasher> LockManager<S> {
                 Outcome::Ended { alive: self.terminate_remaining_locks_and_requests(now, agent) }
             }
             Command::Snapshot => Outcome::Snapshot(self.snapshot_the_lock_state()),
-            command => self.handle_rarer(now, command).unwrap_or_else(Outcome::Refused),
+            command => self.handle_uncommon(now, command).unwrap_or_else(Outcome::Refused),
         }
     }
 
     /// Apart, so that the commands of web locks stay small where they are inlined.
     #[inline(never)]
-    fn handle_rarer(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
+    fn handle_uncommon(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
         Ok(match command {
             Command::OpenOwner(owner) => Outcome::OwnerOpened(self.open_owner(now, &owner)?),
             Command::Touch { owner } => Outcome::Renewed { alive: self.touch_owner(now, owner) },
@@ -181,7 +181,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The earliest instant at which [`handle_timeout`](Self::handle_timeout) may have something to do.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        if !self.left.is_empty() {
+        if !self.deferred.is_empty() {
             return Some(Instant::default());
         }
         let next = self.deadlines.next();
@@ -214,14 +214,14 @@ impl<S: BuildHasher> LockManager<S> {
             self.expire(now, ended);
             may_do -= 1;
         }
-        self.left.extend(std::mem::take(&mut self.touched));
+        self.deferred.extend(std::mem::take(&mut self.touched));
         if self.deadlines.next().is_some_and(|next| next <= due) {
             return false;
         }
         if self.recovery.as_ref().is_some_and(|recovery| recovery.until <= due) {
             self.end_recovery(now);
         }
-        self.process_left(now, may_do)
+        self.process_deferred(now, may_do)
     }
 
     /// The number for the next grant or owner.
@@ -267,14 +267,14 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::{NewOwner, Seal};
+    use crate::{NewOwner, SecretSeed};
 
     #[test]
     fn tokens_are_reserved_while_half_a_block_is_left() {
         let mut manager = LockManager::new(FixedState::default());
         let mut is_reserved_by = |last_token| {
             manager.last_token = last_token;
-            let new = NewOwner { label: "", metadata: None, ttl_ms: 1, max_ms: None, seal: Seal(1) };
+            let new = NewOwner { label: "", metadata: None, ttl_ms: 1, max_ms: None, seed: SecretSeed(1) };
             manager.handle(Instant::default(), Command::OpenOwner(new));
             let effects = std::iter::from_fn(|| manager.poll_effect());
             let is_reservation = |effect: &Effect| matches!(effect, Effect::Change(change) if matches!(**change, Change::TokensReserved { .. }));

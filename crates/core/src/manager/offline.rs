@@ -5,9 +5,9 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::list::{ByName, ByParty};
-use super::table::{Extras, Held, Tenure};
+use super::table::{Extras, HeldToken, Tenure};
 use crate::{
-    Acquired, Acquisition, Change, Conflict, FencingToken, Instant, LockEnd, LockRecord, Mode, Name,
+    Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
     NewLocks, OwnedLock, OwnerId, Refusal, Unlock,
 };
 
@@ -29,13 +29,13 @@ impl<S: BuildHasher> LockManager<S> {
         self.check_locks(new)?;
         let (names, places) = distinct(new.locks);
         for (name, _) in &names {
-            self.sweep(now, *name);
+            self.expire_claim_if_due(now, *name);
         }
         let needs = self.needs(party, &names)?;
-        self.check_room(party, &names, &needs)?;
+        self.check_capacity(party, &names, &needs)?;
         let mut locks = Vec::with_capacity(names.len());
         for (&(name, mode), need) in names.iter().zip(needs) {
-            locks.push(self.meet(now, party, name, mode, need, new.metadata));
+            locks.push(self.acquire(now, party, name, mode, need, new.metadata));
         }
         self.touch(now, party);
         Ok(places.into_iter().map(|place| locks[place]).collect())
@@ -48,7 +48,7 @@ impl<S: BuildHasher> LockManager<S> {
             Unlock::These(locks) => {
                 let release = |(name, token): &(Name<'_>, Option<FencingToken>)| {
                     let slot = self.own_lock(party, *name, *token);
-                    slot.map(|slot| self.give_back(now, slot, LockEnd::Released)).is_some()
+                    slot.map(|slot| self.release(now, slot, LockEnd::Released)).is_some()
                 };
                 locks.iter().map(release).filter(|released| *released).count()
             }
@@ -60,16 +60,16 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Takes back what a failed step was granted. Tells how many locks that changed.
-    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[Acquisition<'_>]) -> usize {
+    pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
         for lock in locks {
             let own = self.own_lock(party, lock.name, Some(lock.token));
-            let Some(slot) = own.filter(|slot| !self.others_rest_on(*slot, lock)) else { continue };
+            let Some(slot) = own.filter(|slot| !self.others_rely_on(*slot, lock)) else { continue };
             count += match lock.how {
                 Acquired::AlreadyHeld => 0,
                 Acquired::Fresh => {
-                    self.give_back(now, slot, LockEnd::Undone);
+                    self.release(now, slot, LockEnd::Undone);
                     1
                 }
                 Acquired::Upgraded => usize::from(self.downgrade(slot)),
@@ -117,16 +117,18 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Whether others than the step itself have been told that the owner has what is to be taken back.
-    fn others_rest_on(&self, slot: u32, lock: &Acquisition<'_>) -> bool {
+    fn others_rely_on(&self, slot: u32, lock: &GrantToUndo<'_>) -> bool {
         let entry = &self.table.entries[slot];
-        let again = match lock.how {
-            Acquired::Upgraded => entry.again,
-            Acquired::Fresh | Acquired::AlreadyHeld => entry.again.saturating_add(entry.again_before),
+        let repeats = match lock.how {
+            Acquired::Upgraded => entry.repeats,
+            Acquired::Fresh | Acquired::AlreadyHeld => {
+                entry.repeats.saturating_add(entry.repeats_before_upgrade)
+            }
         };
-        again == u8::MAX || u32::from(again) > lock.again
+        repeats == u8::MAX || u32::from(repeats) > lock.repeats
     }
 
-    fn give_back(&mut self, now: Instant, slot: u32, reason: LockEnd) {
+    fn release(&mut self, now: Instant, slot: u32, reason: LockEnd) {
         self.touched.push(self.table.entries[slot].name);
         self.end_lock(now, slot, reason);
     }
@@ -177,7 +179,7 @@ impl<S: BuildHasher> LockManager<S> {
         mode == Mode::Shared || self.table.entries[own].mode == Mode::Exclusive
     }
 
-    fn check_room(&self, party: u32, names: &[(Name<'_>, Mode)], needs: &[Need]) -> Result<(), Refusal> {
+    fn check_capacity(&self, party: u32, names: &[(Name<'_>, Mode)], needs: &[Need]) -> Result<(), Refusal> {
         let limits = self.limits;
         let fresh = needs.iter().filter(|need| matches!(need, Need::Fresh)).count();
         if self.table.parties[party].count as usize + fresh > limits.locks_per_owner as usize {
@@ -193,7 +195,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(())
     }
 
-    fn meet(
+    fn acquire(
         &mut self,
         now: Instant,
         party: u32,
@@ -204,8 +206,8 @@ impl<S: BuildHasher> LockManager<S> {
     ) -> OwnedLock {
         let (slot, how) = match need {
             Need::Covered(slot) => {
-                let again = &mut self.table.entries[slot].again;
-                *again = again.saturating_add(1);
+                let repeats = &mut self.table.entries[slot].repeats;
+                *repeats = repeats.saturating_add(1);
                 (slot, Acquired::AlreadyHeld)
             }
             Need::Upgrade(slot) => {
@@ -229,9 +231,9 @@ impl<S: BuildHasher> LockManager<S> {
         let token = FencingToken::new(self.next_number());
         let entry = &mut self.table.entries[slot];
         entry.mode = Mode::Exclusive;
-        entry.token = Some(Held::new(token));
+        entry.token = Some(HeldToken::new(token));
         entry.since = now;
-        entry.begin_to_count_anew();
+        entry.count_upgraded_anew();
         if let Some(metadata) = metadata {
             self.table.set_metadata(slot, metadata);
         }
@@ -258,7 +260,7 @@ impl<S: BuildHasher> LockManager<S> {
             |slot: &u32| spared.binary_search(&table.names[table.entries[*slot].name].name.as_name()).is_ok();
         let all = table.parties[party].all.iter::<ByParty>(&table.entries);
         let slots: Vec<u32> = all.filter(|slot| !is_spared(slot)).collect();
-        slots.iter().for_each(|slot| self.give_back(now, *slot, LockEnd::Released));
+        slots.iter().for_each(|slot| self.release(now, *slot, LockEnd::Released));
         slots.len()
     }
 

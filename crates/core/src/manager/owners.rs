@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::list::ByParty;
-use super::table::Owner;
+use super::table::OwnerDetails;
 use crate::{Change, Instant, NameBuf, NewOwner, OwnerEnd, OwnerId, OwnerRecord, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {
@@ -27,7 +27,7 @@ impl<S: BuildHasher> LockManager<S> {
             ttl_ms: new.ttl_ms,
             since: now,
             ends: new.max_ms.map(|ms| now.plus_millis(ms)),
-            seal: new.seal,
+            seed: new.seed,
         };
         self.add_owner(&record, now.plus_millis(new.ttl_ms));
         let owner = record.owner;
@@ -37,8 +37,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// An owner that lives until `expires` unless it is touched.
     pub(super) fn add_owner(&mut self, record: &OwnerRecord, expires: Instant) {
-        let OwnerRecord { owner: id, ref label, ref metadata, ttl_ms, since, ends, seal } = *record;
-        let owner = Owner { id, metadata: metadata.clone(), since, ends, seal };
+        let OwnerRecord { owner: id, ref label, ref metadata, ttl_ms, since, ends, seed } = *record;
+        let owner = OwnerDetails { id, metadata: metadata.clone(), since, ends, seed };
         let party = self.table.add_party(label, Some(Box::new(owner)));
         self.give_lease(party, ttl_ms, at_most(expires, ends));
     }

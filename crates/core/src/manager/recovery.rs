@@ -14,14 +14,14 @@ use crate::{
 
 /// What is known of the time before, while the manager recovers.
 #[derive(Debug)]
-pub(super) struct Recovery {
+pub(super) struct RecoveryState {
     pub(super) until: Instant,
     /// No token above was given before the restart.
     mark: u64,
     /// What was brought back, each only once.
     reclaimed: BTreeSet<FencingToken>,
     /// What was brought back or stolen since, so that nothing older comes after it.
-    fences: BTreeMap<NameBuf, Fence>,
+    fences: BTreeMap<NameBuf, FenceMarks>,
     /// What the names of `fences` take on the heap.
     heap_bytes: usize,
 }
@@ -29,13 +29,13 @@ pub(super) struct Recovery {
 /// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all older
 /// exclusive ones.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fence {
+struct FenceMarks {
     highest: u64,
     highest_exclusive: u64,
 }
 
 /// What a fence takes, with the inline part of its name.
-const FENCE_BYTES: usize = size_of::<(NameBuf, Fence)>();
+const FENCE_BYTES: usize = size_of::<(NameBuf, FenceMarks)>();
 
 /// What is remembered of a lock of that name that is brought back or stolen.
 pub(super) fn most_bytes_of_fence(name: Name<'_>) -> usize {
@@ -45,11 +45,11 @@ pub(super) fn most_bytes_of_fence(name: Name<'_>) -> usize {
 impl<S: BuildHasher> LockManager<S> {
     /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back locks from before a
     /// restart, and nothing but a steal is granted: requests wait, those with `ifAvailable` too. For a manager that has no
-    /// agents yet, after [`restore`](Self::restore) and [`continue_tokens_above`](Self::continue_tokens_above).
+    /// agents yet, after [`replay`](Self::replay) and [`continue_tokens_above`](Self::continue_tokens_above).
     pub fn begin_recovery(&mut self, until: Instant) {
         let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
         let mark = self.last_token;
-        self.recovery = Some(Box::new(Recovery { until, mark, reclaimed, fences, heap_bytes: 0 }));
+        self.recovery = Some(Box::new(RecoveryState { until, mark, reclaimed, fences, heap_bytes: 0 }));
         self.grants = false;
     }
 
@@ -66,23 +66,23 @@ impl<S: BuildHasher> LockManager<S> {
         self.check_bounds(&request)?;
         let recovery = self.recovery.as_ref().ok_or(Refusal::NotRecovering)?;
         recovery.check(new)?;
-        if self.table.find_name(name).is_some_and(|name| self.is_kept_from(name, mode)) {
+        if self.table.find_name(name).is_some_and(|name| self.is_excluded_by_durable(name, mode)) {
             return Err(Refusal::Superseded);
         }
         let limit = self.limits.names;
         let slot = self.table.name_slot(name, limit).ok_or(Refusal::TooManyNames { limit })?;
         while !self.fits(slot, mode) {
-            self.lose(self.table.names[slot].held.head, LossReason::Superseded);
+            self.break_lock(self.table.names[slot].held.head, LossReason::Superseded);
         }
         if let Some(recovery) = &mut self.recovery {
             recovery.reclaimed.insert(token);
             recovery.raise(name.to_buf(), mode, token.get());
         }
-        Ok(self.bring_back(now, slot, &request, token))
+        Ok(self.hold_reclaimed(now, slot, &request, token))
     }
 
     /// Lets nobody bring back what a steal has ended.
-    pub(super) fn note_steal(&mut self, name: u32) {
+    pub(super) fn fence_stolen(&mut self, name: u32) {
         if let Some(recovery) = &mut self.recovery {
             let name = self.table.names[name].name.clone();
             recovery.raise(name, Mode::Exclusive, self.last_token + 1);
@@ -96,15 +96,15 @@ impl<S: BuildHasher> LockManager<S> {
         }
         self.grants = !self.closed;
         self.effects.push_back(Effect::Recovered);
-        for name in self.names_that_wait() {
-            self.settle_the_queue(now, name);
+        for name in self.waiting_names() {
+            self.settle_queue(now, name);
             self.table.forget_if_idle(name);
         }
         true
     }
 
     /// In the order in which the first of each came.
-    fn names_that_wait(&self) -> Vec<u32> {
+    fn waiting_names(&self) -> Vec<u32> {
         let slots = self.table.entries.slots();
         let heads = slots.filter(|(_, entry)| entry.token.is_none() && entry.by_name.prev == NONE);
         let mut heads: Vec<(u64, u32)> = heads.map(|(_, entry)| (entry.serial, entry.name)).collect();
@@ -112,7 +112,7 @@ impl<S: BuildHasher> LockManager<S> {
         heads.into_iter().map(|(_, name)| name).collect()
     }
 
-    fn settle_the_queue(&mut self, now: Instant, name: u32) {
+    fn settle_queue(&mut self, now: Instant, name: u32) {
         let mut waiting = 0;
         let mut next = self.table.names[name].queue.head;
         while next != NONE {
@@ -121,7 +121,7 @@ impl<S: BuildHasher> LockManager<S> {
             if waiting == 0 && self.is_grantable(name, entry.mode) {
                 self.grant_pending(now, name, slot);
             } else if entry.waits_for_recovery() {
-                self.turn_away(name, slot, waiting);
+                self.refuse_unavailable(name, slot, waiting);
             } else {
                 waiting += 1;
             }
@@ -129,7 +129,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// A request that would not have waited has to.
-    fn turn_away(&mut self, name: u32, slot: u32, queued: u32) {
+    fn refuse_unavailable(&mut self, name: u32, slot: u32, queued: u32) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
         let request = self.remove(slot).request;
@@ -139,7 +139,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// A lock with the token that it had.
-    fn bring_back(
+    fn hold_reclaimed(
         &mut self,
         now: Instant,
         name: u32,
@@ -152,7 +152,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Whether something durable holds the name against a lock of that mode.
-    fn is_kept_from(&self, name: u32, mode: Mode) -> bool {
+    fn is_excluded_by_durable(&self, name: u32, mode: Mode) -> bool {
         let mut held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
         held.any(|slot| {
             let entry = &self.table.entries[slot];
@@ -162,7 +162,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-impl Recovery {
+impl RecoveryState {
     fn check(&self, new: &NewReclaim<'_>) -> Result<(), Refusal> {
         let token = new.token.get();
         if token > self.mark {
@@ -189,7 +189,7 @@ impl Recovery {
         let heap_bytes = name.heap_bytes();
         let fence = self.fences.entry(name).or_insert_with(|| {
             self.heap_bytes += heap_bytes;
-            Fence::default()
+            FenceMarks::default()
         });
         fence.highest = fence.highest.max(token);
         if mode == Mode::Exclusive {

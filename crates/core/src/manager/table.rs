@@ -1,9 +1,9 @@
 //! Where the state lives: names, entries and parties in slabs, found through one index.
 //!
 //! ```text
-//!   index: hash ─▶ NameSlot ──held──▶ Entry ⇄ Entry           Entry.name ─▶ NameSlot
-//!                      └─────queue──▶ Entry ⇄ Entry ⇄ …       Entry.tenure ─▶ Party ──all──▶ Entry ⇄ …
-//!   owned: (party, name) ─▶ Entry                                         or Claim
+//!   index: hash ─▶ NameSlot ──held──▶ LockEntry ⇄ LockEntry       LockEntry.name ─▶ NameSlot
+//!                      └─────queue──▶ LockEntry ⇄ LockEntry ⇄ …   LockEntry.tenure ─▶ PartySlot ──all──▶ LockEntry ⇄ …
+//!   owned: (party, name) ─▶ LockEntry                                               or ClaimDetails
 //! ```
 //!
 //! An entry is a lock request from its arrival on, and the lock after its grant: a grant only moves it from one list to another.
@@ -11,8 +11,8 @@
 use std::hash::BuildHasher;
 
 use super::arena::{Arena, KEPT, Weigh};
-use super::list::{ByName, ByParty, Link, List, NONE};
-use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, Seal};
+use super::list::{ByName, ByParty, List, ListLink, NONE};
+use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, RequestId, SecretSeed};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) enum Tenure {
 
 /// A [`Tenure`] without its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TenureKind {
     Agent,
     /// Of an agent, whose request waits only because the manager recovers.
     AgentIfAvailable,
@@ -39,49 +39,50 @@ enum Kind {
 
 /// A lock request, or the lock that it became.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LockEntry {
     pub(super) serial: u64,
     /// `None` while pending.
-    pub(super) token: Option<Held>,
+    pub(super) token: Option<HeldToken>,
     pub(super) since: Instant,
-    pub(super) by_name: Link,
-    pub(super) by_party: Link,
+    pub(super) by_name: ListLink,
+    pub(super) by_party: ListLink,
     pub(super) name: u32,
     /// The slot of its tenure, which in one piece would take four bytes more.
-    whose: u32,
+    holder_slot: u32,
     /// Its slot in `extras`, or `NONE`.
     pub(super) extras: u32,
     pub(super) mode: Mode,
-    kind: Kind,
+    kind: TenureKind,
     /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so many are counted, which stand for any number.
-    pub(super) again: u8,
+    pub(super) repeats: u8,
     /// The same of what was told before the upgrade.
-    pub(super) again_before: u8,
+    pub(super) repeats_before_upgrade: u8,
 }
 
-impl Entry {
+impl LockEntry {
     #[inline]
     pub(super) fn tenure(&self) -> Tenure {
         match self.kind {
-            Kind::Agent | Kind::AgentIfAvailable => Tenure::Agent(self.whose),
-            Kind::Owner => Tenure::Owner(self.whose),
-            Kind::Ttl => Tenure::Ttl(self.whose),
+            TenureKind::Agent | TenureKind::AgentIfAvailable => Tenure::Agent(self.holder_slot),
+            TenureKind::Owner => Tenure::Owner(self.holder_slot),
+            TenureKind::Ttl => Tenure::Ttl(self.holder_slot),
         }
     }
 
     /// From now on the request waits only because the manager recovers.
-    pub(super) fn wait_for_recovery(&mut self) {
-        debug_assert_eq!(self.kind, Kind::Agent);
-        self.kind = Kind::AgentIfAvailable;
+    pub(super) fn wait_until_recovered(&mut self) {
+        debug_assert_eq!(self.kind, TenureKind::Agent);
+        self.kind = TenureKind::AgentIfAvailable;
     }
 
     pub(super) fn waits_for_recovery(&self) -> bool {
-        self.kind == Kind::AgentIfAvailable
+        self.kind == TenureKind::AgentIfAvailable
     }
 
     /// What the owner is told from now on is told of an upgraded lock.
-    pub(super) fn begin_to_count_anew(&mut self) {
-        self.again_before = self.again_before.saturating_add(std::mem::take(&mut self.again));
+    pub(super) fn count_upgraded_anew(&mut self) {
+        self.repeats_before_upgrade =
+            self.repeats_before_upgrade.saturating_add(std::mem::take(&mut self.repeats));
     }
 
     /// The token of what is held.
@@ -93,9 +94,9 @@ impl Entry {
 
 /// The token of a held lock, in a form whose `Option` takes no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held(std::num::NonZeroU64);
+pub(super) struct HeldToken(std::num::NonZeroU64);
 
-impl Held {
+impl HeldToken {
     pub(super) fn new(token: FencingToken) -> Self {
         Self(std::num::NonZeroU64::new(token.get()).expect("a fencing token is never 0"))
     }
@@ -125,7 +126,7 @@ pub(super) struct NameSlot {
 
 /// An agent or an owner.
 #[derive(Debug)]
-pub(super) struct Party {
+pub(super) struct PartySlot {
     pub(super) serial: u64,
     pub(super) label: Box<str>,
     /// Every request and lock of it, oldest first.
@@ -133,24 +134,24 @@ pub(super) struct Party {
     pub(super) count: u32,
     pub(super) lease: Option<Lease>,
     /// What an owner has beyond that; `None`: it is an agent.
-    pub(super) owner: Option<Box<Owner>>,
+    pub(super) owner: Option<Box<OwnerDetails>>,
 }
 
 /// What only owners have.
 #[derive(Debug)]
-pub(super) struct Owner {
+pub(super) struct OwnerDetails {
     pub(super) id: OwnerId,
     pub(super) metadata: Option<Box<str>>,
     pub(super) since: Instant,
     pub(super) ends: Option<Instant>,
-    pub(super) seal: Seal,
+    pub(super) seed: SecretSeed,
 }
 
 /// What only claims have.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct ClaimDetails {
     pub(super) claimant: Box<str>,
-    pub(super) seal: Seal,
+    pub(super) seed: SecretSeed,
     pub(super) lease: Lease,
 }
 
@@ -162,7 +163,7 @@ pub(super) struct Lease {
     pub(super) armed: Instant,
 }
 
-impl Weigh for Entry {
+impl Weigh for LockEntry {
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -180,14 +181,15 @@ impl Weigh for NameSlot {
     }
 }
 
-impl Weigh for Party {
+impl Weigh for PartySlot {
     fn heap_bytes(&self) -> usize {
         let owner = self.owner.as_ref();
-        self.label.len() + owner.map_or(0, |owner| size_of::<Owner>() + length(owner.metadata.as_deref()))
+        self.label.len()
+            + owner.map_or(0, |owner| size_of::<OwnerDetails>() + length(owner.metadata.as_deref()))
     }
 }
 
-impl Weigh for Claim {
+impl Weigh for ClaimDetails {
     fn heap_bytes(&self) -> usize {
         self.claimant.len()
     }
@@ -196,18 +198,18 @@ impl Weigh for Claim {
 /// What a new entry takes, whose name is new, too.
 #[inline]
 pub(super) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
-    const SLOTS: usize = size_of::<NameSlot>() + size_of::<Entry>() + size_of::<Extras>();
+    const SLOTS: usize = size_of::<NameSlot>() + size_of::<LockEntry>() + size_of::<Extras>();
     SLOTS + name.as_wtf8().len() + length(metadata)
 }
 
 /// What a new agent or owner takes.
 pub(super) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
-    size_of::<Party>() + size_of::<Owner>() + label.len() + length(metadata)
+    size_of::<PartySlot>() + size_of::<OwnerDetails>() + label.len() + length(metadata)
 }
 
 /// What a new claim takes beyond its entry.
 pub(super) fn most_bytes_of_claim(claimant: &str) -> usize {
-    size_of::<Claim>() + claimant.len()
+    size_of::<ClaimDetails>() + claimant.len()
 }
 
 fn length(text: Option<&str>) -> usize {
@@ -216,21 +218,21 @@ fn length(text: Option<&str>) -> usize {
 
 /// The whole state of a manager, without its rules.
 #[derive(Debug)]
-pub(super) struct Table<S> {
+pub(super) struct LockTable<S> {
     index: HashTable<u32>,
     hasher: S,
     pub(super) names: Arena<NameSlot>,
-    pub(super) entries: Arena<Entry>,
+    pub(super) entries: Arena<LockEntry>,
     pub(super) extras: Arena<Extras>,
-    pub(super) parties: Arena<Party>,
-    pub(super) claims: Arena<Claim>,
+    pub(super) parties: Arena<PartySlot>,
+    pub(super) claims: Arena<ClaimDetails>,
     pub(super) owners: BTreeMap<OwnerId, u32>,
     /// The offline locks, found by owner and name.
     owned: HashTable<u32>,
     last_serial: u64,
 }
 
-impl<S: BuildHasher> Table<S> {
+impl<S: BuildHasher> LockTable<S> {
     pub(super) fn new(hasher: S) -> Self {
         Self {
             index: HashTable::new(),
@@ -311,32 +313,32 @@ impl<S: BuildHasher> Table<S> {
         self.last_serial += 1;
         let serial = self.last_serial;
         let extras = extras.map_or(NONE, |extras| self.extras.insert(extras));
-        let (by_name, by_party) = (Link::ALONE, Link::ALONE);
-        let (kind, whose) = match tenure {
-            Tenure::Agent(party) => (Kind::Agent, party),
-            Tenure::Owner(party) => (Kind::Owner, party),
-            Tenure::Ttl(claim) => (Kind::Ttl, claim),
+        let (by_name, by_party) = (ListLink::ALONE, ListLink::ALONE);
+        let (kind, holder_slot) = match tenure {
+            Tenure::Agent(party) => (TenureKind::Agent, party),
+            Tenure::Owner(party) => (TenureKind::Owner, party),
+            Tenure::Ttl(claim) => (TenureKind::Ttl, claim),
         };
-        let slot = self.entries.insert(Entry {
+        let slot = self.entries.insert(LockEntry {
             serial,
             token: None,
             since: now,
             by_name,
             by_party,
             name,
-            whose,
+            holder_slot,
             extras,
             mode,
             kind,
-            again: 0,
-            again_before: 0,
+            repeats: 0,
+            repeats_before_upgrade: 0,
         });
-        if kind != Kind::Ttl {
-            let party = &mut self.parties[whose];
+        if kind != TenureKind::Ttl {
+            let party = &mut self.parties[holder_slot];
             party.all.push_back::<ByParty>(&mut self.entries, slot);
             party.count += 1;
         }
-        if kind == Kind::Owner {
+        if kind == TenureKind::Owner {
             self.add_owned(slot);
         }
         RequestId { slot, serial }
@@ -345,14 +347,14 @@ impl<S: BuildHasher> Table<S> {
     #[cold]
     fn add_owned(&mut self, slot: u32) {
         let Self { entries, hasher, owned, .. } = self;
-        let hash = |slot: u32| hasher.hash_one((entries[slot].whose, entries[slot].name));
+        let hash = |slot: u32| hasher.hash_one((entries[slot].holder_slot, entries[slot].name));
         owned.insert_unique(hash(slot), slot, |&slot| hash(slot));
     }
 
     #[cold]
     fn remove_owned(&mut self, slot: u32) {
         let Self { entries, hasher, owned, .. } = self;
-        let hash = |slot: u32| hasher.hash_one((entries[slot].whose, entries[slot].name));
+        let hash = |slot: u32| hasher.hash_one((entries[slot].holder_slot, entries[slot].name));
         if let Ok(found) = owned.find_entry(hash(slot), |&other| other == slot) {
             found.remove();
         }
@@ -365,15 +367,15 @@ impl<S: BuildHasher> Table<S> {
     #[inline]
     pub(super) fn remove_entry(&mut self, slot: u32) -> Removed {
         let entry = &self.entries[slot];
-        let (name, kind, whose, token) = (entry.name, entry.kind, entry.whose, entry.token);
+        let (name, kind, holder_slot, token) = (entry.name, entry.kind, entry.holder_slot, entry.token);
         self.leave_name(name, slot, token.is_some());
         match kind {
-            Kind::Agent | Kind::AgentIfAvailable => self.leave_party(whose, slot),
-            Kind::Owner => {
-                self.leave_party(whose, slot);
+            TenureKind::Agent | TenureKind::AgentIfAvailable => self.leave_party(holder_slot, slot),
+            TenureKind::Owner => {
+                self.leave_party(holder_slot, slot);
                 self.remove_owned(slot);
             }
-            Kind::Ttl => return self.drop_claim(slot, whose),
+            TenureKind::Ttl => return self.drop_claim(slot, holder_slot),
         }
         self.drop_entry(slot)
     }
@@ -412,7 +414,7 @@ impl<S: BuildHasher> Table<S> {
     }
 
     /// Removes a party and all its entries, oldest first.
-    pub(super) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> Party {
+    pub(super) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> PartySlot {
         let party = self.parties.remove(slot);
         if let Some(owner) = &party.owner {
             self.owners.remove(&owner.id);
@@ -432,11 +434,11 @@ impl<S: BuildHasher> Table<S> {
     }
 
     /// A new party without a lease. Owners are named as agents are, here inside, besides by their numbers.
-    pub(super) fn add_party(&mut self, label: &str, owner: Option<Box<Owner>>) -> AgentId {
+    pub(super) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
         self.last_serial += 1;
         let serial = self.last_serial;
         let owner_id = owner.as_ref().map(|owner| owner.id);
-        let party = Party { serial, label: label.into(), all: List::EMPTY, count: 0, lease: None, owner };
+        let party = PartySlot { serial, label: label.into(), all: List::EMPTY, count: 0, lease: None, owner };
         let slot = self.parties.insert(party);
         if let Some(owner) = owner_id {
             self.owners.insert(owner, slot);
@@ -450,13 +452,13 @@ impl<S: BuildHasher> Table<S> {
 
     /// The party, unless it has ended.
     #[inline]
-    pub(super) fn party_mut(&mut self, id: AgentId) -> Option<&mut Party> {
+    pub(super) fn party_mut(&mut self, id: AgentId) -> Option<&mut PartySlot> {
         self.parties.get_mut(id.slot).filter(|party| party.serial == id.serial)
     }
 
     /// The entry, unless it has ended.
     #[inline]
-    pub(super) fn entry(&self, id: RequestId) -> Option<&Entry> {
+    pub(super) fn entry(&self, id: RequestId) -> Option<&LockEntry> {
         self.entries.get(id.slot).filter(|entry| entry.serial == id.serial)
     }
 
@@ -473,7 +475,7 @@ impl<S: BuildHasher> Table<S> {
     }
 
     /// What only an owner has. The party in that slot must be one.
-    pub(super) fn owner(&self, party: u32) -> &Owner {
+    pub(super) fn owner(&self, party: u32) -> &OwnerDetails {
         self.parties[party].owner.as_ref().expect("offline locks are of owners alone")
     }
 
@@ -495,7 +497,7 @@ impl<S: BuildHasher> Table<S> {
         self.extras.heap_bytes()
     }
 
-    pub(super) fn extras_of(&self, entry: &Entry) -> Option<&Extras> {
+    pub(super) fn extras_of(&self, entry: &LockEntry) -> Option<&Extras> {
         (entry.extras != NONE).then(|| &self.extras[entry.extras])
     }
 }
@@ -509,8 +511,8 @@ pub(super) struct Removed {
     pub(super) armed: Option<Instant>,
 }
 
-fn is_owned(entry: &Entry, party: u32, name: u32) -> bool {
-    entry.kind == Kind::Owner && entry.whose == party && entry.name == name
+fn is_owned(entry: &LockEntry, party: u32, name: u32) -> bool {
+    entry.kind == TenureKind::Owner && entry.holder_slot == party && entry.name == name
 }
 
 #[cfg(test)]
@@ -519,7 +521,7 @@ mod tests {
 
     #[test]
     fn an_entry_takes_at_most_56_bytes_and_a_name_at_most_56() {
-        assert!(size_of::<Entry>() <= 56, "{}", size_of::<Entry>());
+        assert!(size_of::<LockEntry>() <= 56, "{}", size_of::<LockEntry>());
         assert!(size_of::<NameSlot>() <= 56, "{}", size_of::<NameSlot>());
     }
 }

@@ -4,12 +4,12 @@ use std::hash::BuildHasher;
 use std::ops::Bound;
 
 use super::LockManager;
-use super::claims::Assignment;
+use super::claims::StoredAssignment;
 use super::list::{ByName, ByParty};
-use super::table::{Entry, Tenure};
+use super::table::{LockEntry, Tenure};
 use crate::{
-    AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, LockRecord, Name, NameBuf, OwnerId,
-    OwnerView, Party, Refusal, RequestId, Snapshot, State, WebLockView,
+    AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, LockRecord, LockState, Name, NameBuf,
+    OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
 };
 
 /// Where a request stands.
@@ -105,7 +105,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the metadata of each request and lock, and each name once,
     /// as it shares the names with the manager and may outlive them there.
     pub fn bytes_of_snapshot(&self) -> usize {
-        let each = size_of::<crate::Entry>() + self.limits.label_bytes;
+        let each = size_of::<crate::SnapshotEntry>() + self.limits.label_bytes;
         self.len() * each + self.table.metadata_bytes() + self.table.names.heap_bytes()
     }
 
@@ -124,7 +124,7 @@ impl<S: BuildHasher> LockManager<S> {
             ttl_ms: claim.lease.length_ms,
             since: entry.since,
             expires: claim.lease.ends,
-            seal: claim.seal,
+            seed: claim.seed,
             metadata: self.metadata(entry),
         })
     }
@@ -141,7 +141,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must spare.
-    pub fn is_held_for_good(&self, name: Name<'_>) -> bool {
+    pub fn is_held_durably(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };
         let mut held = self.table.names[slot].held.iter::<ByName>(&self.table.entries);
         held.any(|slot| !matches!(self.table.entries[slot].tenure(), Tenure::Agent(_)))
@@ -185,11 +185,11 @@ impl<S: BuildHasher> LockManager<S> {
         let mut snapshot = Snapshot::default();
         for name in self.table.names.values() {
             for (place, slot) in (1..).zip(name.queue.iter::<ByName>(&self.table.entries)) {
-                snapshot.pending.push(self.describe(slot, State::Pending { place }));
+                snapshot.pending.push(self.describe(slot, LockState::Pending { place }));
             }
             for slot in name.held.iter::<ByName>(&self.table.entries) {
                 let token = self.table.entries[slot].held_token();
-                snapshot.held.push(self.describe(slot, State::Held(token)));
+                snapshot.held.push(self.describe(slot, LockState::Held(token)));
             }
         }
         snapshot
@@ -202,7 +202,7 @@ impl<S: BuildHasher> LockManager<S> {
         (holders.map(|slot| self.holder(&self.table.entries[slot])).collect(), slot.queued)
     }
 
-    pub(super) fn holder(&self, entry: &Entry) -> Holder {
+    pub(super) fn holder(&self, entry: &LockEntry) -> Holder {
         let table = &self.table;
         let (party, label, expires) = match entry.tenure() {
             Tenure::Agent(slot) => {
@@ -228,14 +228,14 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    fn describe(&self, slot: u32, state: State) -> crate::Entry {
+    fn describe(&self, slot: u32, state: LockState) -> crate::SnapshotEntry {
         let entry = &self.table.entries[slot];
         let Holder { party, label, mode, since, expires, metadata } = self.holder(entry);
         let name = self.table.names[entry.name].name.clone();
-        crate::Entry { name, mode, party, label, state, since, expires, metadata }
+        crate::SnapshotEntry { name, mode, party, label, state, since, expires, metadata }
     }
 
-    fn metadata(&self, entry: &Entry) -> Option<&str> {
+    fn metadata(&self, entry: &LockEntry) -> Option<&str> {
         self.table.extras_of(entry).and_then(|extras| extras.metadata.as_deref())
     }
 
@@ -250,13 +250,13 @@ impl<S: BuildHasher> LockManager<S> {
             since: owner.since,
             expires: lease.ends,
             ends: owner.ends,
-            seal: owner.seal,
+            seed: owner.seed,
             locks: party.count,
         }
     }
 }
 
-fn assignment_view<'a>((name, assignment): (&'a NameBuf, &'a Assignment)) -> AssignmentView<'a> {
-    let Assignment { ref claimant, token, since, seal } = *assignment;
-    AssignmentView { name, claimant, token, since, seal }
+fn assignment_view<'a>((name, assignment): (&'a NameBuf, &'a StoredAssignment)) -> AssignmentView<'a> {
+    let StoredAssignment { ref claimant, token, since, seed } = *assignment;
+    AssignmentView { name, claimant, token, since, seed }
 }

@@ -109,7 +109,7 @@ impl<S: BuildHasher + Clone> Player<S> {
         let mut manager = LockManager::with_limits(self.hasher.clone(), self.start.limits);
         manager.continue_tokens_above(self.start.token_mark);
         for change in changes {
-            manager.restore(self.now, change).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+            manager.replay(self.now, change).unwrap_or_else(|error| panic!("{change:?}: {error}"));
         }
         assert!(manager.poll_effect().is_none(), "a restored fact is told again");
         manager

@@ -9,7 +9,7 @@
 //! bucket two                                 from here on another manager, with its own agents
 //! A joins as "tab 1" lease 10s               a joining agent that is not refused tells nothing
 //! A requests printer shared if-available steal metadata "m" hold 5s as a1
-//! release a1 / abort a1 / standing a1
+//! release a1 / abort a1 / status a1
 //! A renews / A ends / alive A
 //! after 10s / at 12s                         time passes; the manager is not told
 //! timeout / wakes                            it is told; when it wants to be told next

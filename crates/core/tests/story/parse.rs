@@ -15,7 +15,7 @@ pub(super) enum Command {
     Request(Ask),
     Abort(String),
     Release(String),
-    RequestStatus(String),
+    Status(String),
     Renew(String),
     End(String),
     Alive(String),
@@ -35,7 +35,7 @@ pub(super) enum Command {
     Lock { owner: String, locks: Vec<(Units, Mode)>, metadata: Option<String> },
     Unlock { owner: String, locks: Vec<(Units, Option<u64>)> },
     UnlockAllBut { owner: String, spared: Vec<Units> },
-    Undo { owner: String, locks: Vec<Acquisition> },
+    Undo { owner: String, locks: Vec<UndoneLock> },
     Claim { name: Units, claimant: String, ttl_ms: u64, metadata: Option<String> },
     RenewClaim(Units, Option<u64>),
     ReleaseClaim(Units, Option<u64>),
@@ -55,7 +55,7 @@ pub(super) enum Command {
 /// A name, in 16-bit units.
 pub(super) type Units = Vec<u16>;
 
-pub(super) struct Acquisition {
+pub(super) struct UndoneLock {
     pub(super) name: Units,
     pub(super) token: u64,
     pub(super) how: Acquired,
@@ -84,7 +84,7 @@ pub(super) fn line(text: &str) -> Parsed<Line> {
         ["bucket", name] => return Ok(Line::Bucket(name.to_owned())),
         ["abort", label] => Command::Abort(label.to_owned()),
         ["release", label] => Command::Release(label.to_owned()),
-        ["standing", label] => Command::RequestStatus(label.to_owned()),
+        ["status", label] => Command::Status(label.to_owned()),
         ["alive", agent] => Command::Alive(agent.to_owned()),
         ["after", time] => Command::After(milliseconds(time)?),
         ["at", time] => Command::At(milliseconds(time)?),
@@ -234,7 +234,7 @@ fn undo(owner: &str, words: &[Word]) -> Parsed<Command> {
         };
         let options: Vec<&str> = rest[1..].iter().map(|word| word.text.as_str()).collect();
         let token = token(&options)?.ok_or("say `token N`")?;
-        Ok(Acquisition { name: rest[0].units.clone(), token, how, again })
+        Ok(UndoneLock { name: rest[0].units.clone(), token, how, again })
     };
     let locks = list(words).into_iter().map(one).collect::<Parsed<_>>()?;
     Ok(Command::Undo { owner: owner.to_owned(), locks })

@@ -1,9 +1,9 @@
 //! What came of a command, as text.
 
 use lockhouse_core::{
-    Acquired, AgentId, AssignmentView, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason, Entry,
-    Holder, Instant, LockEnd, LockRecord, LossReason, Mode, Outcome, OwnedLock, OwnerEnd, OwnerView, Party,
-    Refusal, RequestId, Snapshot, State,
+    Acquired, AgentId, AssignmentView, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason, Holder,
+    Instant, LockEnd, LockRecord, LockState, LossReason, Mode, Outcome, OwnedLock, OwnerEnd, OwnerView,
+    Party, Refusal, RequestId, Snapshot, SnapshotEntry,
 };
 
 use super::world::World;
@@ -77,10 +77,10 @@ impl World {
     fn entries(&self, snapshot: Snapshot) -> Vec<String> {
         let mut held = snapshot.held;
         held.sort_by_key(|entry| match entry.state {
-            State::Held(token) => token.get(),
-            State::Pending { .. } => panic!("{entry:?} among the held"),
+            LockState::Held(token) => token.get(),
+            LockState::Pending { .. } => panic!("{entry:?} among the held"),
         });
-        let mut entries: Vec<Entry> = held.into_iter().chain(snapshot.pending).collect();
+        let mut entries: Vec<SnapshotEntry> = held.into_iter().chain(snapshot.pending).collect();
         // Stable: held before pending within a name, pending as they come.
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         if entries.is_empty() {
@@ -89,10 +89,10 @@ impl World {
         entries.iter().map(|entry| self.entry(entry)).collect()
     }
 
-    fn entry(&self, entry: &Entry) -> String {
+    fn entry(&self, entry: &SnapshotEntry) -> String {
         let mut line = match entry.state {
-            State::Held(token) => format!("{:?} held, token {token}: ", entry.name),
-            State::Pending { place } => format!("{:?} waiting at place {place}: ", entry.name),
+            LockState::Held(token) => format!("{:?} held, token {token}: ", entry.name),
+            LockState::Pending { place } => format!("{:?} waiting at place {place}: ", entry.name),
         };
         match entry.party {
             Party::Agent(agent) => {

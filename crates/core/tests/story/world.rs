@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquisition, AgentId, Change, Command, Effect, FencingToken, Instant, Limits, LockManager, Mode, Name,
+    AgentId, Change, Command, Effect, FencingToken, GrantToUndo, Instant, Limits, LockManager, Mode, Name,
     NameBuf, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnerId, RequestId,
-    RequestStatus, Seal, Unlock,
+    RequestStatus, SecretSeed, Unlock,
 };
 
 use super::parse::{self, Ask, Units};
@@ -110,13 +110,11 @@ impl World {
                 self.now = at;
                 Ok(vec![])
             }
-            parse::Command::RequestStatus(label) => {
-                Ok(vec![match self.manager.status(self.request_id(label)?) {
-                    RequestStatus::Pending => "pending".to_owned(),
-                    RequestStatus::Held(token) => format!("held, token {token}"),
-                    RequestStatus::Ended => "ended".to_owned(),
-                }])
-            }
+            parse::Command::Status(label) => Ok(vec![match self.manager.status(self.request_id(label)?) {
+                RequestStatus::Pending => "pending".to_owned(),
+                RequestStatus::Held(token) => format!("held, token {token}"),
+                RequestStatus::Ended => "ended".to_owned(),
+            }]),
             parse::Command::Alive(agent) => Ok(vec![
                 if self.manager.is_alive(self.agent(agent)?) { "alive" } else { "not alive" }.to_owned(),
             ]),
@@ -135,7 +133,7 @@ impl World {
         let outcome = match command {
             parse::Command::Open { owner, label, ttl_ms, max_ms, metadata } => {
                 let metadata = metadata.as_deref();
-                let new = NewOwner { label, metadata, ttl_ms: *ttl_ms, max_ms: *max_ms, seal: Seal(7) };
+                let new = NewOwner { label, metadata, ttl_ms: *ttl_ms, max_ms: *max_ms, seed: SecretSeed(7) };
                 let outcome = self.handle(Command::OpenOwner(new));
                 if let Outcome::OwnerOpened(id) = outcome {
                     self.owners.insert(owner.clone(), id);
@@ -172,9 +170,9 @@ impl World {
             parse::Command::Undo { owner, locks } => {
                 let owner = self.owner(owner)?;
                 let names = names(locks.iter().map(|lock| &lock.name))?;
-                let acquisition = |(name, lock): (_, &parse::Acquisition)| {
+                let acquisition = |(name, lock): (_, &parse::UndoneLock)| {
                     let (name, token) = (NameBuf::as_name(name), FencingToken::new(lock.token));
-                    Acquisition { name, token, how: lock.how, again: lock.again }
+                    GrantToUndo { name, token, how: lock.how, repeats: lock.again }
                 };
                 let locks: Vec<_> = names.iter().zip(locks).map(acquisition).collect();
                 self.handle(Command::Undo { owner, locks: &locks })
@@ -182,7 +180,8 @@ impl World {
             parse::Command::Claim { name, claimant, ttl_ms, metadata } => {
                 let name = named(name)?;
                 let (name, metadata) = (name.as_name(), metadata.as_deref());
-                let new = NewClaim { name, claimant, ttl_ms: *ttl_ms, late_ms: 0, seal: Seal(7), metadata };
+                let new =
+                    NewClaim { name, claimant, ttl_ms: *ttl_ms, late_ms: 0, seed: SecretSeed(7), metadata };
                 self.handle(Command::Claim(new))
             }
             parse::Command::RenewClaim(name, token) => self.handle(Command::RenewClaim {
@@ -260,7 +259,7 @@ impl World {
         self.agents.clear();
         self.requests.clear();
         for change in &self.kept {
-            self.manager.restore(self.now, change).map_err(|error| format!("{change:?}: {error}"))?;
+            self.manager.replay(self.now, change).map_err(|error| format!("{change:?}: {error}"))?;
         }
         Ok(vec![])
     }

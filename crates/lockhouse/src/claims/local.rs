@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use lockhouse_core::{
     AssignmentRecord, AssignmentView, ClaimGrant, Command, FencingToken, Name, NameBuf, Outcome, Refusal,
-    Seal,
+    SecretSeed,
 };
 
 use super::{Claim, Claims, Terms};
@@ -14,7 +14,7 @@ use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
 use crate::location::Location;
-use crate::secret::{Secret, random_seal, seal_of};
+use crate::secret::{Secret, random_seed, seed_of};
 use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
 
@@ -24,16 +24,16 @@ pub(super) async fn claim(
     terms: Terms,
 ) -> Result<Claim, ClaimError> {
     let name = resource.as_name();
-    let seal = match &terms.idempotency_key {
-        Some(key) => seal_of(bucket.secret_key()?, bucket.scope(), name, &terms.claimant, key),
-        None => random_seal()?,
+    let seed = match &terms.idempotency_key {
+        Some(key) => seed_of(bucket.secret_key()?, bucket.scope(), name, &terms.claimant, key),
+        None => random_seed()?,
     };
     let command = Command::Claim(lockhouse_core::NewClaim {
         name,
         claimant: &terms.claimant,
         ttl_ms: whole_millis(terms.ttl),
         late_ms: 0,
-        seal,
+        seed,
         metadata: terms.metadata.as_deref(),
     });
     let mut release_on_drop = ReleaseOnDrop { bucket, name, token: None };
@@ -51,14 +51,14 @@ pub(super) async fn claim(
     let grant = match outcome {
         Outcome::Claimed(grant) => grant,
         Outcome::Refused(Refusal::Claimed { .. } | Refusal::BudgetExceeded { .. }) if is_for_good => {
-            match again(bucket, name, seal).await? {
+            match again(bucket, name, seed).await? {
                 Some(grant) => grant,
                 None => return Err(refused(bucket, outcome)),
             }
         }
         outcome => return Err(refused(bucket, outcome)),
     };
-    let token = token_of(bucket, name, grant.token, seal)?;
+    let token = token_of(bucket, name, grant.token, seed)?;
     let claims = Claims::new(Location::Local(bucket.clone()));
     Ok(Claim {
         claims,
@@ -71,9 +71,13 @@ pub(super) async fn claim(
 }
 
 /// The claim that was made with the same idempotency key, if it is the current one.
-async fn again(bucket: &Arc<Shared>, name: Name<'_>, seal: Seal) -> Result<Option<ClaimGrant>, StoreError> {
+async fn again(
+    bucket: &Arc<Shared>,
+    name: Name<'_>,
+    seed: SecretSeed,
+) -> Result<Option<ClaimGrant>, StoreError> {
     let known = bucket.execute_read(|manager| {
-        let claim = manager.claim_of(name).filter(|claim| claim.seal == seal)?;
+        let claim = manager.claim_of(name).filter(|claim| claim.seed == seed)?;
         Some(ClaimGrant { token: claim.token, expires: claim.expires })
     });
     known.await
@@ -183,7 +187,7 @@ pub(super) async fn unassign(
 
 /// The fencing token of the current claim, if the token is that claim's.
 fn current(bucket: &Arc<Shared>, name: Name<'_>, token: &Secret) -> Result<Option<FencingToken>, StoreError> {
-    let known = bucket.with(|state| state.manager().claim_of(name).map(|claim| (claim.token, claim.seal)));
+    let known = bucket.with(|state| state.manager().claim_of(name).map(|claim| (claim.token, claim.seed)));
     proven(bucket, name, token, known)
 }
 
@@ -193,7 +197,7 @@ fn assigned(
     name: Name<'_>,
     token: &Secret,
 ) -> Result<Option<FencingToken>, StoreError> {
-    let known = bucket.with(|state| state.manager().assignment_of(name).map(|it| (it.token, it.seal)));
+    let known = bucket.with(|state| state.manager().assignment_of(name).map(|it| (it.token, it.seed)));
     proven(bucket, name, token, known)
 }
 
@@ -201,14 +205,19 @@ fn proven(
     bucket: &Shared,
     name: Name<'_>,
     token: &Secret,
-    known: Option<(FencingToken, Seal)>,
+    known: Option<(FencingToken, SecretSeed)>,
 ) -> Result<Option<FencingToken>, StoreError> {
-    let Some((number, seal)) = known else { return Ok(None) };
-    Ok((token_of(bucket, name, number, seal)? == *token).then_some(number))
+    let Some((number, seed)) = known else { return Ok(None) };
+    Ok((token_of(bucket, name, number, seed)? == *token).then_some(number))
 }
 
-fn token_of(bucket: &Shared, name: Name<'_>, number: FencingToken, seal: Seal) -> Result<Secret, StoreError> {
-    Ok(Secret::of_claim(bucket.secret_key()?, bucket.scope(), name, number, seal))
+fn token_of(
+    bucket: &Shared,
+    name: Name<'_>,
+    number: FencingToken,
+    seed: SecretSeed,
+) -> Result<Secret, StoreError> {
+    Ok(Secret::of_claim(bucket.secret_key()?, bucket.scope(), name, number, seed))
 }
 
 fn view(bucket: &Shared, assignment: AssignmentView<'_>) -> Assignment {

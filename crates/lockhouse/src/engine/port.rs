@@ -71,7 +71,7 @@ impl Port {
                 first: manager.first_holders_of(name),
                 is_recovering: manager.recovers_until().is_some(),
             };
-            !spares || !manager.is_held_for_good(name)
+            !spares || !manager.is_held_durably(name)
         };
         self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
     }

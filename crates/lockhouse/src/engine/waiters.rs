@@ -83,10 +83,10 @@ impl Waiters {
     pub(crate) fn look(
         &mut self,
         request: RequestId,
-        standing: RequestStatus,
+        status: RequestStatus,
         waker: Option<&Waker>,
     ) -> (Wait, Option<Waker>) {
-        if standing == RequestStatus::Ended {
+        if status == RequestStatus::Ended {
             return self.look_at_ended(request, waker);
         }
         match self.cells.get_mut(request.slot()) {

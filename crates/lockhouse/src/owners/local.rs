@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::{
     Acquired, Command, Limits, LockRecord, Mode, Name, NameBuf, NewLocks, Outcome, OwnedLock, OwnerId,
-    Refusal, Seal, Unlock,
+    Refusal, SecretSeed, Unlock,
 };
 
 use super::{NewOwner, Owner};
@@ -14,25 +14,25 @@ use crate::error::{Quota, StoreError};
 use crate::location::Location;
 use crate::owners::error::{Conflict, LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
-use crate::secret::{Secret, random_seal};
+use crate::secret::{Secret, random_seed};
 use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
 
 pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, OwnerError> {
-    let seal = random_seal()?;
+    let seed = random_seed()?;
     let command = Command::OpenOwner(lockhouse_core::NewOwner {
         label: &new.label,
         metadata: new.metadata.as_deref(),
         ttl_ms: whole_millis(new.ttl),
         max_ms: new.max_life.map(whole_millis),
-        seal,
+        seed,
     });
     let mut end_on_drop = EndOnDrop { bucket, owner: None };
     let outcome = bucket.execute_durable(command, |outcome| end_on_drop.note(outcome)).await?;
     end_on_drop.owner = None;
     match outcome {
         Outcome::OwnerOpened(id) => {
-            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: secret_of(bucket, id, seal)? })
+            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: secret_of(bucket, id, seed)? })
         }
         Outcome::Refused(refusal) => Err(refusal.into()),
         outcome => unreachable!("an owner cannot begin with {outcome:?}"),
@@ -62,8 +62,8 @@ impl Drop for EndOnDrop<'_> {
 }
 
 pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
-    let seal = bucket.with(|state| state.manager().owner(id).map(|owner| owner.seal));
-    let expected = seal.ok_or(OwnerError::Unknown).and_then(|seal| secret_of(bucket, id, seal));
+    let seed = bucket.with(|state| state.manager().owner(id).map(|owner| owner.seed));
+    let expected = seed.ok_or(OwnerError::Unknown).and_then(|seed| secret_of(bucket, id, seed));
     match expected {
         // The secret was told only once its beginning was kept, and nothing else is told here.
         Ok(expected) if expected == *secret => {
@@ -135,12 +135,12 @@ pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[Acquisition
 }
 
 /// What is to be taken back, in parts that every store can keep as a whole.
-fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::Acquisition<'_>>> {
+fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::GrantToUndo<'_>>> {
     let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
     let taken: Vec<_> = taken
         .map(|Acquisition { lock: OfflineLock { name, token, how, .. }, again }| {
             let name = name.as_name();
-            lockhouse_core::Acquisition { name, token: *token, how: *how, again: *again }
+            lockhouse_core::GrantToUndo { name, token: *token, how: *how, repeats: *again }
         })
         .collect();
     taken.chunks(Limits::DEFAULT.locks_per_command).map(<[_]>::to_vec).collect()
@@ -211,6 +211,6 @@ impl From<LockRecord> for OfflineLock {
     }
 }
 
-fn secret_of(bucket: &Shared, owner: OwnerId, seal: Seal) -> Result<Secret, OwnerError> {
-    Ok(Secret::of_owner(bucket.secret_key()?, bucket.scope(), owner, seal))
+fn secret_of(bucket: &Shared, owner: OwnerId, seed: SecretSeed) -> Result<Secret, OwnerError> {
+    Ok(Secret::of_owner(bucket.secret_key()?, bucket.scope(), owner, seed))
 }

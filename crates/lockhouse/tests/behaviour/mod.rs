@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use lockhouse::{Agent, BucketKey, Loss, Mode, NotSupported, RequestError, State};
+use lockhouse::{Agent, BucketKey, LockState, Loss, Mode, NotSupported, RequestError};
 use tokio_util::sync::CancellationToken;
 
 /// Where agents live.
@@ -345,7 +345,10 @@ pub(crate) async fn a_query_shows_all_agents_with_places_tokens_and_metadata(wor
     let snapshot = c.locks().query().await.unwrap();
     assert_eq!(snapshot.held[0].fencing_token(), Some(held.fencing_token()));
     let pending: Vec<_> = snapshot.pending.iter().map(|p| (p.client_id.as_str(), p.state)).collect();
-    assert_eq!(pending, [("agent-1", State::Pending { place: 1 }), ("agent-2", State::Pending { place: 2 })]);
+    assert_eq!(
+        pending,
+        [("agent-1", LockState::Pending { place: 1 }), ("agent-2", LockState::Pending { place: 2 })]
+    );
     assert_eq!(snapshot.pending[0].metadata.as_deref(), Some("m"));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse::store::{Fate, Unavailable, Write};
+use lockhouse::store::{CommitOutcome, StoreUnavailable, Write};
 use lockhouse::{BucketKey, ClaimError, LockError, LockType, RecordKind, StoreError, StoreState};
 
 use crate::gate::{Gate, poll, record, settle};
@@ -38,11 +38,11 @@ async fn what_comes_during_a_commit_goes_together_in_the_next() {
         lock.await.unwrap();
     }
     claim.await.unwrap();
-    let sections = gate.sections();
-    assert_eq!(sections.len(), 2);
-    assert_eq!(names(&sections[0].writes), ["record/0"]);
-    assert_eq!(names(&sections[1].writes).len(), 50);
-    assert_eq!(sections[1].first_seq, sections[0].last_seq() + 1);
+    let batches = gate.batches();
+    assert_eq!(batches.len(), 2);
+    assert_eq!(names(&batches[0].writes), ["record/0"]);
+    assert_eq!(names(&batches[1].writes).len(), 50);
+    assert_eq!(batches[1].first_seq, batches[0].last_seq() + 1);
 }
 
 #[tokio::test]
@@ -72,11 +72,11 @@ async fn a_command_is_never_split_and_no_bucket_starves_another() {
     for lock in many {
         assert_eq!(lock.await.unwrap().len(), 60);
     }
-    let sections = gate.sections();
-    assert!(sections.len() >= 4, "{} sections", sections.len());
-    for section in &sections[1..] {
-        assert!(section.writes.len() < 5000);
-        let of_many = names(&section.writes).iter().filter(|name| name.starts_with("many/")).count();
+    let batches = gate.batches();
+    assert!(batches.len() >= 4, "{} sections", batches.len());
+    for batch in &batches[1..] {
+        assert!(batch.writes.len() < 5000);
+        let of_many = names(&batch.writes).iter().filter(|name| name.starts_with("many/")).count();
         assert_eq!(of_many % 60, 0, "a command was split");
     }
     drop(bucket);
@@ -94,7 +94,7 @@ async fn writes_of_a_quiet_one(quiet: &str, loud: impl Fn(u32) -> String) -> Vec
         let owner = bucket.owners().open(who, Duration::from_secs(3600)).await.unwrap();
         owners.push((who, bucket, owner));
     }
-    gate.sections();
+    gate.batches();
     gate.shut();
     let (_, _, quiet) = &owners[100];
     let mut first = Box::pin(quiet.lock([record(0)]));
@@ -114,9 +114,9 @@ async fn writes_of_a_quiet_one(quiet: &str, loud: impl Fn(u32) -> String) -> Vec
     for lock in waiting {
         assert_eq!(lock.await.unwrap().len(), 60);
     }
-    let sections = gate.sections();
+    let batches = gate.batches();
     let of_quiet = |writes: &[Write]| names(writes).iter().filter(|name| name.starts_with("quiet/")).count();
-    let told: Vec<_> = sections[1..].iter().map(|section| of_quiet(&section.writes)).collect();
+    let told: Vec<_> = batches[1..].iter().map(|batch| of_quiet(&batch.writes)).collect();
     assert!(told.len() >= 3, "{told:?}");
     told
 }
@@ -135,19 +135,19 @@ async fn a_tenant_with_many_partitions_has_no_more_of_a_commit_than_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_section_of_unknown_fate_is_sent_again_as_it_is() {
+async fn a_batch_of_unknown_outcome_is_sent_again_as_it_is() {
     let gate = Gate::new();
     let (_house, _bucket, owner) = gate.shut_house().await;
-    gate.then([Fate::Unknown, Fate::Unknown]);
+    gate.then([CommitOutcome::Unknown, CommitOutcome::Unknown]);
     gate.open();
     owner.lock([record(1)]).await.unwrap();
-    let sections = gate.sections();
-    assert_eq!(sections.len(), 3);
-    assert!(sections.iter().all(|section| *section == sections[0]));
+    let batches = gate.batches();
+    assert_eq!(batches.len(), 3);
+    assert!(batches.iter().all(|batch| *batch == batches[0]));
 }
 
-fn away() -> Fate {
-    Fate::Refused(Unavailable::Away { place: "the store".into(), why: "unplugged".into() })
+fn away() -> CommitOutcome {
+    CommitOutcome::Refused(StoreUnavailable::Away { place: "the store".into(), why: "unplugged".into() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +206,7 @@ async fn who_asks_is_not_left_waiting_for_a_store_that_is_away() {
 async fn a_store_that_answers_nothing_for_long_is_unavailable() {
     let gate = Gate::new();
     let (house, _bucket, owner) = gate.shut_house().await;
-    gate.then((0..5).map(|_| Fate::Unknown));
+    gate.then((0..5).map(|_| CommitOutcome::Unknown));
     gate.let_through(4);
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());

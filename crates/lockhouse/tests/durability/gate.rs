@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use lockhouse::store::{
-    Answer, BackupError, Fatal, Fate, Kept, MemoryStore, Opened, Section, Slot, Store, TakeError, Write,
-    WriterId,
+    BackupError, CommitBatch, CommitOutcome, Fatal, MemoryStore, Opened, RecoveredRow, Slot, Store,
+    StoreFuture, TakeError, Write, WriterId,
 };
 use lockhouse::{Bucket, House, LockType, ManualClock, Options, Port, RecordKind, Wanted};
 use lockhouse::{Notice, Owner};
@@ -23,10 +23,10 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Every section that came, each time it came.
-    sections: Vec<Arc<Section>>,
+    /// Every batch that came, each time it came.
+    batches: Vec<Arc<CommitBatch>>,
     /// What becomes of the next ones, instead of being kept.
-    fates: VecDeque<Fate>,
+    outcomes: VecDeque<CommitOutcome>,
 }
 
 /// More than any test lets through one by one.
@@ -57,18 +57,18 @@ impl Gate {
         self.permits.add_permits(commits);
     }
 
-    pub(crate) fn then(&self, fates: impl IntoIterator<Item = Fate>) {
-        self.state.lock().unwrap().fates.extend(fates);
+    pub(crate) fn then(&self, outcomes: impl IntoIterator<Item = CommitOutcome>) {
+        self.state.lock().unwrap().outcomes.extend(outcomes);
     }
 
-    /// The sections that came so far, which are forgotten.
-    pub(crate) fn sections(&self) -> Vec<Arc<Section>> {
-        std::mem::take(&mut self.state.lock().unwrap().sections)
+    /// The batches that came so far, which are forgotten.
+    pub(crate) fn batches(&self) -> Vec<Arc<CommitBatch>> {
+        std::mem::take(&mut self.state.lock().unwrap().batches)
     }
 
     /// All that came so far and has to do with names or leases.
     pub(crate) fn writes(&self) -> Vec<Write> {
-        self.sections().iter().flat_map(|section| section.writes.clone()).collect()
+        self.batches().iter().flat_map(|batch| batch.writes.clone()).collect()
     }
 
     pub(crate) async fn house(self: &Arc<Self>) -> House {
@@ -78,7 +78,7 @@ impl Gate {
     pub(crate) async fn house_with(self: &Arc<Self>, options: Options) -> House {
         let house = House::open(self.clone(), options).await.unwrap();
         settle().await;
-        self.sections();
+        self.batches();
         house
     }
 
@@ -88,7 +88,7 @@ impl Gate {
         let bucket = house.bucket("default");
         let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
         settle().await;
-        self.sections();
+        self.batches();
         self.shut();
         (house, bucket, owner)
     }
@@ -99,28 +99,28 @@ impl Store for Gate {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         self.inner.take_slot(slot, writer, visit)
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
-            self.state.lock().unwrap().sections.extend(sections.iter().cloned());
+            self.state.lock().unwrap().batches.extend(batches.iter().cloned());
             self.permits.acquire().await.unwrap().forget();
-            let fate = self.state.lock().unwrap().fates.pop_front();
-            match fate {
-                Some(fate) => Ok(vec![fate]),
-                None => self.inner.commit(sections).await,
+            let outcome = self.state.lock().unwrap().outcomes.pop_front();
+            match outcome {
+                Some(outcome) => Ok(vec![outcome]),
+                None => self.inner.commit(batches).await,
             }
         })
     }
 
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         self.inner.backup(to)
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         self.inner.close()
     }
 }

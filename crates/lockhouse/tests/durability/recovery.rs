@@ -49,7 +49,7 @@ async fn after_a_crash() -> (House, std::sync::Arc<Gate>, ManualClock, FencingTo
 }
 
 #[tokio::test]
-async fn a_bucket_recovers_for_the_longest_lease_if_a_web_lock_was_told_in_it() {
+async fn a_bucket_recovers_for_the_longest_lease_if_a_web_lock_was_announced_in_it() {
     let (house, gate, clock, token) = after_a_crash().await;
     let bucket = house.bucket("told");
     let agent = bucket.agent("web").unwrap();
@@ -62,7 +62,7 @@ async fn a_bucket_recovers_for_the_longest_lease_if_a_web_lock_was_told_in_it() 
     assert_eq!(refused, ClaimError::Recovering { retry_after: LEASE });
     clock.advance(LEASE - Duration::from_secs(1));
     assert!(poll(&mut asked).await.is_pending());
-    gate.sections();
+    gate.batches();
     clock.advance(Duration::from_secs(1));
     let held = asked.await.unwrap();
     assert!(held.fencing_token() > token);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::routing::get;
 use lockhouse::implicit::{MalformedSessionKey, Refusal, SeriousError, SessionKey, WebSession};
-use lockhouse::store::{Fate, MemoryStore, Unavailable};
+use lockhouse::store::{CommitOutcome, MemoryStore, StoreUnavailable};
 use lockhouse::{House, Options, OwnerError, StoreError, StoreState};
 
 use crate::gate::Gate;
@@ -201,8 +201,8 @@ async fn a_session_that_ends_while_the_store_is_away_is_over_at_once_and_its_loc
     let office = Office::over(gate.house().await, |options| options, |router, _| router);
     let (ada, bob) = (office.open("Ada").await, office.open("Bob").await);
     assert_eq!(office.get(&ada, "/edit/1").await, 200);
-    let unplugged = Unavailable::Away { place: "the store".into(), why: "unplugged".into() };
-    gate.then([Fate::Refused(unplugged)]);
+    let unplugged = StoreUnavailable::Away { place: "the store".into(), why: "unplugged".into() };
+    gate.then([CommitOutcome::Refused(unplugged)]);
     let (refused, _) = tokio::join!(office.get(&bob, "/edit/2"), async {
         office.house.unavailable().await;
         gate.shut();

@@ -84,7 +84,7 @@ impl Ground for OverFaults {
     }
 
     async fn bucket(&self) -> (House, Bucket) {
-        let faults = Faults { answer_lost: 150, section_lost: 50, late: 50, stalled: 200, ..Faults::NONE };
+        let faults = Faults { answer_lost: 150, batch_lost: 50, late: 50, stalled: 200, ..Faults::NONE };
         let store = FaultStore::new(Arc::new(self.1.reopen()), 7, faults);
         in_process(House::open(Arc::new(store), self.options()).await.unwrap())
     }

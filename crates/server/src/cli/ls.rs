@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use lockhouse::remote::{Connection, ConnectionState};
-use lockhouse::{LockInfo, Mode, NameBuf, Snapshot, State};
+use lockhouse::{LockInfo, LockState, Mode, NameBuf, Snapshot};
 use lockhouse_wire as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -142,8 +142,8 @@ impl PartialEq for Row {
 impl Row {
     fn new(bucket: &str, info: LockInfo) -> Self {
         let (state, place) = match info.state {
-            State::Held(_) => ("held", None),
-            State::Pending { place } => ("pending", Some(place)),
+            LockState::Held(_) => ("held", None),
+            LockState::Pending { place } => ("pending", Some(place)),
         };
         let instant = |at| humantime::format_rfc3339_millis(at).to_string();
         Self {
@@ -172,7 +172,7 @@ impl Row {
     }
 
     /// What tells the rows of one name apart.
-    fn key(&self) -> (&str, Mode, State) {
+    fn key(&self) -> (&str, Mode, LockState) {
         (&self.client_id, self.info.mode, self.info.state)
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             name: NameBuf::new("n").unwrap(),
             mode: Mode::Exclusive,
             client_id,
-            state: State::Pending { place },
+            state: LockState::Pending { place },
             since: SystemTime::UNIX_EPOCH,
             expires_at: None,
             metadata: None,

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse_wire::{
-    ACK_EVERY, Ask, BadClientFrame, Call, ClientFrame, Envelope, ErrorCode, Event, FRAME_BYTES, FatalCode,
-    Problem, Reclaim, ServerFrame,
+    ACK_EVERY, BadClientFrame, ClientCall, ClientFrame, Envelope, ErrorCode, FRAME_BYTES, FatalCode,
+    FrameProblem, LockRequest, Reclaim, ServerEvent, ServerFrame,
 };
 
 use super::state::Session;
@@ -52,10 +52,10 @@ impl Session {
             Incoming::Binary => Verdict::Unsupported,
             Incoming::Control => Verdict::GoOn,
             Incoming::TooLarge => {
-                let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+                let problem = FrameProblem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
                 Verdict::Fatal(FatalCode::TooLarge, problem)
             }
-            Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, Problem::with_message(why)),
+            Incoming::Malformed(why) => Verdict::Fatal(FatalCode::BadFrame, FrameProblem::with_message(why)),
             Incoming::Closed(code) => Verdict::Closed(code),
             Incoming::Lost => Verdict::Lost,
         }
@@ -79,7 +79,7 @@ impl Session {
 
     fn acknowledged(&mut self, ack: u64) -> Option<Verdict> {
         let bad = self.outbound.acknowledge(ack).err()?;
-        let problem = Problem::with_value("ack", &ack.to_string(), format!("at most {}", bad.high));
+        let problem = FrameProblem::with_value("ack", &ack.to_string(), format!("at most {}", bad.high));
         Some(Verdict::Fatal(FatalCode::BadSeq, problem))
     }
 
@@ -90,7 +90,7 @@ impl Session {
             let rule = format!("the next number, which is {next}");
             return Some(Verdict::Fatal(
                 FatalCode::BadSeq,
-                Problem::with_value("seq", &seq.to_string(), rule),
+                FrameProblem::with_value("seq", &seq.to_string(), rule),
             ));
         }
         self.received = seq;
@@ -111,34 +111,34 @@ impl Session {
             ClientFrame::Ack => Verdict::GoOn,
             ClientFrame::Bye => Verdict::Bye,
             ClientFrame::Hello(_) => {
-                let problem = Problem::with_value("type", "\"hello\"", "sent once, as the first frame");
+                let problem = FrameProblem::with_value("type", "\"hello\"", "sent once, as the first frame");
                 self.error(None, ErrorCode::BadFrame, problem)
             }
         }
     }
 
-    fn call(&mut self, call: Call<'_>) -> Verdict {
+    fn call(&mut self, call: ClientCall<'_>) -> Verdict {
         match call {
-            Call::Join { agent, client_id } => self.join(agent, &client_id),
-            Call::Leave { agent } => self.leave(agent),
-            Call::Request(ask) => self.request(&ask),
-            Call::Reclaim(reclaim) => self.reclaim(&reclaim),
-            Call::Abort { id } => self.abort(id),
-            Call::Release { id, reply } => self.release(id, reply),
+            ClientCall::Join { agent, client_id } => self.join(agent, &client_id),
+            ClientCall::Leave { agent } => self.leave(agent),
+            ClientCall::Request(ask) => self.request(&ask),
+            ClientCall::Reclaim(reclaim) => self.reclaim(&reclaim),
+            ClientCall::Abort { id } => self.abort(id),
+            ClientCall::Release { id, reply } => self.release(id, reply),
         }
     }
 
     fn join(&mut self, agent: u64, client_id: &str) -> Verdict {
         if agent <= self.highest_agent {
             let rule = format!("above every earlier one, the highest of which is {}", self.highest_agent);
-            let problem = Problem::with_value("agent", &agent.to_string(), rule);
+            let problem = FrameProblem::with_value("agent", &agent.to_string(), rule);
             return self.error(None, ErrorCode::BadFrame, problem);
         }
         self.highest_agent = agent;
         let most = self.limits.agents_per_session;
         if self.table.agent_count() >= most as usize {
             let rule = format!("one of at most {most} of a session at once");
-            return self.error(None, ErrorCode::QuotaExceeded, Problem::with_field("agent", rule));
+            return self.error(None, ErrorCode::QuotaExceeded, FrameProblem::with_field("agent", rule));
         }
         // It lives as long as the session does, so that one renewal is enough for all.
         self.ask(PendingCall::Join { agent }, Command::Join(NewAgent { client_id, lease_ms: None }))
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    fn request(&mut self, ask: &Ask<'_>) -> Verdict {
+    fn request(&mut self, ask: &LockRequest<'_>) -> Verdict {
         if let Some(verdict) = self.new_id(ask.id) {
             return verdict;
         }
@@ -208,7 +208,7 @@ impl Session {
 
     fn deny(&mut self, id: u64, what: &str, needs: Permission, name: Option<&dyn Display>) -> Verdict {
         let rule = format!("a credential with the permission \"{}\"", needs.word());
-        let problem = Problem::with_field("permission", rule);
+        let problem = FrameProblem::with_field("permission", rule);
         self.admission.note_denied(what, name, &problem);
         self.error(Some(id), ErrorCode::Forbidden, problem)
     }
@@ -249,7 +249,7 @@ impl Session {
             return None;
         }
         let rule = format!("one of at most {most} of a session at once");
-        Some(self.error(Some(id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule)))
+        Some(self.error(Some(id), ErrorCode::QuotaExceeded, FrameProblem::with_field("id", rule)))
     }
 
     fn abort(&mut self, id: u64) -> Verdict {
@@ -267,7 +267,7 @@ impl Session {
             Some(request) => {
                 return self.ask(PendingCall::Release { id, reply }, Command::Release { request });
             }
-            None if reply => self.outbound.push(Event::Released { id, held: false }),
+            None if reply => self.outbound.push(ServerEvent::Released { id, held: false }),
             None => {}
         }
         Verdict::GoOn
@@ -275,7 +275,8 @@ impl Session {
 
     fn pong(&mut self, n: u64) -> Verdict {
         if n > self.pings {
-            let problem = Problem::with_value("n", &n.to_string(), "the number of a ping of this session");
+            let problem =
+                FrameProblem::with_value("n", &n.to_string(), "the number of a ping of this session");
             return self.error(None, ErrorCode::BadFrame, problem);
         }
         self.answered = self.answered.max(n);
@@ -296,12 +297,12 @@ impl Session {
             return None;
         }
         let rule = format!("above every earlier one, the highest of which is {highest}");
-        Some(self.error(None, ErrorCode::BadFrame, Problem::with_value("id", &id.to_string(), rule)))
+        Some(self.error(None, ErrorCode::BadFrame, FrameProblem::with_value("id", &id.to_string(), rule)))
     }
 
     fn unknown_agent(&mut self, id: Option<u64>, agent: u64) -> Verdict {
         let problem =
-            Problem::with_value("agent", &agent.to_string(), "an agent that has joined and not ended");
+            FrameProblem::with_value("agent", &agent.to_string(), "an agent that has joined and not ended");
         self.error(id, ErrorCode::UnknownAgent, problem)
     }
 }

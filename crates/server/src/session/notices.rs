@@ -6,7 +6,7 @@ use lockhouse::Notice;
 use lockhouse::core::{
     Acquire, Effect, EndReason, Grant, Holder, LossReason, Mode, Outcome, Refusal, RequestId,
 };
-use lockhouse_wire::{EndedReason, Event, HolderView, LostReason, Ticket};
+use lockhouse_wire::{EndedReason, HolderView, LostReason, ServerEvent, Ticket};
 
 use super::refusals::{depends_on_others, fault_of, fit};
 use super::state::Session;
@@ -123,7 +123,7 @@ impl Session {
 
     fn granted(&mut self, id: u64, grant: Grant) {
         let ticket = self.port.ticket(grant.request).map(Ticket::new);
-        self.outbound.push(Event::Granted { id, token: grant.token, ticket });
+        self.outbound.push(ServerEvent::Granted { id, token: grant.token, ticket });
     }
 
     /// The client gives a pending request up by `abort`, so that a release of one changes nothing.
@@ -132,7 +132,7 @@ impl Session {
             self.table.remove_request(id);
         }
         if reply {
-            self.outbound.push(Event::Released { id, held });
+            self.outbound.push(ServerEvent::Released { id, held });
         }
     }
 
@@ -149,7 +149,7 @@ impl Session {
                     self.end(SessionEnd::LeaseExpired);
                 } else if let Some(number) = self.table.agent_number(agent) {
                     self.table.remove_agent(number);
-                    self.outbound.push(Event::Ended { agent: number, reason: EndedReason::Expired });
+                    self.outbound.push(ServerEvent::Ended { agent: number, reason: EndedReason::Expired });
                 }
             }
             Effect::Unavailable { request, refusal, .. } => self.unavailable(request, &refusal),
@@ -166,7 +166,7 @@ impl Session {
             LossReason::Expired => LostReason::Expired,
             LossReason::Superseded => LostReason::Superseded,
         };
-        self.outbound.push(Event::Lost { id, reason });
+        self.outbound.push(ServerEvent::Lost { id, reason });
     }
 
     /// A request that would not have waited had to, as the bucket recovered.
@@ -180,7 +180,7 @@ impl Session {
     fn refused_reclaim(&mut self, id: u64, agent: u64, refusal: &Refusal) {
         match refusal {
             Refusal::Superseded | Refusal::NotRecovering | Refusal::UnknownToken => {
-                self.outbound.push(Event::Lost { id, reason: LostReason::Superseded });
+                self.outbound.push(ServerEvent::Lost { id, reason: LostReason::Superseded });
             }
             refusal => self.refuse(Some(id), agent, refusal),
         }
@@ -204,11 +204,11 @@ impl Session {
             Refusal::Unavailable { holders, queued } => {
                 let mut holders = holders.iter().map(|holder| self.holder_view(holder)).collect();
                 fit(&mut holders);
-                self.outbound.push(Event::Refused { id, holders, queued: u64::from(*queued) });
+                self.outbound.push(ServerEvent::Refused { id, holders, queued: u64::from(*queued) });
             }
             // Nothing is available any more, and nobody in particular is to blame.
             Refusal::Closed if matches!(acquire, Acquire::IfAvailable(_)) => {
-                self.outbound.push(Event::Refused { id, holders: Vec::new(), queued: 0 });
+                self.outbound.push(ServerEvent::Refused { id, holders: Vec::new(), queued: 0 });
             }
             refusal => self.refuse(Some(id), agent, refusal),
         }

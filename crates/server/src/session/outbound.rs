@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lockhouse_wire::{Envelope, Event, ServerFrame};
+use lockhouse_wire::{Envelope, ServerEvent, ServerFrame};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::websocket::WriteQueue;
@@ -34,7 +34,7 @@ pub(super) struct BadAck {
 
 impl Outbound {
     /// Numbers the event and keeps it.
-    pub(super) fn push(&mut self, event: Event<'_>) {
+    pub(super) fn push(&mut self, event: ServerEvent<'_>) {
         self.sent += 1;
         // Without an acknowledgement: sent again, it would be an old one.
         let frame = ServerFrame::Numbered { seq: self.sent, event };
@@ -127,8 +127,8 @@ mod tests {
     use super::*;
     use crate::bounds::UNASKED_FRAME_BYTES;
 
-    fn released(id: u64) -> Event<'static> {
-        Event::Released { id, held: true }
+    fn released(id: u64) -> ServerEvent<'static> {
+        ServerEvent::Released { id, held: true }
     }
 
     fn texts(queue: &mut WriteQueue) -> Vec<String> {
@@ -181,9 +181,9 @@ mod tests {
         const HIGHEST: u64 = (1 << 53) - 1;
         let longest = Ticket::new(format!("{}.{:032x}", u64::MAX, 0));
         for event in [
-            Event::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST), ticket: Some(longest) },
-            Event::Lost { id: HIGHEST, reason: LostReason::Expired },
-            Event::Ended { agent: HIGHEST, reason: EndedReason::Expired },
+            ServerEvent::Granted { id: HIGHEST, token: FencingToken::new(HIGHEST), ticket: Some(longest) },
+            ServerEvent::Lost { id: HIGHEST, reason: LostReason::Expired },
+            ServerEvent::Ended { agent: HIGHEST, reason: EndedReason::Expired },
         ] {
             let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
             assert!(text.len() <= UNASKED_FRAME_BYTES, "{} bytes: {text}", text.len());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use lockhouse::core::{Entry as CoreEntry, Snapshot, State};
+use lockhouse::core::{LockState, Snapshot, SnapshotEntry as CoreEntry};
 use lockhouse::{Bucket, MemoryReservation, StoreState};
-use lockhouse_wire::{Detail, Entry, ErrorCode, Look, Place, Problem, pages};
+use lockhouse_wire::{EntryDetail, EntryPlace, EntryView, ErrorCode, FrameProblem, SnapshotQuery, pages};
 use tokio::time::Instant;
 
 use super::state::Session;
@@ -15,7 +15,7 @@ use crate::limits::{QUOTA, block_in_place_if_large, price_of_query, price_of_tex
 use crate::settings::Permission;
 
 impl Session {
-    pub(super) fn query(&mut self, look: Look) -> Verdict {
+    pub(super) fn query(&mut self, look: SnapshotQuery) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
         refused.unwrap_or_else(|| match self.reserve_for_query() {
             Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Query(look, memory)),
@@ -24,7 +24,7 @@ impl Session {
     }
 
     fn too_many_queries(&mut self, id: u64) -> Verdict {
-        let problem = Problem::with_message(
+        let problem = FrameProblem::with_message(
             "the looks of the tenant at its buckets that are under way take all the memory that they may: ask again later",
         );
         self.not_now(Some(id), ErrorCode::QuotaExceeded, problem, QUOTA)
@@ -42,7 +42,7 @@ impl Session {
         for (tag, asked) in std::mem::take(&mut self.asked) {
             match asked {
                 PendingCall::Query(look, _) => {
-                    let problem = Problem::with_message(message.clone());
+                    let problem = FrameProblem::with_message(message.clone());
                     self.not_now(Some(look.id), ErrorCode::Unavailable, problem, *retry_after);
                 }
                 asked => self.asked.push_back((tag, asked)),
@@ -51,14 +51,14 @@ impl Session {
         Verdict::GoOn
     }
 
-    pub(super) fn watch(&mut self, look: Look) -> Verdict {
+    pub(super) fn watch(&mut self, look: SnapshotQuery) -> Verdict {
         let refused = self.new_id(look.id).or_else(|| self.denied(look.id, Permission::Query, None));
         if let Some(verdict) = refused {
             return verdict;
         }
         if self.watches.len() >= WATCHES_PER_SESSION {
             let rule = format!("one of at most {WATCHES_PER_SESSION} watches of a connection at once");
-            return self.error(Some(look.id), ErrorCode::QuotaExceeded, Problem::with_field("id", rule));
+            return self.error(Some(look.id), ErrorCode::QuotaExceeded, FrameProblem::with_field("id", rule));
         }
         let bucket = self.port.bucket().clone();
         self.watches.add(look, || bucket.changed());
@@ -116,7 +116,7 @@ impl Session {
     }
 
     /// Tells what there is to see, if there is memory for it; else an error.
-    pub(super) fn show(&mut self, look: &Look, snapshot: &Snapshot) -> bool {
+    pub(super) fn show(&mut self, look: &SnapshotQuery, snapshot: &Snapshot) -> bool {
         let bucket = self.port.bucket().clone();
         let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
         let (mut told, mut bytes, mut fits) = (Vec::new(), 0, true);
@@ -132,7 +132,7 @@ impl Session {
         if !fits {
             // The memory for what has been written is free again.
             self.unread.settle(self.counted());
-            let problem = Problem::with_message(
+            let problem = FrameProblem::with_message(
                 "the answer has no room in memory beside what the sessions of the tenant have not taken yet: ask again later, or for one name",
             );
             self.not_now(Some(look.id), ErrorCode::QuotaExceeded, problem, QUOTA);
@@ -143,23 +143,27 @@ impl Session {
     }
 }
 
-fn views<'e>(bucket: &'e Bucket, look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = Entry<'e>> {
+fn views<'e>(
+    bucket: &'e Bucket,
+    look: &'e SnapshotQuery,
+    list: &'e [CoreEntry],
+) -> impl Iterator<Item = EntryView<'e>> {
     matching(look, list).map(|entry| view(bucket, look.detail, entry))
 }
 
-fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> Entry<'e> {
+fn view<'e>(bucket: &Bucket, detail: bool, entry: &'e CoreEntry) -> EntryView<'e> {
     let place = match entry.state {
-        State::Held(token) => Place::Held(token),
-        State::Pending { place } => Place::Queued(u64::from(place)),
+        LockState::Held(token) => EntryPlace::Held(token),
+        LockState::Pending { place } => EntryPlace::Queued(u64::from(place)),
     };
-    let detail = detail.then(|| Detail {
+    let detail = detail.then(|| EntryDetail {
         place,
         kind: entry.party.into(),
         since: bucket.wall(entry.since),
         expires_at: entry.expires.map(|at| bucket.wall(at)),
         metadata: entry.metadata.as_deref().map(Into::into),
     });
-    Entry { client_id: entry.label.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
+    EntryView { client_id: entry.label.as_str().into(), mode: entry.mode, name: entry.name.clone(), detail }
 }
 
 #[cfg(test)]

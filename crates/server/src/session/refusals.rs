@@ -1,7 +1,7 @@
 //! What a client is told that is refused.
 
 use lockhouse::core::Refusal;
-use lockhouse_wire::{ErrorCode, HolderView, Problem};
+use lockhouse_wire::{ErrorCode, FrameProblem, HolderView};
 
 use crate::bounds::ANSWER_BYTES;
 
@@ -47,41 +47,43 @@ pub(super) fn depends_on_others(refusal: &Refusal) -> bool {
     )
 }
 
-pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, Problem<'static>) {
+pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, FrameProblem<'static>) {
     let quota = |problem| (ErrorCode::QuotaExceeded, problem);
     match refusal {
-        Refusal::NameTooLong { units, limit } => {
-            quota(Problem::with_value("name", &format!("{units} units"), format!("at most {limit} units")))
-        }
-        Refusal::MetadataTooLong { bytes, limit } => quota(Problem::with_value(
+        Refusal::NameTooLong { units, limit } => quota(FrameProblem::with_value(
+            "name",
+            &format!("{units} units"),
+            format!("at most {limit} units"),
+        )),
+        Refusal::MetadataTooLong { bytes, limit } => quota(FrameProblem::with_value(
             "metadata",
             &format!("{bytes} bytes"),
             format!("at most {limit} bytes"),
         )),
         Refusal::TooManyRequests { limit } => {
-            quota(Problem::with_field("id", format!("one of at most {limit} of an agent at once")))
+            quota(FrameProblem::with_field("id", format!("one of at most {limit} of an agent at once")))
         }
         Refusal::TooManyEntries { limit } => {
-            quota(Problem::with_field("id", format!("one of at most {limit} of a bucket at once")))
+            quota(FrameProblem::with_field("id", format!("one of at most {limit} of a bucket at once")))
         }
         Refusal::TooManyNames { limit } => {
-            quota(Problem::with_field("name", format!("one of at most {limit} of a bucket at once")))
+            quota(FrameProblem::with_field("name", format!("one of at most {limit} of a bucket at once")))
         }
-        Refusal::BudgetExceeded { limit } => quota(Problem::with_message(format!(
+        Refusal::BudgetExceeded { limit } => quota(FrameProblem::with_message(format!(
             "the tables of the tenant have all of the {limit} bytes of memory that they may have: give something back first"
         ))),
         Refusal::TooManyAgents { limit } => {
-            quota(Problem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
+            quota(FrameProblem::with_field("agent", format!("one of at most {limit} of a bucket at once")))
         }
         Refusal::UnknownAgent => {
             let rule = "an agent that has joined and not ended";
-            (ErrorCode::UnknownAgent, Problem::with_value("agent", &agent.to_string(), rule))
+            (ErrorCode::UnknownAgent, FrameProblem::with_value("agent", &agent.to_string(), rule))
         }
         Refusal::Closed => {
-            (ErrorCode::Closing, Problem::with_message("the server stops: nothing is granted any more"))
+            (ErrorCode::Closing, FrameProblem::with_message("the server stops: nothing is granted any more"))
         }
         // None of these answers a request for a web lock but the first, which is told as a refusal.
-        _ => (ErrorCode::Internal, Problem::with_message("the lock is not available")),
+        _ => (ErrorCode::Internal, FrameProblem::with_message("the lock is not available")),
     }
 }
 
@@ -93,7 +95,7 @@ mod tests {
 
     use lockhouse::HolderKind;
     use lockhouse::core::{Mode, OwnerId};
-    use lockhouse_wire::{Envelope, Event, ServerFrame};
+    use lockhouse_wire::{Envelope, ServerEvent, ServerFrame};
 
     use super::*;
 
@@ -116,7 +118,7 @@ mod tests {
         let left: Vec<_> =
             holders.iter().flat_map(|holder| &holder.metadata).map(|text| text.len()).collect();
         let count = holders.len();
-        let event = Event::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
+        let event = ServerEvent::Refused { id: HIGHEST, holders, queued: u64::from(u32::MAX) };
         let text = Envelope::new(ServerFrame::Numbered { seq: HIGHEST, event }).to_text();
         assert!(text.len() <= ANSWER_BYTES, "{} bytes: {text}", text.len());
         (count, left)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockhouse_wire::{Envelope, FatalCode, Hello, Problem, ServerFrame, Welcome, close};
+use lockhouse_wire::{Envelope, FatalCode, FrameProblem, Hello, ServerFrame, Welcome, close};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::state::Session;
@@ -54,7 +54,7 @@ impl Session {
         loop {
             match self.attached(&mut connection).await {
                 Parting::Replaced(next) => {
-                    let problem = Problem::with_message("another connection resumed this session");
+                    let problem = FrameProblem::with_message("another connection resumed this session");
                     let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::Replaced, problem);
                     self.part(connection, LastWords::Farewell(farewell));
                     connection = *next;
@@ -148,7 +148,7 @@ impl Session {
         }
         if let Err(bad) = self.outbound.resume(attach.received) {
             let rule = format!("a number from {} to {}", bad.low, bad.high);
-            let problem = Problem::with_value("resume.received", &attach.received.to_string(), rule);
+            let problem = FrameProblem::with_value("resume.received", &attach.received.to_string(), rule);
             let farewell = Farewell::fatal(WriteQueue::default(), FatalCode::BadSeq, problem);
             self.part(attach.connection, LastWords::Farewell(farewell));
             return Ok(None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockhouse::core::{AgentId, Command, NewAgent};
 use lockhouse::{MemoryReservation, Notice, Port};
-use lockhouse_wire::{ErrorCode, Event, Problem};
+use lockhouse_wire::{ErrorCode, FrameProblem, ServerEvent};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Waiting does not help.
-    pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: Problem<'_>) -> Verdict {
+    pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: FrameProblem<'_>) -> Verdict {
         self.tell_error(id, code, problem, None)
     }
 
@@ -131,7 +131,7 @@ impl Session {
         &mut self,
         id: Option<u64>,
         code: ErrorCode,
-        problem: Problem<'_>,
+        problem: FrameProblem<'_>,
         pause: Duration,
     ) -> Verdict {
         self.tell_error(id, code, problem, Some(told_ms(pause)))
@@ -141,13 +141,13 @@ impl Session {
         &mut self,
         id: Option<u64>,
         code: ErrorCode,
-        problem: Problem<'_>,
+        problem: FrameProblem<'_>,
         retry_after_ms: Option<u64>,
     ) -> Verdict {
         if code == ErrorCode::QuotaExceeded {
             self.state.limiter.refuse(Refused::Frame);
         }
-        self.outbound.push(Event::Error { id, code, retry_after_ms, problem });
+        self.outbound.push(ServerEvent::Error { id, code, retry_after_ms, problem });
         Verdict::GoOn
     }
 

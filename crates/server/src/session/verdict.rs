@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockhouse::core::{Acquire, Holder, Party};
 use lockhouse::{MemoryReservation, Stolen};
-use lockhouse_wire::{FatalCode, Look, Problem};
+use lockhouse_wire::{FatalCode, FrameProblem, SnapshotQuery};
 
 use crate::audit::short;
 use crate::websocket::{Connection, Farewell};
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     /// A binary message came.
     Unsupported,
     /// It ends with this.
-    Fatal(FatalCode, Problem<'static>),
+    Fatal(FatalCode, FrameProblem<'static>),
 }
 
 /// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on
@@ -57,7 +57,7 @@ pub(super) enum PendingCall {
         reply: bool,
     },
     /// With the memory for the snapshot.
-    Query(Look, Arc<MemoryReservation>),
+    Query(SnapshotQuery, Arc<MemoryReservation>),
     /// A snapshot for all watches, and the memory for it.
     Watches(Arc<MemoryReservation>),
     /// Something whose answer is of no interest.
@@ -140,6 +140,6 @@ impl SessionEnd {
                 "more waits to be taken than the sessions of a tenant may have together, and much of it in this one",
             ),
         };
-        Verdict::Fatal(code, Problem::with_message(message))
+        Verdict::Fatal(code, FrameProblem::with_message(message))
     }
 }

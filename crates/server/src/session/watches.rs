@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lockhouse::core::{Entry as CoreEntry, Snapshot};
-use lockhouse_wire::Look;
+use lockhouse::core::{Snapshot, SnapshotEntry as CoreEntry};
+use lockhouse_wire::SnapshotQuery;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,7 +22,7 @@ pub(super) struct Watches {
 
 #[derive(Debug)]
 struct Watched {
-    look: Look,
+    look: SnapshotQuery,
     /// What was told last: held and pending.
     told: Option<[Vec<CoreEntry>; 2]>,
     /// What that takes.
@@ -30,7 +30,7 @@ struct Watched {
 }
 
 impl Watches {
-    pub(super) fn add(&mut self, look: Look, changed: impl FnOnce() -> watch::Receiver<()>) {
+    pub(super) fn add(&mut self, look: SnapshotQuery, changed: impl FnOnce() -> watch::Receiver<()>) {
         self.changed.get_or_insert_with(changed);
         self.watched.insert(look.id, Watched { look, told: None, bytes: 0 });
     }
@@ -80,7 +80,7 @@ impl Watches {
 
     /// What the watch looks for, if something of it differs from what it was told last: that counts from now
     /// on, before there is a copy of it.
-    pub(super) fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<Look> {
+    pub(super) fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<SnapshotQuery> {
         let Watched { look, told, bytes } = self.watched.get_mut(&id)?;
         let now = [&snapshot.held, &snapshot.pending];
         let is_told = told
@@ -108,6 +108,9 @@ fn bytes_of(entry: &CoreEntry) -> usize {
     size_of::<CoreEntry>() + entry.name.as_name().as_wtf8().len() + entry.label.len() + metadata
 }
 
-pub(super) fn matching<'e>(look: &'e Look, list: &'e [CoreEntry]) -> impl Iterator<Item = &'e CoreEntry> {
+pub(super) fn matching<'e>(
+    look: &'e SnapshotQuery,
+    list: &'e [CoreEntry],
+) -> impl Iterator<Item = &'e CoreEntry> {
     list.iter().filter(|entry| look.name.as_ref().is_none_or(|name| *name == entry.name))
 }

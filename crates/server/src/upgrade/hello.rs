@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_wire::{
-    BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, Problem, close,
+    BadClientFrame, ClientFrame, Credential, Envelope, FRAME_BYTES, FatalCode, FrameProblem, close,
 };
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -73,10 +73,10 @@ pub(super) async fn read_hello(
         Ok(Incoming::Control) => no_hello(patience),
         Ok(Incoming::TooLarge) => {
             state.limiter.refuse(Refused::FrameBytes);
-            let problem = Problem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
+            let problem = FrameProblem::with_message(format!("a frame has at most {FRAME_BYTES} bytes"));
             fatal(FatalCode::TooLarge, problem)
         }
-        Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, Problem::with_message(why)),
+        Ok(Incoming::Malformed(why)) => fatal(FatalCode::BadFrame, FrameProblem::with_message(why)),
         Ok(Incoming::Binary) => Farewell::new(WriteQueue::default(), close::UNSUPPORTED, "binary message"),
         Ok(Incoming::Closed(_)) => return connection.answer_close().await,
         Ok(Incoming::Lost) => return,
@@ -88,11 +88,11 @@ pub(super) async fn read_hello(
     connection.part(farewell).await;
 }
 
-fn fatal(code: FatalCode, problem: Problem<'_>) -> Farewell {
+fn fatal(code: FatalCode, problem: FrameProblem<'_>) -> Farewell {
     Farewell::fatal(WriteQueue::default(), code, problem)
 }
 
 fn no_hello(patience: Duration) -> Farewell {
     let rule = format!("\"hello\" in the first frame, within {}", humantime::format_duration(patience));
-    fatal(FatalCode::BadFrame, Problem::with_field("type", rule))
+    fatal(FatalCode::BadFrame, FrameProblem::with_field("type", rule))
 }

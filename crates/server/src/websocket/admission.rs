@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lockhouse::BucketKey;
-use lockhouse_wire::{Credential, FatalCode, Problem};
+use lockhouse_wire::{Credential, FatalCode, FrameProblem};
 use tokio::sync::watch;
 
 use crate::access::Initiator;
@@ -47,7 +47,7 @@ pub(crate) struct Presented {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) code: FatalCode,
-    pub(crate) problem: Problem<'static>,
+    pub(crate) problem: FrameProblem<'static>,
 }
 
 impl Admission {
@@ -66,7 +66,7 @@ impl Admission {
         if permissions.is_empty() {
             let message =
                 format!("the credential has no permission in the bucket {:?}", admission.presented.bucket);
-            let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
+            let denial = Denial { code: FatalCode::Forbidden, problem: FrameProblem::with_message(message) };
             return Err(admission.presented.deny(audit, Some(&admission.identity), denial));
         }
         Ok(admission)
@@ -108,12 +108,12 @@ impl Admission {
                     Some(taken) => {
                         let message =
                             format!("the permission \"{}\" was taken from the credential", taken.word());
-                        Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) }
+                        Denial { code: FatalCode::Forbidden, problem: FrameProblem::with_message(message) }
                     }
                 }
             }
             Ok(_) => {
-                let problem = Problem::with_message("the credential is of another tenant now");
+                let problem = FrameProblem::with_message("the credential is of another tenant now");
                 Denial { code: FatalCode::Forbidden, problem }
             }
             Err(denial) => denial,
@@ -129,7 +129,7 @@ impl Admission {
             "the session has the permission \"{}\", which the credential of the resume has not",
             missing.word()
         );
-        let denial = Denial { code: FatalCode::Forbidden, problem: Problem::with_message(message) };
+        let denial = Denial { code: FatalCode::Forbidden, problem: FrameProblem::with_message(message) };
         next.note_denied("resume", None, &denial.problem);
         Err(denial)
     }
@@ -163,8 +163,10 @@ fn authenticate(
 ) -> Result<(Identity, BucketKey, Permissions), Denial> {
     let Presented { credential, certificate, from: _, initiator, bucket, partition } = presented;
     let refused = |why: Unauthenticated| {
-        let mut problem =
-            Problem::with_field("credential", "an API key, or a token of an issuer that the server knows");
+        let mut problem = FrameProblem::with_field(
+            "credential",
+            "an API key, or a token of an issuer that the server knows",
+        );
         problem.message = format!("{}: {why}", problem.message).into();
         Denial { code: FatalCode::Unauthenticated, problem }
     };
@@ -175,7 +177,7 @@ fn authenticate(
     }
     let scope = identity.bucket(bucket.clone(), partition).map_err(|reserved| Denial {
         code: FatalCode::Forbidden,
-        problem: Problem::with_message(reserved.to_string()),
+        problem: FrameProblem::with_message(reserved.to_string()),
     })?;
     let permissions = identity.permissions(bucket);
     Ok((identity, scope, permissions))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{Sink, SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use lockhouse_wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, Problem, ServerFrame};
+use lockhouse_wire::{ClientFrame, Envelope, FRAME_BYTES, FatalCode, FrameProblem, ServerFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -89,7 +89,7 @@ impl Farewell {
     }
 
     /// Says what is wrong, and closes with the code that belongs to it.
-    pub(crate) fn fatal(mut queue: WriteQueue, code: FatalCode, problem: Problem<'_>) -> Self {
+    pub(crate) fn fatal(mut queue: WriteQueue, code: FatalCode, problem: FrameProblem<'_>) -> Self {
         queue.push(Envelope::new(ServerFrame::Fatal { code, problem }).to_text().into());
         Self { queue, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
     }

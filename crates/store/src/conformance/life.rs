@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Harness;
-use crate::{Fate, Kept, Opened, Section, Slot, Store, TakeError, Write, WriterId};
+use crate::{CommitBatch, CommitOutcome, Opened, RecoveredRow, Slot, Store, TakeError, Write, WriterId};
 
 /// How often something is tried that a store refuses or loses.
 const TRIES: usize = 1000;
@@ -13,7 +13,7 @@ pub(crate) struct Life {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) writer: WriterId,
     pub(crate) opened: Opened,
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<RecoveredRow>,
     pub(crate) next_seq: u64,
 }
 
@@ -37,9 +37,9 @@ impl Life {
         panic!("the slot could not be taken {TRIES} times");
     }
 
-    /// What the next section with these writes would be.
-    pub(crate) fn section(&self, writes: Vec<Write>) -> Arc<Section> {
-        Arc::new(Section {
+    /// What the next batch with these writes would be.
+    pub(crate) fn batch(&self, writes: Vec<Write>) -> Arc<CommitBatch> {
+        Arc::new(CommitBatch {
             slot: Slot::ONLY,
             epoch: self.opened.epoch,
             writer: self.writer,
@@ -49,28 +49,28 @@ impl Life {
     }
 
     /// Has the writes kept, however often it takes.
-    pub(crate) async fn write(&mut self, writes: Vec<Write>) -> Arc<Section> {
-        let section = self.section(writes);
-        self.next_seq = section.last_seq() + 1;
+    pub(crate) async fn write(&mut self, writes: Vec<Write>) -> Arc<CommitBatch> {
+        let batch = self.batch(writes);
+        self.next_seq = batch.last_seq() + 1;
         for _ in 0..TRIES {
-            match self.fate(&section).await {
-                Fate::Committed => return section,
-                Fate::Unknown | Fate::Refused(_) => {}
-                Fate::Fenced => panic!("fenced, though nobody took the slot"),
+            match self.outcome(&batch).await {
+                CommitOutcome::Committed => return batch,
+                CommitOutcome::Unknown | CommitOutcome::Refused(_) => {}
+                CommitOutcome::Fenced => panic!("fenced, though nobody took the slot"),
             }
         }
         panic!("not kept after {TRIES} times");
     }
 
-    pub(crate) async fn fate(&self, section: &Arc<Section>) -> Fate {
-        self.fates(&[section]).await.remove(0)
+    pub(crate) async fn outcome(&self, batch: &Arc<CommitBatch>) -> CommitOutcome {
+        self.outcomes(&[batch]).await.remove(0)
     }
 
-    pub(crate) async fn fates(&self, sections: &[&Arc<Section>]) -> Vec<Fate> {
-        let fates = self.store.commit(sections.iter().map(|section| Arc::clone(section)).collect()).await;
-        let fates = fates.unwrap_or_else(|fatal| panic!("{fatal}"));
-        assert_eq!(fates.len(), sections.len(), "one fate for each section");
-        fates
+    pub(crate) async fn outcomes(&self, batches: &[&Arc<CommitBatch>]) -> Vec<CommitOutcome> {
+        let outcomes = self.store.commit(batches.iter().map(|batch| Arc::clone(batch)).collect()).await;
+        let outcomes = outcomes.unwrap_or_else(|fatal| panic!("{fatal}"));
+        assert_eq!(outcomes.len(), batches.len(), "one outcome for each batch");
+        outcomes
     }
 
     /// The process is killed, and the next one begins.

@@ -5,17 +5,17 @@
 //!
 //! ```
 //! use lockhouse_store::conformance::{self, Harness};
-//! use lockhouse_store::{Answer, MemoryStore, Store};
+//! use lockhouse_store::{StoreFuture, MemoryStore, Store};
 //! use std::sync::Arc;
 //!
 //! struct Memory(MemoryStore);
 //!
 //! impl Harness for Memory {
-//!     fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+//!     fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
 //!         Box::pin(async { Arc::new(self.0.reopen()) as _ })
 //!     }
 //!
-//!     fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+//!     fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()> {
 //!         Box::pin(async { drop(store) })
 //!     }
 //! }
@@ -35,26 +35,26 @@
 //! # }
 //! ```
 
+mod batches;
 mod life;
 mod random;
 mod sample;
-mod sections;
 mod slots;
 mod state;
 
 use std::sync::Arc;
 
-pub use random::random_histories_amount_to_what_they_say;
-pub use sections::{
-    a_newer_epoch_fences_what_came_before, a_section_ahead_of_its_turn_is_refused,
-    a_section_sent_again_changes_nothing, a_section_without_writes_tells_whether_its_epoch_stands,
+pub use batches::{
+    a_batch_ahead_of_its_turn_is_refused, a_batch_sent_again_changes_nothing,
+    a_batch_without_writes_shows_whether_its_epoch_stands, a_newer_epoch_fences_what_came_before,
     a_slot_that_nobody_took_is_fenced, another_writer_of_the_same_epoch_is_fenced,
-    sections_of_one_call_are_kept_in_their_order, sections_stand_or_fall_alone,
+    batches_of_one_call_are_kept_in_their_order, batches_stand_or_fall_alone,
 };
+pub use random::random_histories_amount_to_what_they_say;
 pub use slots::{
     a_clean_stop_ends_its_epoch, a_closed_store_answers_nothing_more,
     a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
-    every_take_has_a_higher_epoch_and_the_same_key, only_what_was_told_since_the_last_recovery_recovers,
+    every_take_has_a_higher_epoch_and_the_same_key, only_what_was_announced_since_the_last_recovery_recovers,
     the_longest_lease_counts_until_a_recovery_is_completed,
     the_mark_of_a_clean_stop_is_erased_before_anything_is_told,
 };
@@ -64,15 +64,15 @@ pub use state::{
     the_mark_of_a_dropped_bucket_passes_to_its_tenant, what_was_committed_is_there_after_a_kill,
 };
 
-use crate::{Answer, Store};
+use crate::{Store, StoreFuture};
 
 /// How a test opens the store that it judges.
 pub trait Harness: Send + Sync {
     /// Opens the store: an empty one at first, then always the same. Nobody has it open when this is called.
-    fn open(&self) -> Answer<'_, Arc<dyn Store>>;
+    fn open(&self) -> StoreFuture<'_, Arc<dyn Store>>;
 
     /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is under way.
-    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()>;
+    fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()>;
 }
 
 /// Calls the macro `$with` with the names of all promises.
@@ -84,15 +84,15 @@ macro_rules! for_each_promise {
             every_take_has_a_higher_epoch_and_the_same_key
             a_clean_stop_ends_its_epoch
             the_mark_of_a_clean_stop_is_erased_before_anything_is_told
-            only_what_was_told_since_the_last_recovery_recovers
+            only_what_was_announced_since_the_last_recovery_recovers
             the_longest_lease_counts_until_a_recovery_is_completed
             a_dropped_take_leaves_the_slot_to_others
             a_closed_store_answers_nothing_more
-            sections_stand_or_fall_alone
-            sections_of_one_call_are_kept_in_their_order
-            a_section_sent_again_changes_nothing
-            a_section_ahead_of_its_turn_is_refused
-            a_section_without_writes_tells_whether_its_epoch_stands
+            batches_stand_or_fall_alone
+            batches_of_one_call_are_kept_in_their_order
+            a_batch_sent_again_changes_nothing
+            a_batch_ahead_of_its_turn_is_refused
+            a_batch_without_writes_shows_whether_its_epoch_stands
             a_newer_epoch_fences_what_came_before
             another_writer_of_the_same_epoch_is_fenced
             a_slot_that_nobody_took_is_fenced

@@ -11,7 +11,7 @@ use super::life::Life;
 use super::sample::{
     assignment, claim, ended, lock, owner, reserved, unassigned, unclaimed, unlocked, writes,
 };
-use crate::{Kept, MemoryStore, Scope, SecretKey, Write};
+use crate::{MemoryStore, RecoveredRow, Scope, SecretKey, Write};
 
 const LIVES: u64 = 20;
 const SECTIONS: u64 = 15;
@@ -27,9 +27,9 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     for number in 0..LIVES {
         for _ in 0..SECTIONS {
             let count = random.random_range(0..12);
-            let section: Vec<Write> = (0..count).flat_map(|_| write(&mut random)).collect();
-            model.write(section.clone()).await;
-            life.write(section).await;
+            let batch: Vec<Write> = (0..count).flat_map(|_| write(&mut random)).collect();
+            model.write(batch.clone()).await;
+            life.write(batch).await;
         }
         if random.random_bool(0.2) {
             model.write(vec![Write::StoppedClean]).await;
@@ -54,9 +54,11 @@ fn compare(life: &Life, model: &Life) {
         assert_eq!(of(life), of(model));
     }
     let sorted = |it: &Life| {
-        let mut kept: Vec<Vec<Kept>> = it
+        let mut kept: Vec<Vec<RecoveredRow>> = it
             .kept
-            .chunk_by(|a, b| !matches!(a, Kept::Tenant { .. }) && !matches!(b, Kept::Bucket { .. }))
+            .chunk_by(|a, b| {
+                !matches!(a, RecoveredRow::Tenant { .. }) && !matches!(b, RecoveredRow::Bucket { .. })
+            })
             .map(<[_]>::to_vec)
             .collect();
         kept.sort_by_key(|piece| format!("{:?}", piece[0]));

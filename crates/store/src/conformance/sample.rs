@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
-    NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
 };
 
-use crate::{Kept, Scope, Write};
+use crate::{RecoveredRow, Scope, Write};
 
 /// A moment of the year 2026.
 pub(crate) const NOW: Instant = Instant::from_millis(1_790_000_000_000);
@@ -30,7 +30,7 @@ pub(crate) fn owner(number: u64) -> OwnerRecord {
         ttl_ms: 1_200_000,
         since: NOW,
         ends: number.is_multiple_of(2).then(|| NOW.plus_millis(86_400_000)),
-        seal: Seal(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+        seed: SecretSeed(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
     }
 }
 
@@ -52,14 +52,14 @@ pub(crate) fn claim(text: &str, token: u64) -> ClaimRecord {
         token: FencingToken::new(token),
         ttl_ms: 30_000 + token,
         since: NOW.plus_millis(token),
-        seal: Seal(u64::MAX - token),
+        seed: SecretSeed(u64::MAX - token),
         metadata: token.is_multiple_of(2).then(|| "seat 12".into()),
     }
 }
 
 pub(crate) fn assignment(text: &str, token: u64) -> AssignmentRecord {
-    let ClaimRecord { name, claimant, token, since, seal, .. } = claim(text, token);
-    AssignmentRecord { name, claimant, token, since: since.plus_millis(5), seal }
+    let ClaimRecord { name, claimant, token, since, seed, .. } = claim(text, token);
+    AssignmentRecord { name, claimant, token, since: since.plus_millis(5), seed }
 }
 
 pub(crate) fn unlocked(lock: &LockRecord) -> Change {
@@ -99,8 +99,8 @@ pub(crate) fn told(
     scope: &Arc<Scope>,
     needs_recovery: bool,
     changes: impl IntoIterator<Item = Change>,
-) -> Vec<Kept> {
-    let bucket = Kept::Bucket { scope: Arc::clone(scope), needs_recovery };
-    let changes = changes.into_iter().map(|change| Kept::Change { scope: Arc::clone(scope), change });
+) -> Vec<RecoveredRow> {
+    let bucket = RecoveredRow::Bucket { scope: Arc::clone(scope), needs_recovery };
+    let changes = changes.into_iter().map(|change| RecoveredRow::Change { scope: Arc::clone(scope), change });
     std::iter::once(bucket).chain(changes).collect()
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::Harness;
 use super::life::Life;
 use super::sample::{lock, owner, reserved, scope, told, writes};
-use crate::{Fatal, Fate, Kept, Scope, Slot, Write, WriterId};
+use crate::{CommitOutcome, Fatal, RecoveredRow, Scope, Slot, Write, WriterId};
 use lockhouse_core::Change;
 
 /// A store that was never written to has nothing to tell and nothing to recover.
@@ -45,9 +45,9 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
     life.write(vec![Write::MarkErased, Write::LongestLease { ms: 500 }]).await;
     life.write(vec![Write::NeedsRecovery { scope: scope() }]).await;
     let last = life.write(vec![Write::StoppedClean]).await;
-    assert_eq!(life.fate(&last).await, Fate::Committed, "its answer may have been lost");
-    let more = life.section(vec![Write::NeedsRecovery { scope: scope() }]);
-    assert_eq!(life.fate(&more).await, Fate::Fenced);
+    assert_eq!(life.outcome(&last).await, CommitOutcome::Committed, "its answer may have been lost");
+    let more = life.batch(vec![Write::NeedsRecovery { scope: scope() }]);
+    assert_eq!(life.outcome(&more).await, CommitOutcome::Fenced);
 
     let stopped = life.opened.epoch;
     let life = life.close(harness).await;
@@ -78,12 +78,12 @@ pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness:
 
 /// A bucket recovers if it was told of in an epoch that no recovery has made good: one that was completed in the same
 /// epoch included, as what was told then is still out there.
-pub async fn only_what_was_told_since_the_last_recovery_recovers(harness: &dyn Harness) {
+pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let tell = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
     let told = |life: &Life| -> Vec<Box<str>> {
-        let of = |kept: &Kept| match kept {
-            Kept::Bucket { scope, needs_recovery: true } => Some(scope.bucket.clone()),
+        let of = |kept: &RecoveredRow| match kept {
+            RecoveredRow::Bucket { scope, needs_recovery: true } => Some(scope.bucket.clone()),
             _ => None,
         };
         life.kept.iter().filter_map(of).collect()
@@ -139,7 +139,7 @@ pub async fn a_dropped_take_leaves_the_slot_to_others(harness: &dyn Harness) {
     changes.extend((1..20_000).map(|n| Change::Locked(lock(&format!("{n}"), 1, n))));
     life.write(writes(&scope(), changes.clone())).await;
     for number in 1..4 {
-        let mut visit = drop::<Kept>;
+        let mut visit = drop::<RecoveredRow>;
         let mut take = life.store.take_slot(Slot::ONLY, WriterId(number), &mut visit);
         let mut polls = 0;
         poll_fn(|context| {
@@ -160,11 +160,11 @@ pub async fn a_dropped_take_leaves_the_slot_to_others(harness: &dyn Harness) {
 pub async fn a_closed_store_answers_nothing_more(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(writes(&scope(), [reserved(10)])).await;
-    let section = life.section(Vec::new());
+    let batch = life.batch(Vec::new());
     life.store.close().await.unwrap_or_else(|fatal| panic!("{fatal}"));
-    let commit = life.store.commit(vec![section]).await;
+    let commit = life.store.commit(vec![batch]).await;
     assert!(matches!(commit, Err(Fatal::Closed { .. })), "{commit:?}");
-    let take = life.store.take_slot(Slot::ONLY, WriterId(1), &mut drop::<Kept>).await;
+    let take = life.store.take_slot(Slot::ONLY, WriterId(1), &mut drop::<RecoveredRow>).await;
     assert!(take.is_err());
     let close = life.store.close().await;
     assert!(matches!(close, Err(Fatal::Closed { .. })), "{close:?}");

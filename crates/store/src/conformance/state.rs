@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, Seal,
+    Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, SecretSeed,
 };
 
 use super::Harness;
@@ -11,7 +11,7 @@ use super::life::Life;
 use super::sample::{
     assignment, claim, ended, lock, owner, reserved, scope, told, unassigned, unclaimed, unlocked, writes,
 };
-use crate::{Kept, Scope, Write};
+use crate::{RecoveredRow, Scope, Write};
 
 /// Promise 4: what was told to be kept is there after the process was killed, whole, at each of many moments.
 pub async fn what_was_committed_is_there_after_a_kill(harness: &dyn Harness) {
@@ -104,10 +104,10 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
 
     let life = life.kill(harness).await;
     let (head, rest) = life.kept.split_at(1);
-    assert_eq!(head, [Kept::Tenant { tenant: "t".into(), mark: 10 }]);
-    let mut buckets: Vec<Vec<Kept>> =
-        rest.chunk_by(|_, next| !matches!(next, Kept::Bucket { .. })).map(<[_]>::to_vec).collect();
-    let mut expected: Vec<Vec<Kept>> =
+    assert_eq!(head, [RecoveredRow::Tenant { tenant: "t".into(), mark: 10 }]);
+    let mut buckets: Vec<Vec<RecoveredRow>> =
+        rest.chunk_by(|_, next| !matches!(next, RecoveredRow::Bucket { .. })).map(<[_]>::to_vec).collect();
+    let mut expected: Vec<Vec<RecoveredRow>> =
         [0, 1, 2, 4].iter().map(|n| told(&scopes[*n], false, sorted.clone())).collect();
     buckets.sort_by_key(|bucket| format!("{bucket:?}"));
     expected.sort_by_key(|bucket| format!("{bucket:?}"));
@@ -119,7 +119,7 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let other = Arc::new(Scope::new("u", "a"));
     let drop = |scope: &Arc<Scope>| Write::BucketDropped { scope: Arc::clone(scope) };
-    let tenant = |mark| Kept::Tenant { tenant: "t".into(), mark };
+    let tenant = |mark| RecoveredRow::Tenant { tenant: "t".into(), mark };
 
     let mut life = Life::begin(harness).await;
     let full = [reserved(500), Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 3))];
@@ -213,7 +213,7 @@ pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
         ttl_ms: u64::MAX,
         since: Instant::from_millis(0),
         ends: Some(far),
-        seal: Seal(u64::MAX),
+        seed: SecretSeed(u64::MAX),
     };
     let locked = LockRecord {
         owner: opened.owner,
@@ -222,7 +222,7 @@ pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
         metadata: Some(text.clone()),
         ..lock("a", 1, 1)
     };
-    let claimed = ClaimRecord { claimant: text, seal: Seal(1 << 63), ttl_ms: 1 << 63, ..claim("b", 2) };
+    let claimed = ClaimRecord { claimant: text, seed: SecretSeed(1 << 63), ttl_ms: 1 << 63, ..claim("b", 2) };
     let changes = [
         reserved(FencingToken::LIMIT - 1),
         Change::OwnerOpened(opened),
@@ -235,7 +235,7 @@ pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, changes));
 }
 
-/// Many locks of several owners, in one section and in many, and their end.
+/// Many locks of several owners, in one batch and in many, and their end.
 pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
     const OWNERS: u64 = 10;
     let locks = |of: u64| (0..10_000).map(move |n| (format!("order/{of}/{n}"), of + 1, 1 + of * 10_000 + n));
@@ -245,8 +245,8 @@ pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
     for of in 0..OWNERS {
         let changes: Vec<Change> =
             locks(of).map(|(name, owner, token)| Change::Locked(lock(&name, owner, token))).collect();
-        for section in changes.chunks(if of == 0 { 100 } else { 10_000 }) {
-            life.write(writes(&scope(), section.to_vec())).await;
+        for batch in changes.chunks(if of == 0 { 100 } else { 10_000 }) {
+            life.write(writes(&scope(), batch.to_vec())).await;
         }
         expected.extend(changes);
     }

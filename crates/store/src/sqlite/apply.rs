@@ -1,4 +1,4 @@
-//! Sections turned into rows.
+//! Batches turned into rows.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use lockhouse_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::history::{self, Rows};
+use super::history::{self, AddedRows};
 use super::statements::Statements;
-use crate::turn::Turn;
-use crate::{Fate, Opened, Scope, SecretKey, Section, Slot, Write, WriterId};
+use crate::writer_state::WriterState;
+use crate::{CommitBatch, CommitOutcome, Opened, Scope, SecretKey, Slot, Write, WriterId};
 
 /// Gives the slot a new epoch.
 pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Opened> {
@@ -33,36 +33,36 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
 }
 
 /// A bucket and its number in the tables.
-pub(crate) type Known = Option<(Arc<Scope>, i64)>;
+pub(crate) type CachedBucket = Option<(Arc<Scope>, i64)>;
 
-/// Puts the section into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same.
-/// Whose turn it is need not stand in the file: only this process writes it, and the next one begins a new epoch.
-pub(crate) fn section(
+/// Puts the batch into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same.
+/// Whose writer_state it is need not stand in the file: only this process writes it, and the next one begins a new epoch.
+pub(crate) fn apply_batch(
     statements: &Statements<'_>,
-    turn: &mut Turn,
-    last: &mut Known,
-    section: &Section,
-    rows: &Rows,
-) -> rusqlite::Result<Fate> {
-    if let Some(fate) = judge(*turn, section) {
-        return Ok(fate);
+    writer_state: &mut WriterState,
+    last: &mut CachedBucket,
+    batch: &CommitBatch,
+    rows: &AddedRows,
+) -> rusqlite::Result<CommitOutcome> {
+    if let Some(outcome) = settled_outcome(*writer_state, batch) {
+        return Ok(outcome);
     }
-    let mut writes = Writes { statements, turn, last, rows };
-    section.writes.iter().try_for_each(|write| writes.put(write))?;
-    turn.has_kept(section);
-    Ok(Fate::Committed)
+    let mut writes = Writes { statements, writer_state, last, rows };
+    batch.writes.iter().try_for_each(|write| writes.put(write))?;
+    writer_state.advance(batch);
+    Ok(CommitOutcome::Committed)
 }
 
-/// The fate of a section that need not or must not be put into the tables.
-pub(crate) fn judge(turn: Turn, section: &Section) -> Option<Fate> {
-    if section.slot == Slot::ONLY { turn.judge(section) } else { Some(Fate::Fenced) }
+/// The outcome of a batch that need not or must not be put into the tables.
+pub(crate) fn settled_outcome(writer_state: WriterState, batch: &CommitBatch) -> Option<CommitOutcome> {
+    if batch.slot == Slot::ONLY { writer_state.settled_outcome(batch) } else { Some(CommitOutcome::Fenced) }
 }
 
 struct Writes<'a, 'f> {
     statements: &'a Statements<'f>,
-    turn: &'a mut Turn,
-    last: &'a mut Known,
-    rows: &'a Rows,
+    writer_state: &'a mut WriterState,
+    last: &'a mut CachedBucket,
+    rows: &'a AddedRows,
 }
 
 impl Writes<'_, '_> {
@@ -77,7 +77,7 @@ impl Writes<'_, '_> {
                 let bucket = self.bucket(scope)?;
                 self.run(
                     "UPDATE buckets SET told_in = ?2 WHERE id = ?1",
-                    params![bucket, bits(self.turn.epoch())],
+                    params![bucket, bits(self.writer_state.epoch())],
                 )?;
                 self.run("UPDATE slots SET clean = 0", [])
             }
@@ -87,7 +87,7 @@ impl Writes<'_, '_> {
             Write::RecoveryCompleted => self
                 .run("UPDATE slots SET tickets_since = epoch, longest_lease_before_ms = 0, restored = 0", []),
             Write::StoppedClean => {
-                self.turn.end();
+                self.writer_state.end();
                 let sql = "UPDATE slots SET clean = 1, tickets_since = epoch + 1, restored = 0,
                            longest_lease_ms = 0, longest_lease_before_ms = 0";
                 self.run(sql, [])
@@ -150,8 +150,8 @@ impl Writes<'_, '_> {
         let sql = "INSERT OR REPLACE INTO owners (bucket, owner, label, metadata, ttl_ms, since, ends, seal)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let (owner, ends) = (bits(it.owner.get()), it.ends.map(wall));
-        let (ttl_ms, since, seal) = (bits(it.ttl_ms), wall(it.since), bits(it.seal.0));
-        self.run(sql, params![bucket, owner, it.label, it.metadata, ttl_ms, since, ends, seal])
+        let (ttl_ms, since, seed) = (bits(it.ttl_ms), wall(it.since), bits(it.seed.0));
+        self.run(sql, params![bucket, owner, it.label, it.metadata, ttl_ms, since, ends, seed])
     }
 
     fn lock(&self, bucket: i64, it: &LockRecord) -> rusqlite::Result<()> {
@@ -172,8 +172,8 @@ impl Writes<'_, '_> {
             "INSERT OR REPLACE INTO claims (bucket, name, claimant, token, ttl_ms, since, seal, metadata)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let (name, token, ttl_ms) = (bytes(&it.name), number_of(it.token), bits(it.ttl_ms));
-        let (since, seal) = (wall(it.since), bits(it.seal.0));
-        self.run(sql, params![bucket, name, it.claimant, token, ttl_ms, since, seal, it.metadata])
+        let (since, seed) = (wall(it.since), bits(it.seed.0));
+        self.run(sql, params![bucket, name, it.claimant, token, ttl_ms, since, seed, it.metadata])
     }
 
     fn unclaim(&self, bucket: i64, name: &NameBuf) -> rusqlite::Result<()> {
@@ -184,7 +184,7 @@ impl Writes<'_, '_> {
         let sql = "INSERT OR REPLACE INTO assignments (bucket, name, claimant, token, since, seal)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (name, token) = (bytes(&it.name), number_of(it.token));
-        self.run(sql, params![bucket, name, it.claimant, token, wall(it.since), bits(it.seal.0)])
+        self.run(sql, params![bucket, name, it.claimant, token, wall(it.since), bits(it.seed.0)])
     }
 
     /// The number of the bucket, which is made if it is new.

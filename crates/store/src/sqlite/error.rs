@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
-use crate::{Fatal, Unavailable};
+use crate::{Fatal, StoreUnavailable};
 
 /// Why a database file could not be opened. Nothing on the disk was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
+pub enum SqliteOpenError {
     /// Another process has it, or this one already.
     #[error("{} is in use by another lockhouse{}; stop it or name another file", .path.display(), known(*.pid))]
     InUse {
@@ -92,7 +92,7 @@ fn known(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
-impl OpenError {
+impl SqliteOpenError {
     pub(crate) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_path_buf();
         match error.sqlite_error_code() {
@@ -150,7 +150,7 @@ fn holder(_: &Path) -> Option<u32> {
 /// What is to be done about an error while the store is running.
 pub(crate) enum Trouble {
     /// It may pass.
-    Unavailable(Unavailable),
+    Unavailable(StoreUnavailable),
     /// It will not.
     Fatal(Fatal),
 }
@@ -159,8 +159,8 @@ impl Trouble {
     pub(crate) fn new(place: &str, error: &rusqlite::Error) -> Self {
         let place = place.into();
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Unavailable(Unavailable::NoSpace { place }),
-            Some(ErrorCode::ReadOnly) => Self::Unavailable(Unavailable::ReadOnly { place }),
+            Some(ErrorCode::DiskFull) => Self::Unavailable(StoreUnavailable::NoSpace { place }),
+            Some(ErrorCode::ReadOnly) => Self::Unavailable(StoreUnavailable::ReadOnly { place }),
             // What does not come from SQLite comes from a row that cannot be what was written.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
                 Self::Fatal(Fatal::Damaged { place, why: said(error) })

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{OpenError, one_line, said};
+use super::error::{SqliteOpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
@@ -47,7 +47,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Opens a database file, or makes it, for this process alone.
-pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
+pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, SqliteOpenError> {
     if exists(path)? {
         identify(path, steps)?;
     } else {
@@ -57,23 +57,23 @@ pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, OpenError>
 }
 
 /// Whether the file is there; none may be made where only a log is left.
-fn exists(path: &Path) -> Result<bool, OpenError> {
+fn exists(path: &Path) -> Result<bool, SqliteOpenError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
-            Err(OpenError::Foreign { path: path.to_path_buf(), what: "a folder" })
+            Err(SqliteOpenError::Foreign { path: path.to_path_buf(), what: "a folder" })
         }
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => match logs(path).next() {
-            Some(log) => Err(OpenError::Orphan { path: path.to_path_buf(), log }),
+            Some(log) => Err(SqliteOpenError::Orphan { path: path.to_path_buf(), log }),
             None => Ok(false),
         },
-        Err(error) => Err(OpenError::io(path, &error)),
+        Err(error) => Err(SqliteOpenError::io(path, &error)),
     }
 }
 
 /// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that of somebody
 /// else's database.
-fn identify(path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+fn identify(path: &Path, steps: &[&str]) -> Result<(), SqliteOpenError> {
     match open_unlocked(path) {
         Ok(file) => {
             check_application(&file, path)?;
@@ -81,28 +81,30 @@ fn identify(path: &Path, steps: &[&str]) -> Result<(), OpenError> {
         }
         // Half of it may be in its log, which only a lock gives a right to read.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(()),
-        Err(error) => Err(OpenError::sqlite(path, &error)),
+        Err(error) => Err(SqliteOpenError::sqlite(path, &error)),
     }
 }
 
-fn check_application(file: &Connection, path: &Path) -> Result<(), OpenError> {
-    let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
+fn check_application(file: &Connection, path: &Path) -> Result<(), SqliteOpenError> {
+    let of = |error: rusqlite::Error| SqliteOpenError::sqlite(path, &error);
     let application = pragma(file, "application_id").map_err(of)?;
     let pages = pragma(file, "page_count").map_err(of)?;
     let path = path.to_path_buf();
     match application {
         schema::APPLICATION_ID => Ok(()),
-        schema::BACKUP_ID => Err(OpenError::Backup { path }),
-        _ if pages == 0 => Err(OpenError::Foreign { path, what: "empty; remove it to have one made there" }),
-        _ => Err(OpenError::Foreign { path, what: "a database of another program" }),
+        schema::BACKUP_ID => Err(SqliteOpenError::Backup { path }),
+        _ if pages == 0 => {
+            Err(SqliteOpenError::Foreign { path, what: "empty; remove it to have one made there" })
+        }
+        _ => Err(SqliteOpenError::Foreign { path, what: "a database of another program" }),
     }
 }
 
-fn check_version(file: &Connection, path: &Path, steps: &[&str]) -> Result<(), OpenError> {
+fn check_version(file: &Connection, path: &Path, steps: &[&str]) -> Result<(), SqliteOpenError> {
     let known = schema::version_of(steps);
-    let found = pragma(file, "user_version").map_err(|error| OpenError::sqlite(path, &error))?;
+    let found = pragma(file, "user_version").map_err(|error| SqliteOpenError::sqlite(path, &error))?;
     if found > known {
-        return Err(OpenError::Newer { path: path.to_path_buf(), found, known });
+        return Err(SqliteOpenError::Newer { path: path.to_path_buf(), found, known });
     }
     Ok(())
 }
@@ -125,28 +127,30 @@ pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of one.
-fn make(path: &Path) -> Result<(), OpenError> {
-    let draft = Draft::new(path).map_err(|error| OpenError::io(path, &error))?;
-    let key = SecretKey::random()
-        .map_err(|error| OpenError::System { path: path.to_path_buf(), why: error.to_string().into() })?;
+fn make(path: &Path) -> Result<(), SqliteOpenError> {
+    let draft = Draft::new(path).map_err(|error| SqliteOpenError::io(path, &error))?;
+    let key = SecretKey::random().map_err(|error| SqliteOpenError::System {
+        path: path.to_path_buf(),
+        why: error.to_string().into(),
+    })?;
     let created = Connection::open(draft.path()).and_then(|mut file| {
         file.pragma_update(None, "page_size", PAGE_BYTES)?;
         schema::create(&mut file, &key)?;
         file.close().map_err(|(_, error)| error)
     });
-    created.map_err(|error| OpenError::sqlite(path, &error))?;
+    created.map_err(|error| SqliteOpenError::sqlite(path, &error))?;
     match draft.publish(path) {
         // Another process was faster: its file is as good as ours.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        other => other.map_err(|error| OpenError::io(path, &error)),
+        other => other.map_err(|error| SqliteOpenError::io(path, &error)),
     }
 }
 
-fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, OpenError> {
-    let of = |error: rusqlite::Error| OpenError::sqlite(path, &error);
+fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, SqliteOpenError> {
+    let of = |error: rusqlite::Error| SqliteOpenError::sqlite(path, &error);
     let mut file = open_untouched(path).map_err(of)?;
     if file.is_readonly(rusqlite::MAIN_DB).map_err(of)? {
-        return Err(OpenError::ReadOnly { path: path.to_path_buf() });
+        return Err(SqliteOpenError::ReadOnly { path: path.to_path_buf() });
     }
     lock(&file).map_err(of)?;
     check_application(&file, path)?;
@@ -203,17 +207,17 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Reads every page once.
-pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), SqliteOpenError> {
     let check = file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     let why = match check {
         Ok(verdict) if verdict == "ok" => return Ok(()),
         Ok(verdict) => one_line(&verdict),
-        Err(error) => match OpenError::sqlite(path, &error) {
-            OpenError::Foreign { .. } => said(&error),
+        Err(error) => match SqliteOpenError::sqlite(path, &error) {
+            SqliteOpenError::Foreign { .. } => said(&error),
             other => return Err(other),
         },
     };
-    Err(OpenError::Damaged { path: path.to_path_buf(), why })
+    Err(SqliteOpenError::Damaged { path: path.to_path_buf(), why })
 }
 
 /// A file in the making beside the place where it will stand; gone if it is dropped before.

@@ -19,7 +19,7 @@ const SLACK: u64 = 1000;
 
 /// Keeps the table from growing without end.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct HistoryBound {
     rows: u64,
     /// Rows since the oldest were last taken out, with those of transactions that failed.
     since: Cell<u64>,
@@ -27,16 +27,16 @@ pub(crate) struct Bound {
 
 /// Rows that a transaction has added.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(Cell<u64>);
+pub(crate) struct AddedRows(Cell<u64>);
 
-impl Bound {
+impl HistoryBound {
     pub(crate) fn new(rows: u64) -> Self {
         // Nobody knows how many the last process left, so the first to add some takes out what is too much.
         Self { rows, since: Cell::new(SLACK) }
     }
 
     /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does no harm.
-    pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &Rows) -> rusqlite::Result<()> {
+    pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &AddedRows) -> rusqlite::Result<()> {
         self.since.set(self.since.get() + rows.0.get());
         if rows.0.get() == 0 || self.since.get() < SLACK {
             return Ok(());
@@ -56,7 +56,7 @@ pub(crate) struct Writer<'a, 'f> {
     pub(crate) statements: &'a Statements<'f>,
     pub(crate) scope: &'a Scope,
     pub(crate) bucket: i64,
-    pub(crate) rows: &'a Rows,
+    pub(crate) rows: &'a AddedRows,
 }
 
 impl Writer<'_, '_> {

@@ -1,29 +1,33 @@
-//! Rows turned into what was kept.
+//! Rows read back into what was committed.
 
 use std::mem;
 use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
-    OwnerRecord, Seal,
+    OwnerRecord, SecretSeed,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Row, params};
 use tokio::sync::mpsc::Sender;
 
 use super::apply::{bits, number};
-use crate::{Kept, Scope};
+use crate::{RecoveredRow, Scope};
 
 /// How many pieces go over to the asker together.
 const BATCH: usize = 1000;
 
-/// Tells everything in the order of [`Kept`], unless nobody listens any more.
-pub(crate) fn tell(file: &Connection, tickets_since: u64, to: &Sender<Vec<Kept>>) -> rusqlite::Result<()> {
+/// Tells everything in the order of [`RecoveredRow`], unless nobody listens any more.
+pub(crate) fn send_rows(
+    file: &Connection,
+    tickets_since: u64,
+    to: &Sender<Vec<RecoveredRow>>,
+) -> rusqlite::Result<()> {
     let mut out = Out { batch: Vec::new(), to };
     let mut tenants = file.prepare_cached("SELECT tenant, mark FROM tenants ORDER BY tenant")?;
     let mut rows = tenants.query([])?;
     while let Some(row) = rows.next()? {
-        out.push(Kept::Tenant { tenant: row.get(0)?, mark: number(row.get(1)?) });
+        out.push(RecoveredRow::Tenant { tenant: row.get(0)?, mark: number(row.get(1)?) });
     }
     let sql =
         "SELECT id, tenant, bucket, mark, told_in >= ?1 AND told_in > 0 FROM buckets ORDER BY tenant, bucket";
@@ -32,23 +36,26 @@ pub(crate) fn tell(file: &Connection, tickets_since: u64, to: &Sender<Vec<Kept>>
     while let Some(row) = rows.next()?
         && !out.to.is_closed()
     {
-        tell_bucket(file, row, &mut out)?;
+        send_bucket(file, row, &mut out)?;
     }
     out.flush();
     Ok(())
 }
 
-type Read = fn(&Row<'_>) -> rusqlite::Result<Change>;
+type ReadRow = fn(&Row<'_>) -> rusqlite::Result<Change>;
 
-fn tell_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite::Result<()> {
+fn send_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite::Result<()> {
     let bucket: i64 = row.get(0)?;
     let scope = Arc::new(Scope { tenant: row.get(1)?, bucket: row.get(2)? });
-    out.push(Kept::Bucket { scope: Arc::clone(&scope), needs_recovery: row.get(4)? });
+    out.push(RecoveredRow::Bucket { scope: Arc::clone(&scope), needs_recovery: row.get(4)? });
     let mark = number(row.get(3)?);
     if mark > 0 {
-        out.push(Kept::Change { scope: Arc::clone(&scope), change: Change::TokensReserved { up_to: mark } });
+        out.push(RecoveredRow::Change {
+            scope: Arc::clone(&scope),
+            change: Change::TokensReserved { up_to: mark },
+        });
     }
-    let kinds: [(&str, Read); 4] = [
+    let kinds: [(&str, ReadRow); 4] = [
         (
             "SELECT owner, label, metadata, ttl_ms, since, ends, seal FROM owners WHERE bucket = ?1 ORDER BY owner",
             owner,
@@ -70,7 +77,7 @@ fn tell_bucket(file: &Connection, row: &Row<'_>, out: &mut Out<'_>) -> rusqlite:
         let mut statement = file.prepare_cached(sql)?;
         let mut rows = statement.query(params![bucket])?;
         while let Some(row) = rows.next()? {
-            out.push(Kept::Change { scope: Arc::clone(&scope), change: read(row)? });
+            out.push(RecoveredRow::Change { scope: Arc::clone(&scope), change: read(row)? });
         }
     }
     Ok(())
@@ -84,7 +91,7 @@ fn owner(row: &Row<'_>) -> rusqlite::Result<Change> {
         ttl_ms: number(row.get(3)?),
         since: instant(row, 4)?,
         ends: row.get::<_, Option<i64>>(5)?.map(|ms| Instant::from_millis(number(ms))),
-        seal: Seal(number(row.get(6)?)),
+        seed: SecretSeed(number(row.get(6)?)),
     }))
 }
 
@@ -110,7 +117,7 @@ fn claim(row: &Row<'_>) -> rusqlite::Result<Change> {
         token: token(row, 2)?,
         ttl_ms: number(row.get(3)?),
         since: instant(row, 4)?,
-        seal: Seal(number(row.get(5)?)),
+        seed: SecretSeed(number(row.get(5)?)),
         metadata: row.get(6)?,
     }))
 }
@@ -121,7 +128,7 @@ fn assignment(row: &Row<'_>) -> rusqlite::Result<Change> {
         claimant: row.get(1)?,
         token: token(row, 2)?,
         since: instant(row, 3)?,
-        seal: Seal(number(row.get(4)?)),
+        seed: SecretSeed(number(row.get(4)?)),
     }))
 }
 
@@ -148,13 +155,13 @@ fn wrong(column: usize, found: Type, why: String) -> Error {
 
 /// Gathers pieces, so that the asker is not woken for each.
 struct Out<'a> {
-    batch: Vec<Kept>,
-    to: &'a Sender<Vec<Kept>>,
+    batch: Vec<RecoveredRow>,
+    to: &'a Sender<Vec<RecoveredRow>>,
 }
 
 impl Out<'_> {
-    fn push(&mut self, kept: Kept) {
-        self.batch.push(kept);
+    fn push(&mut self, row: RecoveredRow) {
+        self.batch.push(row);
         if self.batch.len() >= BATCH {
             self.flush();
         }

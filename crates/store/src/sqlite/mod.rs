@@ -4,9 +4,9 @@
 //!   take_slot, commit, backup, close
 //!        │ Job, with a channel for the answer
 //!        ▼
-//!   worker: a thread of its own ──▶ apply: Section to rows ──▶ one transaction per commit
+//!   worker: a thread of its own ──▶ apply: CommitBatch to rows ──▶ one transaction per commit
 //!                               ──▶ log:   moved into the file, behind a commit now and then
-//!                               ──▶ load:  rows to Kept
+//!                               ──▶ load:  rows to RecoveredRow
 //! ```
 
 mod apply;
@@ -27,10 +27,13 @@ use std::sync::mpsc::{self, Sender};
 
 use tokio::sync::{mpsc as batches, oneshot};
 
-pub use error::OpenError;
+pub use error::SqliteOpenError;
 pub use restore::{RestoreError, Restored, restore};
 
-use crate::{Answer, BackupError, Fatal, Fate, Kept, Opened, Section, Slot, Store, TakeError, WriterId};
+use crate::{
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,
+    TakeError, WriterId,
+};
 use worker::{Job, Workplace};
 
 /// Batches of a load that may wait to be visited.
@@ -52,20 +55,20 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; nothing on the disk was changed then.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`SqliteOpenError`]; nothing on the disk was changed then.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SqliteOpenError> {
         Self::open_with(path.as_ref(), schema::STEPS, history::ROWS)
     }
 
-    fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, OpenError> {
-        let path = file::resolve(path).map_err(|error| OpenError::io(path, &error))?;
+    fn open_with(path: &Path, steps: &[&str], history_rows: u64) -> Result<Self, SqliteOpenError> {
+        let path = file::resolve(path).map_err(|error| SqliteOpenError::io(path, &error))?;
         let workplace = Workplace::new(&path, file::open(&path, steps)?, history_rows)
-            .map_err(|error| OpenError::sqlite(&path, &error))?;
+            .map_err(|error| SqliteOpenError::sqlite(&path, &error))?;
         let (jobs, incoming) = mpsc::channel();
         std::thread::Builder::new()
             .name("lockhouse-sqlite".to_owned())
             .spawn(move || workplace.work(&incoming))
-            .map_err(|error| OpenError::System { path: path.clone(), why: error.to_string().into() })?;
+            .map_err(|error| SqliteOpenError::System { path: path.clone(), why: error.to_string().into() })?;
         Ok(Self { place: path.display().to_string().into(), jobs })
     }
 
@@ -86,12 +89,12 @@ impl Store for SqliteStore {
         &'a self,
         slot: Slot,
         writer: WriterId,
-        visit: &'a mut (dyn FnMut(Kept) + Send),
-    ) -> Answer<'a, Result<Opened, TakeError>> {
+        visit: &'a mut (dyn FnMut(RecoveredRow) + Send),
+    ) -> StoreFuture<'a, Result<Opened, TakeError>> {
         Box::pin(async move {
-            let (kept, mut incoming) = batches::channel(BATCHES_AHEAD);
+            let (rows, mut incoming) = batches::channel(BATCHES_AHEAD);
             let (reply, answer) = oneshot::channel();
-            self.jobs.send(Job::Take { slot, writer, kept, reply }).map_err(|_| self.closed())?;
+            self.jobs.send(Job::Take { slot, writer, rows, reply }).map_err(|_| self.closed())?;
             while let Some(batch) = incoming.recv().await {
                 batch.into_iter().for_each(&mut *visit);
             }
@@ -99,15 +102,15 @@ impl Store for SqliteStore {
         })
     }
 
-    fn commit(&self, sections: Vec<Arc<Section>>) -> Answer<'_, Result<Vec<Fate>, Fatal>> {
-        Box::pin(async move { self.ask(|reply| Job::Commit { sections, reply }).await? })
+    fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
+        Box::pin(async move { self.ask(|reply| Job::Commit { batches, reply }).await? })
     }
 
-    fn backup(&self, to: PathBuf) -> Answer<'_, Result<(), BackupError>> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>> {
         Box::pin(async move { self.ask(|reply| Job::Backup { to, reply }).await? })
     }
 
-    fn close(&self) -> Answer<'_, Result<(), Fatal>> {
+    fn close(&self) -> StoreFuture<'_, Result<(), Fatal>> {
         Box::pin(async move { self.ask(|reply| Job::Close { reply }).await? })
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 use super::apply::{bits, number};
-use super::error::{OpenError, one_line, said};
+use super::error::{SqliteOpenError, one_line, said};
 use super::file::{self, Draft, LOGS, beside, pragma};
 use super::{backup, schema};
 
@@ -121,11 +121,13 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     let file = Connection::open_with_flags(path, flags).map_err(|error| unusable(said(&error)))?;
     let _ = file.busy_timeout(std::time::Duration::ZERO);
     let check = file.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
-    match check.map_err(|error| OpenError::sqlite(path, &error)) {
+    match check.map_err(|error| SqliteOpenError::sqlite(path, &error)) {
         Ok(verdict) if verdict == "ok" => {}
         Ok(verdict) => return Err(unusable(format!("it is damaged ({})", one_line(&verdict)).into())),
-        Err(OpenError::InUse { .. }) => return Err(unusable("a lockhouse is running on it".into())),
-        Err(OpenError::Damaged { why, .. }) => return Err(unusable(format!("it is damaged ({why})").into())),
+        Err(SqliteOpenError::InUse { .. }) => return Err(unusable("a lockhouse is running on it".into())),
+        Err(SqliteOpenError::Damaged { why, .. }) => {
+            return Err(unusable(format!("it is damaged ({why})").into()));
+        }
         Err(error) => return Err(unusable(error.to_string().into())),
     }
     let (found, known) =
@@ -197,9 +199,9 @@ impl Former {
             Ok(false) | Err(_) => {}
         }
         let locked = file::open_untouched(path).and_then(|file| file::lock(&file).map(|()| file));
-        match locked.map_err(|error| OpenError::sqlite(path, &error)) {
+        match locked.map_err(|error| SqliteOpenError::sqlite(path, &error)) {
             Ok(file) => Ok(Some(Self(Some(file)))),
-            Err(OpenError::InUse { path, pid }) => Err(RestoreError::InUse { path, pid }),
+            Err(SqliteOpenError::InUse { path, pid }) => Err(RestoreError::InUse { path, pid }),
             Err(_) => Ok(Some(Self(None))),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimEnd, ClaimRecord, FencingToken, Instant, LockEnd, LockRecord, Mode,
-    NameBuf, OwnerEnd, OwnerId, OwnerRecord, Seal,
+    NameBuf, OwnerEnd, OwnerId, OwnerRecord, SecretSeed,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -37,23 +37,23 @@ impl Drop for File {
     }
 }
 
-fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, OpenError> {
+fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, SqliteOpenError> {
     SqliteStore::open_with(path, steps, history_rows)
 }
 
-/// Keeps the changes, some in each section, and closes the store. Every section is sent twice, which must not show.
+/// Keeps the changes, some in each batch, and closes the store. Every batch is sent twice, which must not show.
 async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
     let mut first_seq = 1;
     for some in changes.chunks(50) {
         let write = |change: &Change| Write::Change { scope: Arc::clone(scope), change: change.clone() };
         let writes = some.iter().map(write).collect();
-        let section =
-            Section { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq, writes };
-        first_seq = section.last_seq() + 1;
-        let section = Arc::new(section);
+        let batch =
+            CommitBatch { slot: Slot::ONLY, epoch: opened.epoch, writer: WriterId(1), first_seq, writes };
+        first_seq = batch.last_seq() + 1;
+        let batch = Arc::new(batch);
         for _ in 0..2 {
-            assert_eq!(store.commit(vec![Arc::clone(&section)]).await, Ok(vec![Fate::Committed]));
+            assert_eq!(store.commit(vec![Arc::clone(&batch)]).await, Ok(vec![CommitOutcome::Committed]));
         }
     }
     store.close().await.unwrap();
@@ -86,7 +86,7 @@ fn owner() -> Change {
         ttl_ms: 60_000,
         since: at(7),
         ends: None,
-        seal: Seal(1),
+        seed: SecretSeed(1),
     })
 }
 
@@ -97,7 +97,7 @@ fn claim(token: u64) -> Change {
         token: FencingToken::new(token),
         ttl_ms: 1000,
         since: at(token),
-        seal: Seal(2),
+        seed: SecretSeed(2),
         metadata: None,
     })
 }
@@ -203,7 +203,7 @@ async fn the_history_says_who_did_what_when_and_why() {
         claimant: "worker".into(),
         token: token(23),
         since: at(24),
-        seal: Seal(2),
+        seed: SecretSeed(2),
     };
     let changes = vec![
         Change::TokensReserved { up_to: 100 },
@@ -293,8 +293,8 @@ async fn behind_a_write_that_undoes_the_commit_nothing_more_is_written() {
     let Opened { epoch, .. } = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
     let write = |change| Write::Change { scope: Arc::clone(&scope), change };
     let writes = vec![write(claim(51)), write(Change::Locked(lock("a", 52)))];
-    let section = Section { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq: 1, writes };
-    let failed = store.commit(vec![Arc::new(section)]).await;
+    let batch = CommitBatch { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq: 1, writes };
+    let failed = store.commit(vec![Arc::new(batch)]).await;
     assert!(matches!(&failed, Err(Fatal::Io { why, .. }) if why.contains("undone")), "{failed:?}");
     store.close().await.unwrap();
     assert_eq!(rows(), before);
@@ -316,7 +316,7 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
     let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
     assert_eq!(colour, "red");
 
-    let newer = OpenError::Newer { path: file.0.clone(), found: 2, known: 1 };
+    let newer = SqliteOpenError::Newer { path: file.0.clone(), found: 2, known: 1 };
     assert_eq!(open(&file.0, schema::STEPS, 100).unwrap_err(), newer);
 }
 

@@ -10,25 +10,27 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::{mpsc, oneshot};
 
-use super::apply::Known;
+use super::apply::CachedBucket;
 use super::error::{Trouble, said};
 use super::log::Log;
 use super::statements::Statements;
 use super::{apply, backup, history, load};
-use crate::turn::Turn;
-use crate::{BackupError, Fatal, Fate, Kept, Opened, Section, Slot, TakeError, WriterId};
+use crate::writer_state::WriterState;
+use crate::{
+    BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, TakeError, WriterId,
+};
 
 /// What is asked of the thread.
 pub(crate) enum Job {
     Take {
         slot: Slot,
         writer: WriterId,
-        kept: mpsc::Sender<Vec<Kept>>,
+        rows: mpsc::Sender<Vec<RecoveredRow>>,
         reply: oneshot::Sender<Result<Opened, TakeError>>,
     },
     Commit {
-        sections: Vec<Arc<Section>>,
-        reply: oneshot::Sender<Result<Vec<Fate>, Fatal>>,
+        batches: Vec<Arc<CommitBatch>>,
+        reply: oneshot::Sender<Result<Vec<CommitOutcome>, Fatal>>,
     },
     Backup {
         to: PathBuf,
@@ -44,7 +46,7 @@ pub(crate) struct Workplace {
     file: Connection,
     log: Log,
     place: Box<str>,
-    history: history::Bound,
+    history: history::HistoryBound,
 }
 
 impl Workplace {
@@ -53,7 +55,7 @@ impl Workplace {
             log: Log::watch(&mut file)?,
             file,
             place: path.display().to_string().into(),
-            history: history::Bound::new(history_rows),
+            history: history::HistoryBound::new(history_rows),
         })
     }
 
@@ -71,9 +73,9 @@ struct Worker<'f> {
     at: &'f Workplace,
     statements: Statements<'f>,
     /// Who writes, once somebody has taken the slot.
-    turn: Cell<Turn>,
+    writer_state: Cell<WriterState>,
     /// What the last commit knew.
-    bucket: Cell<Known>,
+    bucket: Cell<CachedBucket>,
     /// Once set, nothing is tried any more.
     fatal: RefCell<Option<Fatal>>,
     /// What came while a backup was being written and cannot be done beside it.
@@ -85,7 +87,7 @@ impl<'f> Worker<'f> {
         Self {
             at,
             statements: Statements::of(&at.file),
-            turn: Cell::new(Turn::begin(0, WriterId(0))),
+            writer_state: Cell::new(WriterState::begin(0, WriterId(0))),
             bucket: Cell::default(),
             fatal: RefCell::new(None),
             deferred: RefCell::default(),
@@ -110,8 +112,8 @@ impl<'f> Worker<'f> {
     fn work(&self, job: Job) {
         // An asker that went away does not need its answer.
         match job {
-            Job::Take { slot, writer, kept, reply } => drop(reply.send(self.take(slot, writer, &kept))),
-            Job::Commit { sections, reply } => drop(reply.send(self.commit(&sections))),
+            Job::Take { slot, writer, rows, reply } => drop(reply.send(self.take(slot, writer, &rows))),
+            Job::Commit { batches, reply } => drop(reply.send(self.commit(&batches))),
             later => self.deferred.borrow_mut().push_back(later),
         }
     }
@@ -120,63 +122,65 @@ impl<'f> Worker<'f> {
         &self,
         slot: Slot,
         writer: WriterId,
-        kept: &mpsc::Sender<Vec<Kept>>,
+        rows: &mpsc::Sender<Vec<RecoveredRow>>,
     ) -> Result<Opened, TakeError> {
         self.check()?;
         if slot != Slot::ONLY {
             return Err(TakeError::NoSuchSlot(slot));
         }
         let taken = self.transact(|statements| apply::take(statements.file(), writer)).and_then(|opened| {
-            self.turn.set(Turn::begin(opened.epoch, writer));
-            load::tell(&self.at.file, opened.tickets_since, kept)?;
+            self.writer_state.set(WriterState::begin(opened.epoch, writer));
+            load::send_rows(&self.at.file, opened.tickets_since, rows)?;
             Ok(opened)
         });
-        taken.map_err(|error| match self.judge(&error) {
+        taken.map_err(|error| match self.classify(&error) {
             Trouble::Unavailable(why) => TakeError::Unavailable(why),
             Trouble::Fatal(fatal) => TakeError::Fatal(fatal),
         })
     }
 
-    fn commit(&self, sections: &[Arc<Section>]) -> Result<Vec<Fate>, Fatal> {
+    fn commit(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
         self.check()?;
         // Where the transaction fails, so may have the making of a bucket in it.
-        let (mut turn, mut bucket) = (self.turn.get(), self.bucket.take());
-        let error = match self.transact(|statements| self.apply(statements, &mut turn, &mut bucket, sections))
+        let (mut writer_state, mut bucket) = (self.writer_state.get(), self.bucket.take());
+        let error = match self
+            .transact(|statements| self.apply(statements, &mut writer_state, &mut bucket, batches))
         {
-            Ok(fates) => {
-                self.turn.set(turn);
+            Ok(outcomes) => {
+                self.writer_state.set(writer_state);
                 self.bucket.set(bucket);
-                return Ok(fates);
+                return Ok(outcomes);
             }
             Err(error) => error,
         };
-        match (self.judge(&error), sections) {
+        match (self.classify(&error), batches) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
             // Refused, unless it did not need any room.
-            (Trouble::Unavailable(why), [alone]) => {
-                Ok(vec![apply::judge(self.turn.get(), alone).unwrap_or(Fate::Refused(why))])
-            }
+            (Trouble::Unavailable(why), [alone]) => Ok(vec![
+                apply::settled_outcome(self.writer_state.get(), alone).unwrap_or(CommitOutcome::Refused(why)),
+            ]),
             // One that is too large, or that was kept before, must not decide about the others.
-            (Trouble::Unavailable(_), _) => sections
+            (Trouble::Unavailable(_), _) => batches
                 .chunks(1)
                 .map(|alone| self.commit(alone))
                 .collect::<Result<Vec<_>, _>>()
-                .map(|fates| fates.concat()),
+                .map(|outcomes| outcomes.concat()),
         }
     }
 
     fn apply(
         &self,
         statements: &Statements<'_>,
-        turn: &mut Turn,
-        bucket: &mut Known,
-        sections: &[Arc<Section>],
-    ) -> rusqlite::Result<Vec<Fate>> {
-        let rows = history::Rows::default();
-        let kept = |section: &Arc<Section>| apply::section(statements, turn, bucket, section, &rows);
-        let fates = sections.iter().map(kept).collect::<Result<_, _>>()?;
+        writer_state: &mut WriterState,
+        bucket: &mut CachedBucket,
+        batches: &[Arc<CommitBatch>],
+    ) -> rusqlite::Result<Vec<CommitOutcome>> {
+        let rows = history::AddedRows::default();
+        let apply =
+            |batch: &Arc<CommitBatch>| apply::apply_batch(statements, writer_state, bucket, batch, &rows);
+        let outcomes = batches.iter().map(apply).collect::<Result<_, _>>()?;
         self.at.history.keep(statements, &rows)?;
-        Ok(fates)
+        Ok(outcomes)
     }
 
     /// Writes the backup page by page, and between the pages does what else is asked.
@@ -204,7 +208,7 @@ impl<'f> Worker<'f> {
     /// of the disk whoever asks next is told.
     fn shorten_log(&self) {
         if let Err(error) = self.at.log.shorten(&self.at.file) {
-            self.judge(&error);
+            self.classify(&error);
         }
     }
 
@@ -212,7 +216,7 @@ impl<'f> Worker<'f> {
         self.fatal.borrow().clone().map_or(Ok(()), Err)
     }
 
-    fn judge(&self, error: &rusqlite::Error) -> Trouble {
+    fn classify(&self, error: &rusqlite::Error) -> Trouble {
         let trouble = Trouble::new(&self.at.place, error);
         if let Trouble::Fatal(fatal) = &trouble {
             *self.fatal.borrow_mut() = Some(fatal.clone());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockhouse_store::conformance::Harness;
-use lockhouse_store::{Answer, MemoryStore, SqliteStore, Store};
+use lockhouse_store::{MemoryStore, SqliteStore, Store, StoreFuture};
 
 /// A new folder.
 pub(crate) struct Folder(PathBuf);
@@ -67,11 +67,11 @@ impl Memory {
 }
 
 impl Harness for Memory {
-    fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+    fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
         Box::pin(async { Arc::new(self.0.reopen()) as _ })
     }
 
-    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+    fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()> {
         Box::pin(async { drop(store) })
     }
 }
@@ -94,14 +94,14 @@ impl Sqlite {
 }
 
 impl Harness for Sqlite {
-    fn open(&self) -> Answer<'_, Arc<dyn Store>> {
+    fn open(&self) -> StoreFuture<'_, Arc<dyn Store>> {
         Box::pin(async {
             let store = SqliteStore::open(self.database()).unwrap_or_else(|error| panic!("{error}"));
             Arc::new(store) as _
         })
     }
 
-    fn kill(&self, store: Arc<dyn Store>) -> Answer<'_, ()> {
+    fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let past = self.database();
             self.life.fetch_add(1, Ordering::Relaxed);

@@ -1,15 +1,18 @@
-//! A writer that keeps numbers, each as a section of several locks.
+//! A writer that keeps numbers, each as a batch of several locks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use lockhouse_core::{Change, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, Seal};
+use lockhouse_core::{
+    Change, FencingToken, Instant, LockRecord, Mode, NameBuf, OwnerId, OwnerRecord, SecretSeed,
+};
 use lockhouse_store::{
-    Fatal, Fate, Kept, Opened, Scope, Section, Slot, SqliteStore, Store, TakeError, Write, WriterId,
+    CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Scope, Slot, SqliteStore, Store, TakeError,
+    Write, WriterId,
 };
 
-/// Locks in each section.
+/// Locks in each batch.
 pub(crate) const PARTS: u64 = 10;
 
 pub(crate) struct Writer {
@@ -17,7 +20,7 @@ pub(crate) struct Writer {
     pub(crate) opened: Opened,
     /// The numbers that were there at the beginning, and how many locks of each.
     pub(crate) found: BTreeMap<u64, u64>,
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<RecoveredRow>,
     next_seq: u64,
 }
 
@@ -36,7 +39,7 @@ impl Writer {
         };
         let mut found = BTreeMap::new();
         for piece in &kept {
-            if let Kept::Change { change: Change::Locked(lock), .. } = piece {
+            if let RecoveredRow::Change { change: Change::Locked(lock), .. } = piece {
                 *found.entry(lock.name.as_name().as_str().unwrap().parse().unwrap()).or_default() += 1;
             }
         }
@@ -44,48 +47,48 @@ impl Writer {
     }
 
     /// Tries to keep a number, with so many bytes beside it.
-    pub(crate) async fn keep(&mut self, number: u64, bytes: usize) -> Result<Fate, Fatal> {
-        let section = self.section(number, bytes);
-        self.commit(section).await
+    pub(crate) async fn keep(&mut self, number: u64, bytes: usize) -> Result<CommitOutcome, Fatal> {
+        let batch = self.batch(number, bytes);
+        self.commit(batch).await
     }
 
     /// Keeps many numbers at once.
     pub(crate) async fn keep_all(&mut self, numbers: std::ops::RangeInclusive<u64>, bytes: usize) {
-        let mut sections = Vec::new();
+        let mut batches = Vec::new();
         for number in numbers {
-            let section = self.section(number, bytes);
-            self.next_seq = section.last_seq() + 1;
-            sections.push(section);
+            let batch = self.batch(number, bytes);
+            self.next_seq = batch.last_seq() + 1;
+            batches.push(batch);
         }
-        let fates = self.store.commit(sections).await.unwrap_or_else(|fatal| panic!("{fatal}"));
-        assert!(fates.iter().all(|fate| *fate == Fate::Committed), "{fates:?}");
+        let outcomes = self.store.commit(batches).await.unwrap_or_else(|fatal| panic!("{fatal}"));
+        assert!(outcomes.iter().all(|outcome| *outcome == CommitOutcome::Committed), "{outcomes:?}");
     }
 
-    /// The section with which that is tried.
-    pub(crate) fn section(&self, number: u64, bytes: usize) -> Arc<Section> {
+    /// The batch with which that is tried.
+    pub(crate) fn batch(&self, number: u64, bytes: usize) -> Arc<CommitBatch> {
         self.section_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))
     }
 
-    pub(crate) async fn write(&mut self, changes: Vec<Change>) -> Result<Fate, Fatal> {
-        let section = self.section_of(changes);
-        self.commit(section).await
+    pub(crate) async fn write(&mut self, changes: Vec<Change>) -> Result<CommitOutcome, Fatal> {
+        let batch = self.section_of(changes);
+        self.commit(batch).await
     }
 
-    fn section_of(&self, changes: impl IntoIterator<Item = Change>) -> Arc<Section> {
+    fn section_of(&self, changes: impl IntoIterator<Item = Change>) -> Arc<CommitBatch> {
         let scope = Arc::new(Scope::new("t", "b"));
         let write = |change| Write::Change { scope: Arc::clone(&scope), change };
         let writes = changes.into_iter().map(write).collect();
         let (epoch, first_seq) = (self.opened.epoch, self.next_seq);
-        Arc::new(Section { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq, writes })
+        Arc::new(CommitBatch { slot: Slot::ONLY, epoch, writer: WriterId(1), first_seq, writes })
     }
 
-    async fn commit(&mut self, section: Arc<Section>) -> Result<Fate, Fatal> {
-        let last_seq = section.last_seq();
-        let fate = self.store.commit(vec![section]).await?.remove(0);
-        if fate == Fate::Committed {
+    async fn commit(&mut self, batch: Arc<CommitBatch>) -> Result<CommitOutcome, Fatal> {
+        let last_seq = batch.last_seq();
+        let outcome = self.store.commit(vec![batch]).await?.remove(0);
+        if outcome == CommitOutcome::Committed {
             self.next_seq = last_seq + 1;
         }
-        Ok(fate)
+        Ok(outcome)
     }
 
     pub(crate) async fn close(self) {
@@ -112,6 +115,6 @@ pub(crate) fn owner(number: u64) -> OwnerRecord {
         ttl_ms: 60_000,
         since: Instant::from_millis(1_790_000_000_000),
         ends: None,
-        seal: Seal(7),
+        seed: SecretSeed(7),
     }
 }

@@ -5,8 +5,9 @@ mod told;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, Acquisition, AgentId, Command, Effect, Instant, Limits, LockManager, Mode, Name, NewAgent,
-    NewClaim, NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party, Seal, State, Unlock,
+    Acquire, AgentId, Command, Effect, GrantToUndo, Instant, Limits, LockManager, LockState, Mode, Name,
+    NewAgent, NewClaim, NewLocks, NewOwner, NewRequest, Outcome, OwnedLock, OwnerId, Party, SecretSeed,
+    Unlock,
 };
 
 use super::told::{Breach, promise};
@@ -149,7 +150,7 @@ impl World {
         let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
         let locks: Vec<(Name<'_>, Mode)>;
         let unlocks: Vec<_>;
-        let undone: Vec<Acquisition<'_>>;
+        let undone: Vec<GrantToUndo<'_>>;
         let spared = [name(NAMES.len() - 1)?];
         let command = match action {
             Action::Request { name: of, ask } => {
@@ -166,7 +167,13 @@ impl World {
             },
             Action::Open { owner } => {
                 let (label, ttl_ms) = (LABELS[owner], TTL * TICK_MS);
-                Command::OpenOwner(NewOwner { label, metadata: None, ttl_ms, max_ms: None, seal: Seal(1) })
+                Command::OpenOwner(NewOwner {
+                    label,
+                    metadata: None,
+                    ttl_ms,
+                    max_ms: None,
+                    seed: SecretSeed(1),
+                })
             }
             Action::Touch { owner: by } => Command::Touch { owner: owner(by)? },
             Action::EndOwner { owner: by } => Command::EndOwner { owner: owner(by)? },
@@ -191,7 +198,7 @@ impl World {
                 let last = self.told.owners[by].iter().flat_map(|owner| &owner.last);
                 let acquired = |(of, lock): &(usize, OwnedLock)| {
                     let OwnedLock { token, how, .. } = *lock;
-                    Ok(Acquisition { name: name(*of)?, token, how, again: 0 })
+                    Ok(GrantToUndo { name: name(*of)?, token, how, repeats: 0 })
                 };
                 undone = last.map(acquired).collect::<Result<_, Breach>>()?;
                 Command::Undo { owner: owner(by)?, locks: &undone }
@@ -203,7 +210,7 @@ impl World {
                     claimant: "claimant",
                     ttl_ms,
                     late_ms: 0,
-                    seal: Seal(1),
+                    seed: SecretSeed(1),
                     metadata: None,
                 })
             }
@@ -275,7 +282,7 @@ impl World {
         );
         let told = (held, owned, claimed, live(|status| status == Status::Pending).count());
         promise!(counts == told, "{counts:?} are shown, {told:?} were told");
-        promise!(snapshot.held.iter().all(|entry| matches!(entry.state, State::Held(_))), "{snapshot:?}");
+        promise!(snapshot.held.iter().all(|entry| matches!(entry.state, LockState::Held(_))), "{snapshot:?}");
         promise!(self.core.len() == held + owned + claimed + told.3, "{} are counted", self.core.len());
         Ok(())
     }

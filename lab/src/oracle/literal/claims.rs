@@ -2,7 +2,7 @@
 
 use lockhouse_core::{
     AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, Command, Effect, FencingToken, Holder,
-    Instant, Mode, Name, NameBuf, NewClaim, Outcome, Party, Refusal, Seal,
+    Instant, Mode, Name, NameBuf, NewClaim, Outcome, Party, Refusal, SecretSeed,
 };
 
 use super::{Literal, touch};
@@ -14,7 +14,7 @@ pub(super) struct Claim {
     pub(super) ttl_ms: u64,
     since: Instant,
     pub(super) expires: Instant,
-    seal: Seal,
+    seed: SecretSeed,
     metadata: Option<String>,
     pub(super) born: u64,
 }
@@ -78,7 +78,7 @@ impl Literal {
             ttl_ms: new.ttl_ms,
             since: now,
             expires: now.plus_millis(new.late_ms + new.ttl_ms),
-            seal: new.seal,
+            seed: new.seed,
             metadata: new.metadata.map(str::to_owned),
             born: self.birth(),
         };
@@ -99,10 +99,10 @@ impl Literal {
         if let Some(standing) = standing.filter(|standing| Some(standing.token) == token) {
             return Ok(Outcome::Finalized(Box::new(standing.clone())));
         }
-        let Claim { ref claimant, token, seal, .. } = *self.checked(now, name, token)?;
+        let Claim { ref claimant, token, seed, .. } = *self.checked(now, name, token)?;
         let claimant = claimant.as_str().into();
         let name = name.to_buf();
-        let assignment = AssignmentRecord { name: name.clone(), claimant, token, since: now, seal };
+        let assignment = AssignmentRecord { name: name.clone(), claimant, token, since: now, seed };
         self.assignments.insert(name.clone(), assignment.clone());
         self.claims.remove(&name);
         self.change(Change::Assigned(assignment.clone()));
@@ -181,7 +181,7 @@ impl Claim {
             token: self.token,
             ttl_ms: self.ttl_ms,
             since: self.since,
-            seal: self.seal,
+            seed: self.seed,
             metadata: self.metadata.as_deref().map(Into::into),
         }
     }

@@ -2,9 +2,9 @@
 //! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 
 use lockhouse_core::{
-    Acquired, Acquisition, Change, Command, Conflict, Effect, FencingToken, Holder, Instant, LockEnd,
+    Acquired, Change, Command, Conflict, Effect, FencingToken, GrantToUndo, Holder, Instant, LockEnd,
     LockRecord, Mode, Name, NameBuf, NewLocks, NewOwner, Outcome, OwnedLock, OwnerEnd, OwnerId, OwnerRecord,
-    Party, Refusal, Seal, Unlock,
+    Party, Refusal, SecretSeed, Unlock,
 };
 
 use super::{Literal, touch};
@@ -20,7 +20,7 @@ pub(super) struct Owner {
     since: Instant,
     pub(super) expires: Instant,
     pub(super) ends: Option<Instant>,
-    seal: Seal,
+    seed: SecretSeed,
 }
 
 /// A row of the lock table.
@@ -131,7 +131,7 @@ impl Literal {
             since: now,
             expires: ends.map_or(expires, |ends| expires.min(ends)),
             ends,
-            seal: new.seal,
+            seed: new.seed,
         };
         self.change(Change::OwnerOpened(owner.record()));
         self.owners.push(owner);
@@ -305,7 +305,7 @@ impl Literal {
     }
 
     /// What was told to nobody but the step itself.
-    fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[Acquisition<'_>]) -> usize {
+    fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         if !self.is_alive(now, owner) {
             return 0;
         }
@@ -315,7 +315,7 @@ impl Literal {
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
             let told = if lock.how == Acquired::Upgraded { row.again.since_upgrade } else { row.again.all };
-            if row.token != lock.token || told > lock.again {
+            if row.token != lock.token || told > lock.repeats {
                 continue;
             }
             match lock.how {
@@ -374,7 +374,7 @@ impl Owner {
             ttl_ms: self.ttl_ms,
             since: self.since,
             ends: self.ends,
-            seal: self.seal,
+            seed: self.seed,
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Recovery {
 
 /// All that must survive a restart.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::oracle) struct Kept {
+pub(in crate::oracle) struct DurableState {
     pub(in crate::oracle) owners: Vec<OwnerRecord>,
     pub(in crate::oracle) locks: Vec<LockRecord>,
     pub(in crate::oracle) claims: Vec<ClaimRecord>,
@@ -59,10 +59,10 @@ impl Literal {
     }
 
     /// Everything in the order of its number or name; the locks by owner, oldest first.
-    pub(in crate::oracle) fn kept(&self) -> Kept {
+    pub(in crate::oracle) fn kept(&self) -> DurableState {
         let mut locks: Vec<LockRecord> = self.rows.iter().map(Row::record).collect();
         locks.sort_by_key(|lock| lock.owner);
-        Kept {
+        DurableState {
             owners: self.owners.iter().map(Owner::record).collect(),
             locks,
             claims: self.claims.iter().map(|(name, claim): (_, &Claim)| claim.record(name)).collect(),

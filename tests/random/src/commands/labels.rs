@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
-    Acquire, Acquisition, AgentId, Command, FencingToken, Instant, LockManager, Mode, Name, NameBuf,
+    Acquire, AgentId, Command, FencingToken, GrantToUndo, Instant, LockManager, Mode, Name, NameBuf,
     NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest, Outcome, OwnedLock, OwnerId, RequestId,
-    Seal, Unlock,
+    SecretSeed, Unlock,
 };
 
 use super::durable::{Durable, DurableView, Presented};
@@ -19,7 +19,7 @@ pub struct Lists<'a> {
     locks: Vec<(Name<'a>, Mode)>,
     these: Vec<(Name<'a>, Option<FencingToken>)>,
     spared: Vec<Name<'a>>,
-    undone: Vec<Acquisition<'a>>,
+    undone: Vec<GrantToUndo<'a>>,
 }
 
 /// A number that no world comes to.
@@ -174,7 +174,7 @@ impl Labels {
                 metadata: metadata.as_deref(),
                 ttl_ms: *ttl_ms,
                 max_ms: *max_ms,
-                seal: Seal(*owner as u64),
+                seed: SecretSeed(*owner as u64),
             }),
             Durable::Touch { owner: label } => Command::Touch { owner: owner(label)? },
             Durable::EndOwner { owner: label } => Command::EndOwner { owner: owner(label)? },
@@ -195,11 +195,11 @@ impl Labels {
             Durable::Undo { owner: label, lock, names, again } => {
                 let acquired = names.iter().zip(locked(lock)?);
                 lists.undone = acquired
-                    .map(|(name, OwnedLock { token, how, .. })| Acquisition {
+                    .map(|(name, OwnedLock { token, how, .. })| GrantToUndo {
                         name: name.as_name(),
                         token,
                         how,
-                        again: *again,
+                        repeats: *again,
                     })
                     .collect();
                 Command::Undo { owner: owner(label)?, locks: &lists.undone }
@@ -209,7 +209,7 @@ impl Labels {
                 claimant,
                 ttl_ms: *ttl_ms,
                 late_ms: 0,
-                seal: Seal(*claim as u64),
+                seed: SecretSeed(*claim as u64),
                 metadata: metadata.as_deref(),
             }),
             Durable::Present { what, name, token: label } => {

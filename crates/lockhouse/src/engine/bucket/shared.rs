@@ -177,8 +177,8 @@ impl Shared {
         let (wait, displaced) = self.with(|state| match state.loss() {
             Some(why) => (Wait::Over(why), None),
             None => {
-                let standing = state.status(request);
-                state.waiters().look(request, standing, waker)
+                let status = state.status(request);
+                state.waiters().look(request, status, waker)
             }
         });
         drop(displaced);

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   bucket ─┐
-//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each tenant, partition, bucket ─▶ one section ─▶ the store ─▶ buckets: committed
+//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each tenant, partition, bucket ─▶ one batch ─▶ the store ─▶ buckets: committed
 //!   bucket ─┘                                             ▲   │
-//!                                                         └───┘ unknown, refused: the same section again
+//!                                                         └───┘ unknown, refused: the same batch again
 //! ```
 //!
 //! One commit is under way at a time; what comes meanwhile is gathered for the next.
@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockhouse_store::{Fatal, Fate, Scope, Section, Slot, Store, Unavailable, Write, WriterId};
+use lockhouse_store::{
+    CommitBatch, CommitOutcome, Fatal, Scope, Slot, Store, StoreUnavailable, Write, WriterId,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -26,10 +28,10 @@ use crate::engine::commit::store_state::{StoreState, StoreStatus};
 /// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
 
-/// How long to wait before a section is sent again: at first, and at most.
+/// How long to wait before a batch is sent again: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// So many answers to one section may be lost before that is a reason to send anybody away.
+/// So many answers to one batch may be lost before that is a reason to send anybody away.
 const ANSWERS_LOST: u32 = 4;
 
 /// The task does not wait for any number of commands.
@@ -347,16 +349,16 @@ impl Pipeline {
     /// Has the writes committed, however long that takes.
     async fn commit(&self, next_seq: &mut u64, writes: Vec<Write>) -> Result<(), StoreState> {
         let (slot, epoch, writer, first_seq) = (self.slot, self.epoch, self.writer, *next_seq);
-        let section = Arc::new(Section { slot, epoch, writer, first_seq, writes });
+        let batch = Arc::new(CommitBatch { slot, epoch, writer, first_seq, writes });
         let mut pause = RETRY.0;
         let mut lost = 0;
         loop {
-            let fates = self.store.commit(vec![section.clone()]).await.map_err(StoreState::Failed)?;
-            let why = match fates.into_iter().next().unwrap_or(Fate::Unknown) {
-                Fate::Committed => break,
-                Fate::Fenced => return Err(StoreState::Fenced),
-                Fate::Unknown => None,
-                Fate::Refused(why) => Some(why),
+            let outcomes = self.store.commit(vec![batch.clone()]).await.map_err(StoreState::Failed)?;
+            let why = match outcomes.into_iter().next().unwrap_or(CommitOutcome::Unknown) {
+                CommitOutcome::Committed => break,
+                CommitOutcome::Fenced => return Err(StoreState::Fenced),
+                CommitOutcome::Unknown => None,
+                CommitOutcome::Refused(why) => Some(why),
             };
             lost += u32::from(why.is_none());
             if why.is_some() || lost > ANSWERS_LOST {
@@ -365,22 +367,22 @@ impl Pipeline {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY.1);
         }
-        debug_assert!(section.last_seq() + 1 >= *next_seq, "sequence numbers never fall");
-        *next_seq = section.last_seq() + 1;
-        self.note_leases(&section);
+        debug_assert!(batch.last_seq() + 1 >= *next_seq, "sequence numbers never fall");
+        *next_seq = batch.last_seq() + 1;
+        self.note_leases(&batch);
         self.status.set(StoreState::Serving);
         Ok(())
     }
 
-    fn note_leases(&self, section: &Section) {
-        for write in &section.writes {
+    fn note_leases(&self, batch: &CommitBatch) {
+        for write in &batch.writes {
             if let Write::LongestLease { ms } = write {
                 self.status.note_lease(*ms);
             }
         }
     }
 
-    fn is_unavailable(&self, why: Option<&Unavailable>, retry_after: Duration) {
+    fn is_unavailable(&self, why: Option<&StoreUnavailable>, retry_after: Duration) {
         let why = why
             .map_or_else(|| "the store does not answer; it is asked again".to_owned(), ToString::to_string);
         self.status.set(StoreState::Unavailable { why, retry_after });

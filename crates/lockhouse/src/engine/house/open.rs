@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockhouse_core::{Command, FencingToken, Instant, RestoreError};
+use lockhouse_core::{Command, FencingToken, Instant, ReplayError};
 use lockhouse_store::{Opened, Slot, Store, TakeError, WriterId};
 
 use crate::engine::commit::pipeline::{Pipeline, Stop};
@@ -28,7 +28,7 @@ pub enum OpenError {
         /// The bucket.
         bucket: String,
         /// How.
-        why: RestoreError,
+        why: ReplayError,
     },
     /// No bucket could begin, as the fencing tokens are used up.
     #[error(

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use lockhouse_core::{Change, Instant, Limits, LockManager, RestoreError};
-use lockhouse_store::{Kept, Scope};
+use lockhouse_core::{Change, Instant, Limits, LockManager, ReplayError};
+use lockhouse_store::{RecoveredRow, Scope};
 
 use crate::engine::bucket::deferred::by_the_lease_clock;
 use crate::engine::clock::Clock;
@@ -22,7 +22,7 @@ pub(super) struct Restored {
 /// What is kept of a bucket contradicts itself.
 pub(super) struct Damage {
     pub(super) bucket: String,
-    pub(super) why: RestoreError,
+    pub(super) why: ReplayError,
 }
 
 /// All buckets on their way back.
@@ -42,17 +42,17 @@ impl<'a> Restoring<'a> {
         Self { clock, now: clock.now(), limits, buckets, dropped, damage: None }
     }
 
-    pub(super) fn take(&mut self, kept: Kept) {
+    pub(super) fn take(&mut self, kept: RecoveredRow) {
         match kept {
-            Kept::Tenant { tenant, mark } => {
+            RecoveredRow::Tenant { tenant, mark } => {
                 let key = BucketKey { bucket: String::new(), partition: tenant.into() };
                 self.dropped.push((key, mark));
             }
-            Kept::Bucket { scope, needs_recovery } => {
+            RecoveredRow::Bucket { scope, needs_recovery } => {
                 let manager = LockManager::with_limits(RandomState::default(), self.limits);
                 self.buckets.push(Restored { scope, needs_recovery, manager, facts: 0 });
             }
-            Kept::Change { change, .. } => self.change(change),
+            RecoveredRow::Change { change, .. } => self.change(change),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Restoring<'a> {
         let is_fact = matches!(change, Change::OwnerOpened(_) | Change::Claimed(_) | Change::Assigned(_));
         bucket.facts += usize::from(is_fact);
         let change = by_the_lease_clock(change, self.clock);
-        if let Err(why) = bucket.manager.restore(self.now, &change) {
+        if let Err(why) = bucket.manager.replay(self.now, &change) {
             let bucket = bucket.scope.bucket.to_string();
             self.damage.get_or_insert(Damage { bucket, why });
         }

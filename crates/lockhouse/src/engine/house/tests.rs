@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lockhouse_core::{
     Acquire, AgentId, Command, Effect, FencingToken, Mode, Name, NameBuf, NewAgent, NewClaim, NewRequest,
-    Outcome, Refusal, Seal,
+    Outcome, Refusal, SecretSeed,
 };
 
 use super::ticker::{BUCKETS_AT_ONCE, Ticked};
@@ -37,7 +37,7 @@ impl World {
     fn claim(&self, name: &str, ttl_ms: u64) -> FencingToken {
         let name = NameBuf::new(name).unwrap();
         let name = name.as_name();
-        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seal: Seal(1), metadata: None };
+        let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seed: SecretSeed(1), metadata: None };
         self.port.submit(0, Command::Claim(new));
         match self.told().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
@@ -78,7 +78,7 @@ async fn a_bucket_that_comes_while_the_house_closes_is_closed_before_anybody_fin
         claimant: "ada",
         ttl_ms: 60_000,
         late_ms: 0,
-        seal: Seal(1),
+        seed: SecretSeed(1),
         metadata: None,
     }));
     assert_eq!(outcome, Outcome::Refused(Refusal::Closed));
@@ -125,7 +125,7 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
             claimant: "ada",
             ttl_ms: 100,
             late_ms: 0,
-            seal: Seal(tag),
+            seed: SecretSeed(tag),
             metadata: None,
         };
         world.port.submit(tag, Command::Claim(new));
@@ -152,7 +152,7 @@ async fn a_claim_made_right_after_a_stall_ends_no_lease() {
         claimant: "ada",
         ttl_ms: 100,
         late_ms: 0,
-        seal: Seal(1),
+        seed: SecretSeed(1),
         metadata: None,
     };
     world.port.submit(1, Command::Claim(new));

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-use lockhouse_core::{NameBuf, State as LockState};
-use lockhouse_wire::{Entry, Look, Page, Place};
+use lockhouse_core::{LockState, NameBuf};
+use lockhouse_wire::{EntryPlace, EntryView, SnapshotPage, SnapshotQuery};
 
 use super::breach::Breach;
 use super::state::State;
@@ -88,7 +88,7 @@ impl State {
         keys.into_iter().for_each(|key| self.ask_look(key));
     }
 
-    pub(crate) fn page(&mut self, page: Page<'_>) -> Result<(), Breach> {
+    pub(crate) fn page(&mut self, page: SnapshotPage<'_>) -> Result<(), Breach> {
         let looks = &mut self.looks;
         let looking = looks.keys.get(&page.id).and_then(|key| looks.open.get_mut(key));
         // The answer to a question that nobody waits for any more.
@@ -137,7 +137,9 @@ impl State {
         looking.id = Some(id);
         looking.parts = Snapshot::default();
         self.looks.keys.insert(id, key);
-        session.outbox.push_look(Look { id, detail: true, name: looking.name.clone() }, looking.watch);
+        session
+            .outbox
+            .push_look(SnapshotQuery { id, detail: true, name: looking.name.clone() }, looking.watch);
     }
 }
 
@@ -158,17 +160,17 @@ impl Looking {
     }
 }
 
-fn infos(entries: Vec<Entry<'_>>) -> Result<Vec<LockInfo>, Breach> {
+fn infos(entries: Vec<EntryView<'_>>) -> Result<Vec<LockInfo>, Breach> {
     entries.into_iter().map(info).collect()
 }
 
-fn info(entry: Entry<'_>) -> Result<LockInfo, Breach> {
+fn info(entry: EntryView<'_>) -> Result<LockInfo, Breach> {
     let Some(detail) = entry.detail else {
         return Err(Breach("a snapshot without the details that were asked for".to_owned()));
     };
     let state = match detail.place {
-        Place::Held(token) => LockState::Held(token),
-        Place::Queued(place) => LockState::Pending { place: u32::try_from(place).unwrap_or(u32::MAX) },
+        EntryPlace::Held(token) => LockState::Held(token),
+        EntryPlace::Queued(place) => LockState::Pending { place: u32::try_from(place).unwrap_or(u32::MAX) },
     };
     Ok(LockInfo {
         kind: detail.kind,

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use lockhouse_core::Acquire;
-use lockhouse_wire::{Call, ClientFrame, Look};
+use lockhouse_wire::{ClientCall, ClientFrame, SnapshotQuery};
 
 use super::breach::Breach;
 
@@ -18,7 +18,7 @@ pub(crate) const BACKLOG_FRAMES: usize = 262_144;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// The first of them has the number `acknowledged + 1`.
-    window: VecDeque<Call<'static>>,
+    window: VecDeque<ClientCall<'static>>,
     window_bytes: usize,
     acknowledged: u64,
     /// The highest number that the present connection, or the server, was given.
@@ -30,19 +30,19 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 enum Waiting {
-    Numbered(Call<'static>),
-    Look { look: Look, watch: bool },
+    Numbered(ClientCall<'static>),
+    SnapshotQuery { look: SnapshotQuery, watch: bool },
 }
 
 impl Outbox {
     /// Puts a numbered frame behind all others.
-    pub(crate) fn push(&mut self, call: Call<'static>) {
+    pub(crate) fn push(&mut self, call: ClientCall<'static>) {
         self.backlog.push_back(Waiting::Numbered(call));
     }
 
     /// Puts a question behind all others. It is not sent again after a resume.
-    pub(crate) fn push_look(&mut self, look: Look, watch: bool) {
-        self.backlog.push_back(Waiting::Look { look, watch });
+    pub(crate) fn push_look(&mut self, look: SnapshotQuery, watch: bool) {
+        self.backlog.push_back(Waiting::SnapshotQuery { look, watch });
     }
 
     /// Takes the next frame that may be sent now.
@@ -55,8 +55,8 @@ impl Outbox {
         match self.backlog.front()? {
             Waiting::Numbered(_) if !self.has_room() => None,
             _ => match self.backlog.pop_front()? {
-                Waiting::Look { look, watch: false } => Some(ClientFrame::Query(look)),
-                Waiting::Look { look, watch: true } => Some(ClientFrame::Watch(look)),
+                Waiting::SnapshotQuery { look, watch: false } => Some(ClientFrame::Query(look)),
+                Waiting::SnapshotQuery { look, watch: true } => Some(ClientFrame::Watch(look)),
                 Waiting::Numbered(call) => {
                     self.window_bytes += weight(&call);
                     self.window.push_back(call.clone());
@@ -93,7 +93,7 @@ impl Outbox {
         self.window.len() as u64 > self.transmitted - self.acknowledged
             || match self.backlog.front() {
                 Some(Waiting::Numbered(_)) => self.has_room(),
-                Some(Waiting::Look { .. }) => true,
+                Some(Waiting::SnapshotQuery { .. }) => true,
                 None => false,
             }
     }
@@ -108,10 +108,10 @@ impl Outbox {
         let sent = usize::try_from(self.ever_transmitted - self.acknowledged).unwrap_or(usize::MAX);
         let waiting = self.backlog.iter().filter_map(|waiting| match waiting {
             Waiting::Numbered(call) => Some(call),
-            Waiting::Look { .. } => None,
+            Waiting::SnapshotQuery { .. } => None,
         });
         let steals = self.window.iter().skip(sent).chain(waiting).filter_map(|call| match call {
-            Call::Request(ask) if ask.acquire == Acquire::Steal => Some(ask.id),
+            ClientCall::Request(ask) if ask.acquire == Acquire::Steal => Some(ask.id),
             _ => None,
         });
         steals.collect()
@@ -121,7 +121,7 @@ impl Outbox {
         self.window.len() < WINDOW_FRAMES && self.window_bytes < WINDOW_BYTES
     }
 
-    fn transmit(&mut self, call: Call<'static>) -> ClientFrame<'static> {
+    fn transmit(&mut self, call: ClientCall<'static>) -> ClientFrame<'static> {
         self.transmitted += 1;
         self.ever_transmitted = self.ever_transmitted.max(self.transmitted);
         ClientFrame::Numbered { seq: self.transmitted, call }
@@ -129,19 +129,19 @@ impl Outbox {
 }
 
 /// About how many bytes the frame takes.
-fn weight(call: &Call<'_>) -> usize {
+fn weight(call: &ClientCall<'_>) -> usize {
     const FIXED: usize = 64;
     FIXED
         + match call {
-            Call::Request(ask) => {
+            ClientCall::Request(ask) => {
                 ask.name.as_name().as_wtf8().len() + ask.metadata.as_ref().map_or(0, |text| text.len())
             }
-            Call::Join { client_id, .. } => client_id.len(),
-            Call::Reclaim(reclaim) => {
+            ClientCall::Join { client_id, .. } => client_id.len(),
+            ClientCall::Reclaim(reclaim) => {
                 reclaim.name.as_name().as_wtf8().len()
                     + reclaim.metadata.as_ref().map_or(0, |text| text.len())
             }
-            Call::Leave { .. } | Call::Abort { .. } | Call::Release { .. } => 0,
+            ClientCall::Leave { .. } | ClientCall::Abort { .. } | ClientCall::Release { .. } => 0,
         }
 }
 
@@ -149,11 +149,11 @@ fn weight(call: &Call<'_>) -> usize {
 mod tests {
     use super::*;
     use lockhouse_core::{Mode, NameBuf};
-    use lockhouse_wire::Ask;
+    use lockhouse_wire::LockRequest;
 
-    fn ask(id: u64, acquire: Acquire) -> Call<'static> {
+    fn ask(id: u64, acquire: Acquire) -> ClientCall<'static> {
         let name = NameBuf::new("n").unwrap();
-        Call::Request(Ask { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None })
+        ClientCall::Request(LockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None })
     }
 
     fn sent(outbox: &mut Outbox) -> Vec<u64> {
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn a_resume_sends_what_was_not_processed_again_under_the_old_numbers() {
         let mut outbox = Outbox::default();
-        (1..=4).for_each(|id| outbox.push(Call::Release { id, reply: false }));
+        (1..=4).for_each(|id| outbox.push(ClientCall::Release { id, reply: false }));
         assert_eq!(sent(&mut outbox), [1, 2, 3, 4]);
         outbox.acknowledge(1).unwrap();
-        outbox.push(Call::Release { id: 5, reply: false });
+        outbox.push(ClientCall::Release { id: 5, reply: false });
         outbox.resume(2).unwrap();
         assert_eq!(sent(&mut outbox), [3, 4, 5]);
         assert!(outbox.acknowledge(6).is_err(), "never sent");
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_exceeds_the_window_waits_for_an_acknowledgement() {
         let mut outbox = Outbox::default();
-        (1..=5000).for_each(|id| outbox.push(Call::Release { id, reply: false }));
+        (1..=5000).for_each(|id| outbox.push(ClientCall::Release { id, reply: false }));
         assert_eq!(sent(&mut outbox).len(), WINDOW_FRAMES);
         outbox.acknowledge(10).unwrap();
         assert_eq!(sent(&mut outbox), (4097..=4106).collect::<Vec<_>>());
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn questions_keep_their_place_and_are_dropped_by_a_resume() {
         let mut outbox = Outbox::default();
-        let look = |id| Look { id, detail: true, name: None };
-        outbox.push(Call::Release { id: 1, reply: false });
+        let look = |id| SnapshotQuery { id, detail: true, name: None };
+        outbox.push(ClientCall::Release { id: 1, reply: false });
         outbox.push_look(look(2), false);
-        outbox.push(Call::Release { id: 1, reply: true });
+        outbox.push(ClientCall::Release { id: 1, reply: true });
         assert!(matches!(outbox.next(), Some(ClientFrame::Numbered { seq: 1, .. })));
         assert_eq!(outbox.next(), Some(ClientFrame::Query(look(2))));
         outbox.push_look(look(3), true);

@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use lockhouse_core::FencingToken;
-use lockhouse_wire::{Call, Reclaim, Ticket};
+use lockhouse_wire::{ClientCall, Reclaim, Ticket};
 
 use super::breach::Breach;
 use super::lease::{Deadline, Moment};
@@ -50,7 +50,7 @@ impl State {
         let Some(session) = &mut self.session else { return };
         for entry in self.entries.values().filter(|entry| entry.due.is_some()) {
             if let Some(reclaim) = entry.reclaim() {
-                session.outbox.push(Call::Reclaim(reclaim));
+                session.outbox.push(ClientCall::Reclaim(reclaim));
             }
         }
     }
@@ -108,7 +108,7 @@ impl Entry {
         &mut self,
         token: FencingToken,
         ticket: Option<Ticket<'_>>,
-    ) -> Result<Option<Call<'static>>, Breach> {
+    ) -> Result<Option<ClientCall<'static>>, Breach> {
         self.due = None;
         let Some(proof) = self.proof.as_mut().filter(|proof| proof.token == token) else {
             return Err(Breach(format!("it granted a reclaim with token {token}, which is another one")));
@@ -117,7 +117,7 @@ impl Entry {
             Some(ticket) => proof.ticket = ticket.into_owned(),
             None => self.proof = None,
         }
-        Ok((!self.is_held()).then_some(Call::Release { id: self.ask.id, reply: false }))
+        Ok((!self.is_held()).then_some(ClientCall::Release { id: self.ask.id, reply: false }))
     }
 
     fn reclaim(&self) -> Option<Reclaim<'static>> {

@@ -7,7 +7,8 @@ use std::task::{Poll, Waker};
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
 use lockhouse_wire::{
-    self as wire, Ask, Call, EndedReason, ErrorCode, Event, HolderView, LostReason, Problem, Ticket,
+    self as wire, ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LockRequest, LostReason,
+    ServerEvent, Ticket,
 };
 use tokio::sync::Notify;
 
@@ -31,7 +32,7 @@ pub(crate) struct AgentEntry {
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// With its number in the present session.
-    pub(crate) ask: Ask<'static>,
+    pub(crate) ask: LockRequest<'static>,
     pub(crate) stage: Stage,
     /// The future that waits, for the grant or for the answer to a release.
     waker: Option<Waker>,
@@ -90,7 +91,7 @@ impl State {
         let agent = self.last_agent;
         if !self.is_closed() {
             let entry = AgentEntry { client_id: client_id.to_owned(), requests: BTreeSet::new() };
-            self.send(Call::Join { agent, client_id: entry.client_id.clone().into() });
+            self.send(ClientCall::Join { agent, client_id: entry.client_id.clone().into() });
             self.agents.insert(agent, entry);
         }
         Ok(agent)
@@ -98,7 +99,7 @@ impl State {
 
     pub(crate) fn leave(&mut self, agent: u64) {
         if self.agents.contains_key(&agent) {
-            self.send(Call::Leave { agent });
+            self.send(ClientCall::Leave { agent });
             self.end_agent(agent, Loss::Terminated);
             self.close_if_unused();
         }
@@ -114,12 +115,12 @@ impl State {
         self.check_limits(agent, &ask)?;
         let id = self.next_id();
         let NewAsk { name, acquire, metadata, max_hold_ms } = ask;
-        let ask = Ask { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
+        let ask = LockRequest { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
         // `check_limits` has found the agent.
         if let Some(entry) = self.agents.get_mut(&agent) {
             entry.requests.insert(id);
         }
-        self.send(Call::Request(ask.clone()));
+        self.send(ClientCall::Request(ask.clone()));
         let entry = Entry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
         self.entries.insert(id, entry);
         Ok(id)
@@ -179,8 +180,8 @@ impl State {
         let Some(entry) = self.remove(key) else { return };
         let id = entry.ask.id;
         match entry.stage {
-            Stage::Pending => self.send(Call::Abort { id }),
-            Stage::Granted(_) | Stage::Held => self.send(Call::Release { id, reply: false }),
+            Stage::Pending => self.send(ClientCall::Abort { id }),
+            Stage::Granted(_) | Stage::Held => self.send(ClientCall::Release { id, reply: false }),
             _ => {}
         }
     }
@@ -193,7 +194,7 @@ impl State {
         {
             entry.stage = Stage::Releasing;
             let id = entry.ask.id;
-            self.send(Call::Release { id, reply: true });
+            self.send(ClientCall::Release { id, reply: true });
         }
     }
 
@@ -229,7 +230,7 @@ impl State {
 
     /// Ends a watch.
     pub(crate) fn send_abort(&mut self, id: u64) {
-        self.send(Call::Abort { id });
+        self.send(ClientCall::Abort { id });
     }
 
     pub(crate) fn next_id(&mut self) -> u64 {
@@ -238,7 +239,7 @@ impl State {
     }
 
     /// Sends a frame in the present session. Without one, the next begins with all that is alive then.
-    pub(crate) fn send(&mut self, call: Call<'static>) {
+    pub(crate) fn send(&mut self, call: ClientCall<'static>) {
         if let Some(session) = &mut self.session {
             session.outbox.push(call);
         }
@@ -263,30 +264,30 @@ impl State {
 
 /// What the server says, and what the end of a session means.
 impl State {
-    pub(crate) fn happened(&mut self, event: Event<'_>) -> Result<(), Breach> {
+    pub(crate) fn happened(&mut self, event: ServerEvent<'_>) -> Result<(), Breach> {
         match event {
-            Event::Granted { id, token, ticket } => self.granted(id, token, ticket)?,
-            Event::Refused { id, holders, queued } => {
+            ServerEvent::Granted { id, token, ticket } => self.granted(id, token, ticket)?,
+            ServerEvent::Refused { id, holders, queued } => {
                 let holders = holders.into_iter().map(holder).collect();
                 let queued = u32::try_from(queued).unwrap_or(u32::MAX);
                 if let Some(key) = self.key(id) {
                     self.fail(key, RequestError::Unavailable(Unavailable { holders, queued }));
                 }
             }
-            Event::Released { id, held } => self.released(id, held),
-            Event::Lost { id, reason } => {
+            ServerEvent::Released { id, held } => self.released(id, held),
+            ServerEvent::Lost { id, reason } => {
                 if let Some(key) = self.key(id) {
                     self.answered(key);
                     self.lost(key, loss_of(reason));
                 }
             }
             // A lease is the whole session's.
-            Event::Ended { reason: EndedReason::Expired, .. } => self.end_session(Loss::Expired, None),
-            Event::Ended { agent, reason: EndedReason::Broken } => {
+            ServerEvent::Ended { reason: EndedReason::Expired, .. } => self.end_session(Loss::Expired, None),
+            ServerEvent::Ended { agent, reason: EndedReason::Broken } => {
                 self.end_agent(agent, Loss::Broken);
                 self.close_if_unused();
             }
-            Event::Error { id: Some(id), code, problem, .. } => {
+            ServerEvent::Error { id: Some(id), code, problem, .. } => {
                 let error = refused(code, &problem);
                 if !self.fail_look(id, &error)
                     && let Some(key) = self.key(id)
@@ -295,7 +296,7 @@ impl State {
                 }
             }
             // It answers a frame whose sender does not wait: an agent that could not join hears of it with its first request.
-            Event::Error { id: None, .. } => {}
+            ServerEvent::Error { id: None, .. } => {}
         }
         Ok(())
     }
@@ -317,7 +318,7 @@ impl State {
             }
             Some(Entry { stage: Stage::Failed(_), .. }) | None => {
                 // Nobody waits for it any more.
-                self.send(Call::Release { id, reply: false });
+                self.send(ClientCall::Release { id, reply: false });
             }
             Some(_) => return Err(Breach(format!("it granted request {id} twice"))),
         }
@@ -409,7 +410,7 @@ impl State {
         let Some(session) = &mut self.session else { return };
         for (agent, entry) in &self.agents {
             let client_id = entry.client_id.clone().into();
-            session.outbox.push(Call::Join { agent: *agent, client_id });
+            session.outbox.push(ClientCall::Join { agent: *agent, client_id });
         }
     }
 
@@ -429,7 +430,7 @@ impl State {
     pub(crate) fn ask_requests_anew(&mut self) {
         let Some(session) = &mut self.session else { return };
         for entry in self.entries.values().filter(|entry| entry.stage == Stage::Pending) {
-            session.outbox.push(Call::Request(entry.ask.clone()));
+            session.outbox.push(ClientCall::Request(entry.ask.clone()));
         }
     }
 }
@@ -465,7 +466,7 @@ fn holder(view: HolderView<'_>) -> Holder {
 }
 
 /// What the server's error means for whoever asked.
-pub(crate) fn refused(code: ErrorCode, problem: &Problem<'_>) -> RequestError {
+pub(crate) fn refused(code: ErrorCode, problem: &FrameProblem<'_>) -> RequestError {
     match code {
         ErrorCode::UnknownAgent => RequestError::AgentEnded,
         ErrorCode::Closing => RequestError::Closed,

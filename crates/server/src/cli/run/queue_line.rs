@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
 use lockhouse::remote::{Connection, ConnectionState, Watch};
-use lockhouse::{LockInfo, NameBuf, RequestError, Snapshot, State};
+use lockhouse::{LockInfo, LockState, NameBuf, RequestError, Snapshot};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -119,7 +119,7 @@ fn situation(snapshot: &Snapshot, label: &str, now: SystemTime) -> String {
     };
     let mut ours = snapshot.pending.iter().filter(|entry| entry.client_id == label);
     match (ours.next().map(|entry| entry.state), ours.next()) {
-        (Some(State::Pending { place }), None) => format!("{holders}; place {place} of {queued}"),
+        (Some(LockState::Pending { place }), None) => format!("{holders}; place {place} of {queued}"),
         // With a label that several use there is no telling which of them is this one.
         _ => format!("{holders}; {queued} waiting"),
     }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(client_id: &str, state: State) -> LockInfo {
+    fn entry(client_id: &str, state: LockState) -> LockInfo {
         LockInfo {
             kind: lockhouse::HolderKind::Web,
 
@@ -153,15 +153,15 @@ mod tests {
     #[test]
     fn the_line_tells_the_holder_and_the_place_in_the_queue() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(75);
-        let held = vec![entry("ann", State::Held(FencingToken::new(1)))];
+        let held = vec![entry("ann", LockState::Held(FencingToken::new(1)))];
         let pending =
-            vec![entry("bob", State::Pending { place: 1 }), entry("me", State::Pending { place: 2 })];
+            vec![entry("bob", LockState::Pending { place: 1 }), entry("me", LockState::Pending { place: 2 })];
         let mut snapshot = Snapshot { held, pending };
         assert_eq!(situation(&snapshot, "me", now), "held by \"ann\" for 1m; place 2 of 2");
         assert_eq!(situation(&snapshot, "not listed yet", now), "held by \"ann\" for 1m; 2 waiting");
-        snapshot.pending.push(entry("me", State::Pending { place: 3 }));
+        snapshot.pending.push(entry("me", LockState::Pending { place: 3 }));
         assert_eq!(situation(&snapshot, "me", now), "held by \"ann\" for 1m; 3 waiting");
-        snapshot.held.push(entry("eve", State::Held(FencingToken::new(2))));
+        snapshot.held.push(entry("eve", LockState::Held(FencingToken::new(2))));
         assert_eq!(situation(&snapshot, "bob", now), "held by \"ann\" for 1m and 1 more; place 1 of 3");
     }
 }

@@ -1,6 +1,6 @@
 //! An entry of the tables, as it is told.
 
-use lockhouse::{FencingToken, LockInfo, State};
+use lockhouse::{FencingToken, LockInfo, LockState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -60,8 +60,8 @@ pub(crate) struct Entry {
 impl From<LockInfo> for Entry {
     fn from(info: LockInfo) -> Self {
         let (state, place) = match info.state {
-            State::Held(_) => (EntryState::Held, None),
-            State::Pending { place } => (EntryState::Pending, Some(place.into())),
+            LockState::Held(_) => (EntryState::Held, None),
+            LockState::Pending { place } => (EntryState::Pending, Some(place.into())),
         };
         let (kind, owner) = match HoldKind::of(info.kind) {
             (HoldKind::Web, owner) => (EntryKind::Web, owner),

@@ -1,11 +1,11 @@
-//! What goes into a store: sections of writes, and what becomes of them.
+//! What goes into a store: batches of writes, and what becomes of them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use lockhouse_core::Change;
 
-use crate::Unavailable;
+use crate::StoreUnavailable;
 
 /// A part of the buckets that one process owns at a time.
 ///
@@ -57,10 +57,10 @@ impl fmt::Display for Scope {
 
 /// What one writer has for one slot, to be kept whole or not at all.
 ///
-/// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a section or between
-/// them. A section without any writes is fine: its fate tells whether its epoch still stands.
+/// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a batch or between
+/// them. A batch without any writes is fine: its outcome tells whether its epoch still stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct CommitBatch {
     /// The slot.
     pub slot: Slot,
     /// The epoch that [`take_slot`](crate::Store::take_slot) gave.
@@ -73,7 +73,7 @@ pub struct Section {
     pub writes: Vec<Write>,
 }
 
-impl Section {
+impl CommitBatch {
     /// The sequence number of the last write; `first_seq - 1` if there is none.
     pub fn last_seq(&self) -> u64 {
         (self.first_seq + self.writes.len() as u64).saturating_sub(1)
@@ -111,22 +111,22 @@ pub enum Write {
     /// count no more.
     RecoveryCompleted,
     /// The process stops, and no web lock is held by anybody far away: nothing needs to recover, and every ticket is void.
-    /// Always the last write of its epoch: later ones are [`Fate::Fenced`].
+    /// Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
     StoppedClean,
     /// The mark of a clean stop is no longer true.
     MarkErased,
 }
 
-/// What became of a section.
+/// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CommitOutcome {
     /// It is kept.
     Committed,
     /// It is not kept and never will be: the slot has a newer epoch, or stopped clean. Tell nobody what waited for it, and stop writing to
     /// the slot.
     Fenced,
-    /// It is kept or it is not, or it will be. Send the same section again until it is `Committed` or `Fenced`.
+    /// It is kept or it is not, or it will be. Send the same batch again until it is `Committed` or `Fenced`.
     Unknown,
     /// It is not kept, and nothing of it ever will be unless it is sent again, which may help later.
-    Refused(Unavailable),
+    Refused(StoreUnavailable),
 }

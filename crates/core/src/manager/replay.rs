@@ -4,8 +4,8 @@ use std::fmt;
 use std::hash::BuildHasher;
 
 use super::LockManager;
-use super::claims::Assignment;
-use super::table::Held;
+use super::claims::StoredAssignment;
+use super::table::HeldToken;
 use crate::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
     OwnerRecord,
@@ -13,7 +13,7 @@ use crate::{
 
 /// Why a fact cannot be true after those told before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RestoreError {
+pub enum ReplayError {
     /// A number was given twice.
     NumberGivenTwice(u64),
     /// Nothing was told of such an owner.
@@ -26,7 +26,7 @@ pub enum RestoreError {
     NoNumberLeft(u64),
 }
 
-impl fmt::Display for RestoreError {
+impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NumberGivenTwice(number) => write!(f, "the number {number} was given twice"),
@@ -40,7 +40,7 @@ impl fmt::Display for RestoreError {
     }
 }
 
-impl std::error::Error for RestoreError {}
+impl std::error::Error for ReplayError {}
 
 impl<S: BuildHasher> LockManager<S> {
     /// Makes a fact true that was kept before a restart. Tell them all, in their order or in any other in which an owner comes before
@@ -52,37 +52,37 @@ impl<S: BuildHasher> LockManager<S> {
     /// # Errors
     ///
     /// If the fact contradicts those before; the state is as it was.
-    pub fn restore(&mut self, now: Instant, change: &Change) -> Result<(), RestoreError> {
+    pub fn replay(&mut self, now: Instant, change: &Change) -> Result<(), ReplayError> {
         match change {
             Change::TokensReserved { up_to } => {
-                check_left_above(*up_to)?;
+                check_numbers_left(*up_to)?;
                 self.continue_tokens_above(*up_to);
             }
-            Change::OwnerOpened(record) => self.restore_owner(now, record)?,
+            Change::OwnerOpened(record) => self.replay_owner(now, record)?,
             Change::OwnerEnded { owner, .. } => {
                 let party = self.table.owners.get(owner).copied();
-                let party = party.ok_or(RestoreError::UnknownOwner(*owner))?;
+                let party = party.ok_or(ReplayError::UnknownOwner(*owner))?;
                 let lease = self.table.parties[party].lease.expect("every owner has a lease");
                 self.deadlines.disarm_lease(self.table.party_id(party), lease.armed);
                 self.remove_all_of(party);
             }
-            Change::Locked(record) => self.restore_lock(record)?,
+            Change::Locked(record) => self.replay_lock(record)?,
             Change::Unlocked { name, owner, token, .. } => {
-                let not_there = || RestoreError::NotThere(name.clone());
+                let not_there = || ReplayError::NotThere(name.clone());
                 let party = self.table.owners.get(owner).ok_or_else(not_there)?;
                 let slot = self.own_lock(*party, name.as_name(), Some(*token)).ok_or_else(not_there)?;
                 self.remove_and_process(now, slot);
             }
-            Change::Claimed(record) => self.restore_claim(now, record)?,
+            Change::Claimed(record) => self.replay_claim(now, record)?,
             Change::Unclaimed { name, token, .. } => {
-                let slot = self.claim_with(name.as_name(), *token);
-                let slot = slot.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
+                let slot = self.claim_with_token(name.as_name(), *token);
+                let slot = slot.ok_or_else(|| ReplayError::NotThere(name.clone()))?;
                 self.remove_and_process(now, slot);
             }
-            Change::Assigned(record) => self.restore_assignment(now, record)?,
+            Change::Assigned(record) => self.replay_assignment(now, record)?,
             Change::Unassigned { name, .. } => {
                 let was = self.assignments.remove(name);
-                was.ok_or_else(|| RestoreError::NotThere(name.clone()))?;
+                was.ok_or_else(|| ReplayError::NotThere(name.clone()))?;
             }
         }
         // Only names were touched that nobody waits for.
@@ -90,94 +90,95 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(())
     }
 
-    fn restore_owner(&mut self, now: Instant, record: &OwnerRecord) -> Result<(), RestoreError> {
+    fn replay_owner(&mut self, now: Instant, record: &OwnerRecord) -> Result<(), ReplayError> {
         let number = record.owner.get();
         if self.table.owners.contains_key(&record.owner) {
-            return Err(RestoreError::NumberGivenTwice(number));
+            return Err(ReplayError::NumberGivenTwice(number));
         }
-        self.was_given(number)?;
-        self.add_owner(record, anew(now, record.ttl_ms, number));
+        self.record_issued(number)?;
+        self.add_owner(record, renewed_lease_end(now, record.ttl_ms, number));
         Ok(())
     }
 
-    fn restore_lock(&mut self, record: &LockRecord) -> Result<(), RestoreError> {
+    fn replay_lock(&mut self, record: &LockRecord) -> Result<(), ReplayError> {
         let owner = record.owner;
-        let party = *self.table.owners.get(&owner).ok_or(RestoreError::UnknownOwner(owner))?;
+        let party = *self.table.owners.get(&owner).ok_or(ReplayError::UnknownOwner(owner))?;
         let found = self.table.find_name(record.name.as_name());
         if let Some(own) = found.and_then(|name| self.table.own_lock(party, name)) {
-            return self.restore_again(own, record);
+            return self.replay_mode_change(own, record);
         }
         if found.is_some_and(|name| !self.fits(name, record.mode)) {
-            return Err(RestoreError::Excluded(record.name.clone()));
+            return Err(ReplayError::Excluded(record.name.clone()));
         }
-        self.was_given(record.token.get())?;
-        let name = self.slot_of(&record.name);
+        self.record_issued(record.token.get())?;
+        let name = self.name_slot_of(&record.name);
         let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
         self.hold(record.since, name, slot, record.token);
         // Who was told of it is not written down: others may rest on it.
-        self.table.entries[slot].again = u8::MAX;
+        self.table.entries[slot].repeats = u8::MAX;
         Ok(())
     }
 
     /// An upgrade, or the way back.
-    fn restore_again(&mut self, own: u32, record: &LockRecord) -> Result<(), RestoreError> {
+    fn replay_mode_change(&mut self, own: u32, record: &LockRecord) -> Result<(), ReplayError> {
         let is_sole = self.table.names[self.table.entries[own].name].held.is_only(own);
         if record.mode == Mode::Exclusive && !is_sole {
-            return Err(RestoreError::Excluded(record.name.clone()));
+            return Err(ReplayError::Excluded(record.name.clone()));
         }
-        self.was_given(record.token.get())?;
+        self.record_issued(record.token.get())?;
         let entry = &mut self.table.entries[own];
-        (entry.mode, entry.since, entry.token) = (record.mode, record.since, Some(Held::new(record.token)));
+        (entry.mode, entry.since, entry.token) =
+            (record.mode, record.since, Some(HeldToken::new(record.token)));
         if let Some(metadata) = &record.metadata {
             self.table.set_metadata(own, metadata);
         }
         Ok(())
     }
 
-    fn restore_claim(&mut self, now: Instant, record: &ClaimRecord) -> Result<(), RestoreError> {
+    fn replay_claim(&mut self, now: Instant, record: &ClaimRecord) -> Result<(), ReplayError> {
         let found = self.table.find_name(record.name.as_name());
         if found.is_some() || self.assignments.contains_key(&record.name) {
-            return Err(RestoreError::Excluded(record.name.clone()));
+            return Err(ReplayError::Excluded(record.name.clone()));
         }
         let number = record.token.get();
-        self.was_given(number)?;
-        let name = self.slot_of(&record.name);
-        self.add_claim(name, record, anew(now, record.ttl_ms, number));
+        self.record_issued(number)?;
+        let name = self.name_slot_of(&record.name);
+        self.add_claim(name, record, renewed_lease_end(now, record.ttl_ms, number));
         Ok(())
     }
 
-    fn restore_assignment(&mut self, now: Instant, record: &AssignmentRecord) -> Result<(), RestoreError> {
-        self.was_given(record.token.get())?;
-        if let Some(slot) = self.claim_with(record.name.as_name(), record.token) {
+    fn replay_assignment(&mut self, now: Instant, record: &AssignmentRecord) -> Result<(), ReplayError> {
+        self.record_issued(record.token.get())?;
+        if let Some(slot) = self.claim_with_token(record.name.as_name(), record.token) {
             self.remove_and_process(now, slot);
         }
-        self.assignments.insert(record.name.clone(), Assignment::new(record));
+        self.assignments.insert(record.name.clone(), StoredAssignment::new(record));
         Ok(())
     }
 
-    fn claim_with(&self, name: Name<'_>, token: FencingToken) -> Option<u32> {
+    fn claim_with_token(&self, name: Name<'_>, token: FencingToken) -> Option<u32> {
         let (slot, _) = self.claim_on(self.table.find_name(name)?)?;
         (self.table.entries[slot].held_token() == token).then_some(slot)
     }
 
-    fn slot_of(&mut self, name: &NameBuf) -> u32 {
+    fn name_slot_of(&mut self, name: &NameBuf) -> u32 {
         self.table.name_slot(name.as_name(), u32::MAX).expect("there is no bound")
     }
 
-    fn was_given(&mut self, number: u64) -> Result<(), RestoreError> {
-        check_left_above(number)?;
+    fn record_issued(&mut self, number: u64) -> Result<(), ReplayError> {
+        check_numbers_left(number)?;
         self.last_token = self.last_token.max(number);
         Ok(())
     }
 }
 
 /// What is kept may have been damaged.
-fn check_left_above(number: u64) -> Result<(), RestoreError> {
-    if number < FencingToken::LIMIT - 1 { Ok(()) } else { Err(RestoreError::NoNumberLeft(number)) }
+fn check_numbers_left(number: u64) -> Result<(), ReplayError> {
+    if number < FencingToken::LIMIT - 1 { Ok(()) } else { Err(ReplayError::NoNumberLeft(number)) }
 }
 
 /// The end of a lease that runs anew: its whole length and up to a tenth more, as the number has it.
-fn anew(now: Instant, length_ms: u64, number: u64) -> Instant {
+fn renewed_lease_end(now: Instant, length_ms: u64, number: u64) -> Instant {
     // The finaliser of SplitMix64: neighbouring numbers land far apart.
     let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -192,7 +193,7 @@ mod tests {
     use foldhash::fast::FixedState;
 
     use super::*;
-    use crate::Seal;
+    use crate::SecretSeed;
 
     #[test]
     fn a_fact_after_which_no_number_is_left_is_refused() {
@@ -204,7 +205,7 @@ mod tests {
             ttl_ms: 1,
             since,
             ends: None,
-            seal: Seal(0),
+            seed: SecretSeed(0),
         };
         let name = NameBuf::new("a").expect("it begins with no hyphen");
         let assigned = AssignmentRecord {
@@ -212,7 +213,7 @@ mod tests {
             claimant: "".into(),
             token: FencingToken::new(last),
             since,
-            seal: Seal(0),
+            seed: SecretSeed(0),
         };
         let facts = [
             (Change::TokensReserved { up_to: last }, last),
@@ -222,12 +223,12 @@ mod tests {
         ];
         let mut manager = LockManager::new(FixedState::default());
         for (fact, number) in facts {
-            assert_eq!(manager.restore(since, &fact), Err(RestoreError::NoNumberLeft(number)), "{fact:?}");
+            assert_eq!(manager.replay(since, &fact), Err(ReplayError::NoNumberLeft(number)), "{fact:?}");
         }
         assert_eq!(
             (manager.owners().count(), manager.assignments().count(), manager.last_token()),
             (0, 0, 0)
         );
-        manager.restore(since, &Change::TokensReserved { up_to: last - 1 }).expect("one number is left");
+        manager.replay(since, &Change::TokensReserved { up_to: last - 1 }).expect("one number is left");
     }
 }

@@ -29,7 +29,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether this bucket must recover, with `needs_recovery` as its [`Kept::Bucket`] says, and false if it has none.
+    /// Whether this bucket must recover, with `needs_recovery` as its [`RecoveredRow::Bucket`] says, and false if it has none.
     pub fn recovers(&self, needs_recovery: bool) -> bool {
         self.restored || (needs_recovery && !self.clean)
     }
@@ -41,7 +41,7 @@ impl Opened {
 /// [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims, assignments, each kind from the oldest number to the
 /// newest. No other changes are ever told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum RecoveredRow {
     /// A tenant of which a bucket was dropped.
     Tenant {
         /// Its name.
