@@ -201,6 +201,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     fn enqueue(&mut self, name: u32, slot: u32) {
+        debug_assert!(self.table.entries[slot].token.is_none(), "a lock waits for nothing");
         let name = &mut self.table.names[name];
         name.queue.push_back::<ByName>(&mut self.table.entries, slot);
         name.queued += 1;
@@ -215,7 +216,9 @@ impl<S: BuildHasher> LockManager<S> {
     /// An entry that is in no list of its name becomes a lock with that token.
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, name: u32, slot: u32, token: FencingToken) -> Grant {
+        debug_assert!(self.fits(name, self.table.entries[slot].mode), "a holder keeps the lock out");
         let entry = &mut self.table.entries[slot];
+        debug_assert!(entry.token.is_none(), "a lock is granted once");
         entry.token = Some(HeldToken::new(token));
         entry.since = now;
         let request = RequestId { slot, serial: entry.serial };

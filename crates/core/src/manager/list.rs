@@ -82,6 +82,8 @@ impl List {
     #[inline]
     pub(super) fn remove<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
         let ListLink { prev, next } = B::link(&entries[slot]);
+        debug_assert_eq!(prev == NONE, self.head == slot, "only the head has nothing before it");
+        debug_assert_eq!(next == NONE, self.tail == slot, "only the tail has nothing behind it");
         match prev {
             NONE => self.head = next,
             prev => B::link_mut(&mut entries[prev]).next = next,

@@ -233,6 +233,10 @@ impl<S: BuildHasher> LockManager<S> {
         if self.reserved.saturating_sub(self.last_token) < BLOCK / 2 {
             self.reserve_numbers();
         }
+        debug_assert!(
+            self.last_token <= self.reserved || self.last_token >= FencingToken::LIMIT,
+            "no number is above the mark that was reserved last"
+        );
         self.last_token
     }
 

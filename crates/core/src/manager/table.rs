@@ -284,6 +284,7 @@ impl<S: BuildHasher> LockTable<S> {
         if !slot.held.is_empty() || !slot.queue.is_empty() {
             return;
         }
+        debug_assert_eq!(slot.queued, 0, "an empty queue has no requests");
         let hash = slot.hash;
         if let Ok(found) = self.index.find_entry(hash, |&slot| slot == name) {
             found.remove();
@@ -416,6 +417,7 @@ impl<S: BuildHasher> LockTable<S> {
     /// Removes a party and all its entries, oldest first.
     pub(super) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> PartySlot {
         let party = self.parties.remove(slot);
+        debug_assert_eq!(party.all.iter::<ByParty>(&self.entries).count(), party.count as usize);
         if let Some(owner) = &party.owner {
             self.owners.remove(&owner.id);
         }
