@@ -20,7 +20,10 @@ const JOBS = {
   'js-1000-one': { inFlight: 1000, distinct: false },
 };
 
-/** Runs in the page: pairs per second of `inFlight` loops, each of which takes and leaves a lock again and again. */
+/**
+ * Runs in the page: pairs per second of `inFlight` loops, each of which takes and leaves a lock again and
+ * again.
+ */
 async function measure({ whose, inFlight, distinct, sliceMs, warmUpMs }) {
   const locks = whose === 'ours' ? globalThis.ourLocks : navigator.locks;
   let pairs = 0;

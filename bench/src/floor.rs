@@ -1,8 +1,10 @@
-//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as ours does.
+//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as
+//! ours does.
 //!
-//! Bare, it decides nothing, and keeps a record if it is told to, or rows like those that ours keeps, but narrower: what it cannot reach then, no server on these libraries and
-//! this disk can. Or it takes JSON apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is missing from
-//! there to ours are identity, permissions, rates, problems and counting.
+//! Bare, it decides nothing, and keeps a record if it is told to, or rows like those that ours keeps, but
+//! narrower: what it cannot reach then, no server on these libraries and this disk can. Or it takes JSON
+//! apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is
+//! missing from there to ours are identity, permissions, rates, problems and counting.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// What is written at once for those who wait: a page of claims and one of history, as ours writes for one claim.
+/// What is written at once for those who wait: a page of claims and one of history, as ours writes for one
+/// claim.
 const RECORD: usize = 2 * 1024;
 /// The file is written over and over from its beginning.
 const FILE: u64 = 4 << 20;

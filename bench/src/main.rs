@@ -26,7 +26,8 @@ struct Args {
     /// Write the figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Of the suite `durable`, only the benches in which syncs count, on a disk on which each takes so much longer (a number of ms).
+    /// Of the suite `durable`, only the benches in which syncs count, on a disk on which each takes so much
+    /// longer (a number of ms).
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
     slow_syncs: Option<u64>,
     /// How the suite runs itself for each sample of memory.

@@ -1,4 +1,5 @@
-// Builds `dist/`: one ES module, its type declarations, and one classic script that defines `globalThis.lockhouse`.
+// Builds `dist/`: one ES module, its type declarations, and one classic script that defines
+// `globalThis.lockhouse`.
 
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-//! The laboratory: the proofs of `cargo xtask` that need the product, one module for each command. They are a program of their
-//! own, so that the other commands neither wait for the product nor need it to compile.
+//! The laboratory: the proofs of `cargo xtask` that need the product, one module for each command. They are a
+//! program of their own, so that the other commands neither wait for the product nor need it to compile.
 //!
 //! A library beside its program, so that the fuzzer can reach [`disagreement`].
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]

@@ -1,4 +1,5 @@
-//! The real server in a process of its own, and crowds of clients in others, which tell what they did when they are asked.
+//! The real server in a process of its own, and crowds of clients in others, which tell what they did when
+//! they are asked.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -70,7 +71,8 @@ impl Drop for Server {
     }
 }
 
-/// A process of clients, which tells a `T` as a line of JSON each time it is asked with a line, and ends with its input.
+/// A process of clients, which tells a `T` as a line of JSON each time it is asked with a line, and ends with
+/// its input.
 pub(crate) struct Crowd<T> {
     child: Child,
     questions: Option<ChildStdin>,

@@ -1,4 +1,5 @@
-//! One WebSocket connection of the protocol, frame by frame: for crowds of clients that do what a library would keep them from.
+//! One WebSocket connection of the protocol, frame by frame: for crowds of clients that do what a library
+//! would keep them from.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -14,8 +14,8 @@ use crate::rings::Run;
 /// Where the client is, and where its build goes.
 pub(crate) const CLIENT: &str = "clients/js";
 
-/// Builds the client again and compares; the folder is left as it was, modification times included, so that nothing that
-/// embeds it is built anew.
+/// Builds the client again and compares; the folder is left as it was, modification times included, so that
+/// nothing that embeds it is built anew.
 pub(crate) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let folder = run.root.join(CLIENT).join("dist");
     if !folder.is_dir() {

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: looks for inputs that break a promise. The targets are functions of `tests/fuzz`, and what was found before is
-//! replayed by the tests; only looking for more needs cargo-fuzz.
+//! `cargo xtask fuzz`: looks for inputs that break a promise. The targets are functions of `tests/fuzz`, and
+//! what was found before is replayed by the tests; only looking for more needs cargo-fuzz.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ pub(crate) struct Args {
     /// Write the result to this file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Go on where that file ends: a target that it tells as searched for as long, without a crash, is not searched again
+    /// Go on where that file ends: a target that it tells as searched for as long, without a crash, is not
+    /// searched again
     #[arg(long, requires = "json")]
     resume: bool,
 }
@@ -147,8 +148,8 @@ fn build(root: &Path, targets: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The compiler's flags for fuzzing are those of a nightly one. There is no unsafe code in the project for a sanitizer to judge, and
-/// without one the search is faster.
+/// The compiler's flags for fuzzing are those of a nightly one. There is no unsafe code in the project for a
+/// sanitizer to judge, and without one the search is faster.
 fn cargo_fuzz(root: &Path, command: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(["fuzz", command, "--sanitizer", "none"]).env("RUSTC_BOOTSTRAP", "1").current_dir(root);
@@ -158,7 +159,8 @@ fn cargo_fuzz(root: &Path, command: &str) -> Command {
 fn search(root: &Path, target: String, seconds: u64) -> Result<Found> {
     let seeds = root.join("fuzz/corpus").join(&target);
     let corpus = fs::read_dir(&seeds).with_context(|| format!("cannot read {}", seeds.display()))?.count();
-    // What is new goes here, and is kept for the next search; what is worth it is moved to the corpus by hand.
+    // What is new goes here, and is kept for the next search; what is worth it is moved to the corpus by
+    // hand.
     let grown = root.join("fuzz/target/grown").join(&target);
     fs::create_dir_all(&grown)?;
     let log = tree::results_folder(root)?.join(format!("fuzz.{target}.log"));

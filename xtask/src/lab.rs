@@ -1,4 +1,5 @@
-//! The commands of the laboratory, the program `lab`: only they need the product, so only they wait until it is built.
+//! The commands of the laboratory, the program `lab`: only they need the product, so only they wait until it
+//! is built.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -17,7 +18,8 @@ pub(crate) struct Args {
     all: Vec<OsString>,
 }
 
-/// Builds the laboratory and puts it in the place of this process, so that it has our input, our output and our signals.
+/// Builds the laboratory and puts it in the place of this process, so that it has our input, our output and
+/// our signals.
 pub(crate) fn run(command: &str, args: &Args) -> Verdict {
     let lab = cargo::program(&tree::root()?, "lab").context("the laboratory does not build")?;
     let error = Command::new(&lab).arg(command).args(&args.all).exec();

@@ -1,7 +1,8 @@
-//! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table in `rings.rs`.
+//! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table
+//! in `rings.rs`.
 //!
-//! Nothing here depends on the product, so all of it works while the product does not compile. What needs the product is the
-//! laboratory, a program of its own, which uses this library.
+//! Nothing here depends on the product, so all of it works while the product does not compile. What needs the
+//! product is the laboratory, a program of its own, which uses this library.
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
@@ -81,11 +82,13 @@ enum Command {
     Secrets(secrets::Args),
     /// Keep a crowd of connections busy, and see whether the server gives back all that it took for them
     Soak(lab::Args),
-    /// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything else for it
+    /// Put a tenant that is at all of its limits beside another one, and see whether that one is told
+    /// anything else for it
     Neighbours(lab::Args),
     /// The long variants of the proofs, with their results in docs/evidence
     ///
-    /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To begin anew, delete the file first.
+    /// "fuzz" and "mutants" go on where they stopped: what their files tell already is not done again. To
+    /// begin anew, delete the file first.
     Long(long::Args),
     /// Build and run the benchmarks of bench/
     Bench(bench::Args),
@@ -131,7 +134,8 @@ pub fn commands() -> clap::Command {
     Cli::command()
 }
 
-/// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. What it starts ends with it.
+/// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. What it starts ends
+/// with it.
 pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
     let verdict = shell::end_children_with_us().and_then(|()| command());
     if let Err(error) = &verdict {
@@ -143,7 +147,8 @@ pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
 /// How a command ends when what it judges does not hold, and nothing else.
 const FAILED: u8 = 1;
 
-/// How a command ends that could not judge, or saw too little to judge by; a planted bug is not caught by that.
+/// How a command ends that could not judge, or saw too little to judge by; a planted bug is not caught by
+/// that.
 const NO_VERDICT: u8 = 2;
 
 fn exit_code(verdict: &Verdict) -> u8 {

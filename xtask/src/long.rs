@@ -14,7 +14,8 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Each long run: its name, and a command that it is. The results go to `docs/evidence`, to a file of the command's name.
+/// Each long run: its name, and a command that it is. The results go to `docs/evidence`, to a file of the
+/// command's name.
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),
     ("model", &["model", "--full"]),

@@ -62,8 +62,9 @@ impl RingResult {
     }
 }
 
-/// Reads JUnit XML, as nextest and `node --test` write it. The name of a test is the path of its suites and its own,
-/// joined by ` > `; `suite_of` turns the outermost suite's name into our suite and says whether it belongs to that path.
+/// Reads JUnit XML, as nextest and `node --test` write it. The name of a test is the path of its suites and
+/// its own, joined by ` > `; `suite_of` turns the outermost suite's name into our suite and says whether it
+/// belongs to that path.
 pub(crate) fn read_junit(
     xml: &str,
     suite_of: impl Fn(&str) -> Option<String>,
@@ -102,8 +103,8 @@ fn read_case(
     TestRun { suite: known.unwrap_or_else(|| default.to_owned()), name: path.join(" > "), passed }
 }
 
-/// Reads JUnit XML of `node --test`. Node reports a file that ran no test, or died before it could, as one test that bears the
-/// file's path; it never counts as passed.
+/// Reads JUnit XML of `node --test`. Node reports a file that ran no test, or died before it could, as one
+/// test that bears the file's path; it never counts as passed.
 pub(crate) fn read_node_junit(xml: &str) -> Result<Vec<TestRun>> {
     let mut tests = read_junit(xml, |_| None, "js")?;
     for test in tests.iter_mut().filter(|test| test.is_file()) {
@@ -112,8 +113,8 @@ pub(crate) fn read_node_junit(xml: &str) -> Result<Vec<TestRun>> {
     Ok(tests)
 }
 
-/// Reads what the built-in test harness prints, for doctests and for machines without nextest. `suite_of` knows the suite
-/// of a test binary by its crate name.
+/// Reads what the built-in test harness prints, for doctests and for machines without nextest. `suite_of`
+/// knows the suite of a test binary by its crate name.
 pub(crate) fn read_harness(
     output: &str,
     suite_of: impl Fn(&str) -> Option<String>,
@@ -139,7 +140,8 @@ pub(crate) fn read_harness(
     tests
 }
 
-/// The suite of a package or of a nextest binary (`lockhouse-server::proxy`): shorter, as docs/requirements.md writes it.
+/// The suite of a package or of a nextest binary (`lockhouse-server::proxy`): shorter, as
+/// docs/requirements.md writes it.
 pub(crate) fn suite_of_package(binary: &str) -> Option<String> {
     let suite = match binary.split("::").next()? {
         "lockhouse-core" => "core",

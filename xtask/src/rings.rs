@@ -17,8 +17,8 @@ pub(crate) struct Ring {
     pub(crate) name: &'static str,
     /// What it shows, for the progress line.
     pub(crate) shows: &'static str,
-    /// How long it takes on two cores, with everything built. Only a hang takes [`HANG`] times as long. A ring without it
-    /// builds what it judges and ends its own hangs.
+    /// How long it takes on two cores, with everything built. Only a hang takes [`HANG`] times as long. A
+    /// ring without it builds what it judges and ends its own hangs.
     usual_s: Option<u64>,
     work: fn(&Run<'_>) -> Result<Vec<TestRun>>,
 }
@@ -182,15 +182,16 @@ fn lint(run: &Run<'_>) -> Result<Vec<TestRun>> {
     judged.collect()
 }
 
-/// Builds the tests and, as integration tests need it, the server's binary, before the rings and without a limit; where nothing has
-/// changed this takes no time.
+/// Builds the tests and, as integration tests need it, the server's binary, before the rings and without a
+/// limit; where nothing has changed this takes no time.
 pub(crate) fn build(root: &Path) -> Result<()> {
     println!("── build    tests and programs");
     let log = tree::results_folder(root)?.join("build.log");
     let _ = fs::remove_file(&log);
     let started = Instant::now();
     let run = Run { root, log: log.clone(), deadline: None };
-    // Cargo puts it back even if it is fresh; were it left, a build that fails would leave an old one to be tested.
+    // Cargo puts it back even if it is fresh; were it left, a build that fails would leave an old one to be
+    // tested.
     let _ = fs::remove_file(server(root));
     // The tests alone do not make every program.
     let builds = [["build", "--bins"], ["test", "--no-run"]];
@@ -267,7 +268,8 @@ fn http(run: &Run<'_>) -> Result<Vec<TestRun>> {
     schemathesis::ring(run, &binary)
 }
 
-/// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers included.
+/// The files of tests, by name: Node 20 would take every file below a folder `test` for one, helpers
+/// included.
 fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -337,7 +339,8 @@ fn proof(run: &Run<'_>, command: &str, test: &str, args: &[&str]) -> Result<Vec<
     Ok(vec![TestRun { suite: command.to_owned(), name: test.to_owned(), passed: end.is_success() }])
 }
 
-/// A runner that reports failure must have told which test failed; one that says nothing of it is not believed.
+/// A runner that reports failure must have told which test failed; one that says nothing of it is not
+/// believed.
 fn checked(tests: Vec<TestRun>, end: shell::End) -> Result<Vec<TestRun>> {
     if !end.is_success() && tests.iter().all(|test| test.passed) {
         bail!("{end}, though none of the {} tests told of failed", tests.len());

@@ -1,5 +1,5 @@
-//! The HTTP API against its own description: schemathesis reads the OpenAPI document of a running server and sends what it allows, and
-//! what it forbids.
+//! The HTTP API against its own description: schemathesis reads the OpenAPI document of a running server and
+//! sends what it allows, and what it forbids.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

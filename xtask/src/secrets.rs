@@ -1,4 +1,5 @@
-//! `cargo xtask secrets`: no secret stands in a log. The tests leave their logs and what was secret in them in one folder; this looks through it.
+//! `cargo xtask secrets`: no secret stands in a log. The tests leave their logs and what was secret in them
+//! in one folder; this looks through it.
 
 use std::path::PathBuf;
 

@@ -53,7 +53,8 @@ pub fn end_group_with_us(group: u32) {
     RUNNING.store(group, Ordering::SeqCst);
 }
 
-/// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit` has passed.
+/// Runs `command` without input and with its output in `log` (appended), killing its whole group when `limit`
+/// has passed.
 pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
     let file = File::options().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);

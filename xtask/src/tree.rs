@@ -39,7 +39,8 @@ pub(crate) fn traces_folder(root: &Path) -> Result<PathBuf> {
 
 /// Names the content of the present tree, uncommitted changes and new files included.
 pub(crate) fn stamp(root: &Path) -> Result<String> {
-    // A throw-away index, so that the developer's own is left alone. The file must not exist: git refuses an empty one.
+    // A throw-away index, so that the developer's own is left alone. The file must not exist: git refuses an
+    // empty one.
     let index = root.join(format!("target/stamp.{}.index", std::process::id()));
     fs::create_dir_all(root.join("target"))?;
     let git = |args: &[&str]| {

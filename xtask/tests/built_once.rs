@@ -1,5 +1,6 @@
-//! `cargo xtask` is built first, then the tests, and then the programs that the rings run, each with other packages beside it. A package that
-//! had other features in one of these builds would be built twice, with all that depends on it.
+//! `cargo xtask` is built first, then the tests, and then the programs that the rings run, each with other
+//! packages beside it. A package that had other features in one of these builds would be built twice, with
+//! all that depends on it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Per promise of ARCHITECTURE.md. Fewer leave one without its own, or a ring, or a fault of an engine; more cost every
-/// change of the code that they lie in.
+/// Per promise of ARCHITECTURE.md. Fewer leave one without its own, or a ring, or a fault of an engine; more
+/// cost every change of the code that they lie in.
 const FEWEST_PER_PROMISE: usize = 3;
 const MOST_PER_PROMISE: usize = 5;
 

@@ -1,5 +1,5 @@
-//! A hundred thousand leases that end at once: how long until everything that they held is free, and what those notice of it who
-//! take web locks meanwhile.
+//! A hundred thousand leases that end at once: how long until everything that they held is free, and what
+//! those notice of it who take web locks meanwhile.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -19,7 +19,8 @@ const MEASURED: Duration = Duration::from_millis(1500);
 /// The first web lock of a bucket is told once the store knows that there are some.
 const WARM_UP: usize = 10;
 
-/// `other` is a server of its own on the same CPU: what the durable client costs from there, it costs by the CPU alone.
+/// `other` is a server of its own on the same CPU: what the durable client costs from there, it costs by the
+/// CPU alone.
 pub(super) fn bench<'a>(server: &'a Server, other: &'a Server) -> Bench<'a> {
     let contenders = vec![
         Contender::new("lockhouse", || measure(server, Some(server))),

@@ -23,8 +23,8 @@ use crate::server::load::Plan;
 use crate::server::process::{Recipe, Server};
 use crate::server::{self as servers, contender};
 
-/// Runs the benches whose ids begin with `only`, of that program or one that is built first. With `slow_syncs` only those in which syncs count, where each
-/// takes so much longer.
+/// Runs the benches whose ids begin with `only`, of that program or one that is built first. With
+/// `slow_syncs` only those in which syncs count, where each takes so much longer.
 pub fn run(
     program: Option<&Path>,
     rounds: u32,

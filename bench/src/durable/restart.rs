@@ -1,4 +1,5 @@
-//! From the start of the program to its first answer, after a crash with many locks held, and the memory that they then take.
+//! From the start of the program to its first answer, after a crash with many locks held, and the memory that
+//! they then take.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

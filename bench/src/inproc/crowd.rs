@@ -83,7 +83,8 @@ fn cancelled<L: Locks>() -> Result<Sample> {
     })
 }
 
-/// How many names stay in memory for ever if the last user of each gave up, once before and once after its grant.
+/// How many names stay in memory for ever if the last user of each gave up, once before and once after its
+/// grant.
 fn left_behind<L: Locks>() -> Result<Option<usize>> {
     let locks = L::default();
     let (one, other) = (granted(locks.lock(&NAMES[0]))?, granted(locks.lock(&NAMES[1]))?);

@@ -1,4 +1,5 @@
-//! Memory: what a held name and a waiter cost, by the growth of the resident set, which counts what the allocator wastes too.
+//! Memory: what a held name and a waiter cost, by the growth of the resident set, which counts what the
+//! allocator wastes too.
 //!
 //! Each sample is taken in a process of its own, so that nothing freed before is used again.
 

@@ -143,7 +143,8 @@ fn handed_on<L: Locks>(workers: usize) -> Result<Sample> {
     let runtime = multi_thread(workers)?;
     timed(PAIRS / 4, |pairs| {
         let holder = runtime.block_on(locks.lock(&ONE[0]));
-        // All queue before the first is granted; from then on the queue is never empty, so that every unlock is a hand-off.
+        // All queue before the first is granted; from then on the queue is never empty, so that every unlock
+        // is a hand-off.
         let tasks: Vec<_> = (0..TASKS).map(|_| queued(locks)).collect();
         let tasks = tasks.into_iter().map(|first| {
             runtime.spawn(async move {

@@ -1,4 +1,5 @@
-//! Keyed locks in one process behind one face. Each implementation is what a careful user of that crate would write.
+//! Keyed locks in one process behind one face. Each implementation is what a careful user of that crate would
+//! write.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -153,7 +154,8 @@ impl Drop for DashRwLockHeld<'_> {
     }
 }
 
-/// The lockmap crate, which blocks the thread instead of waiting: comparable only where nobody holds a lock over an await.
+/// The lockmap crate, which blocks the thread instead of waiting: comparable only where nobody holds a lock
+/// over an await.
 #[derive(Default)]
 pub struct BlockingLockMap(LockMap<String, ()>);
 

@@ -1,7 +1,7 @@
 //! The load generator: one for all. Only the [`Codec`] differs.
 //!
-//! It runs on one thread, one task for each connection: read what is there, let every client that was answered take its next
-//! step, write all that in one go.
+//! It runs on one thread, one task for each connection: read what is there, let every client that was
+//! answered take its next step, write all that in one go.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -141,8 +141,9 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     ensure!(sum > 0.0, "not one pair was done");
     let aside = |suffix, unit, value| Aside { suffix, unit, better: Better::Lower, value };
     let rate = sum / wall.as_secs_f64();
-    // Both sides share one CPU, so this is the rate of a machine that has nothing else to do; that of the clock on the wall
-    // says more about the neighbours. From hand to hand some peers wait rather than work: there the wall counts.
+    // Both sides share one CPU, so this is the rate of a machine that has nothing else to do; that of the
+    // clock on the wall says more about the neighbours. From hand to hand some peers wait rather than work:
+    // there the wall counts.
     let value =
         if plan.one_name || plan.on_disk { rate } else { sum * 1e9 / (server_cpu + client_cpu) as f64 };
     let sample = Sample::of(value)

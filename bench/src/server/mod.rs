@@ -1,4 +1,5 @@
-//! The suite `server`: the server beside lock services over loopback, and the JavaScript client beside the browser's own locks.
+//! The suite `server`: the server beside lock services over loopback, and the JavaScript client beside the
+//! browser's own locks.
 
 mod browser;
 pub(crate) mod codec;
@@ -245,8 +246,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Puts this thread, which is the load generator, on one CPU, on which the servers will stay too: a wake-up across CPUs costs more
-/// than the work, and where the scheduler puts whom would be what is measured.
+/// Puts this thread, which is the load generator, on one CPU, on which the servers will stay too: a wake-up
+/// across CPUs costs more than the work, and where the scheduler puts whom would be what is measured.
 pub(crate) fn pin() -> Result<usize> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpu =

@@ -66,12 +66,14 @@ pub(crate) struct Recipe {
 const START: Duration = Duration::from_secs(30);
 
 impl Recipe {
-    /// The same on a disk that takes so much longer to have written everything: each sync of a file ends so much later, and the CPU is free meanwhile.
+    /// The same on a disk that takes so much longer to have written everything: each sync of a file ends so
+    /// much later, and the CPU is free meanwhile.
     pub(crate) fn with_slow_syncs(mut self, longer: Option<Duration>) -> Result<Self> {
         let Some(longer) = longer else { return Ok(self) };
         let strace = program("strace", &[], "strace")?.to_string_lossy().into_owned();
         let inject = format!("inject=fsync,fdatasync:delay_exit={}us", longer.as_micros());
-        // As a grandchild of its own (-D): the child is the server itself, and the tracer's CPU time is not the server's.
+        // As a grandchild of its own (-D): the child is the server itself, and the tracer's CPU time is not
+        // the server's.
         self.under =
             [&strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null"].map(str::to_owned).to_vec();
         self.under.extend(["-e", "trace=fsync,fdatasync", "-e", &inject].map(str::to_owned));

@@ -1,5 +1,6 @@
-// Abort algorithms (https://dom.spec.whatwg.org/#abortsignal-abort-algorithms) for scripts. Each request with a signal adds one, and
-// removes it at its grant; a signal that lives long and serves many requests is listened to once.
+// Abort algorithms (https://dom.spec.whatwg.org/#abortsignal-abort-algorithms) for scripts. Each request with
+// a signal adds one, and removes it at its grant; a signal that lives long and serves many requests is
+// listened to once.
 
 interface Watch {
   readonly algorithms: Set<() => void>;
@@ -20,10 +21,16 @@ interface ObservableConstructor {
 
 const { Observable } = globalThis as { Observable?: ObservableConstructor };
 const watches = new WeakMap<AbortSignal, Watch>();
-/** The watches that have algorithms, where only a listener tells of the abort, which may come after listeners of the page. */
+/**
+ * The watches that have algorithms, where only a listener tells of the abort, which may come after listeners
+ * of the page.
+ */
 const lateWatches = new Set<Watch>();
 
-/** Runs the algorithm once the signal, which is not aborted yet, is aborted. Returns the function that removes it again. */
+/**
+ * Runs the algorithm once the signal, which is not aborted yet, is aborted. Returns the function that removes
+ * it again.
+ */
 export function addAbortAlgorithm(signal: AbortSignal, algorithm: () => void): () => void {
   const watch = watchOf(signal);
   watch.algorithms.add(algorithm);
@@ -57,12 +64,16 @@ function watchOf(signal: AbortSignal): Watch {
   return watch;
 }
 
-/** Calls `onabort` before the listeners of the page, where the platform has a way to. Returns what must be kept. */
+/**
+ * Calls `onabort` before the listeners of the page, where the platform has a way to. Returns what must be
+ * kept.
+ */
 function hook(signal: AbortSignal, onabort: () => void): unknown {
   if (Observable) {
     let kept: Subscriber | undefined;
     new Observable((subscriber) => {
-      // The teardown of a subscription is an abort algorithm of its signal: it runs before any listener, and none can stop it.
+      // The teardown of a subscription is an abort algorithm of its signal: it runs before any listener, and
+      // none can stop it.
       subscriber.addTeardown(onabort);
       kept = subscriber;
     }).subscribe({}, { signal });

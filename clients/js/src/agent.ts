@@ -58,7 +58,10 @@ const FRAME_OVERHEAD_BYTES = 64;
 /** setTimeout takes no longer time; a limit beyond it is none. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** One agent of the specification (a window, a worker, a process) with all its requests and locks, in a session of its own. */
+/**
+ * One agent of the specification (a window, a worker, a process) with all its requests and locks, in a
+ * session of its own.
+ */
 export class Agent {
   readonly #clientId: string;
   readonly #session: Session;
@@ -219,8 +222,8 @@ export class Agent {
   }
 
   /**
-   * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past its own; if so it is lost when
-   * this returns.
+   * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past
+   * its own; if so it is lost when this returns.
    */
   #isOverdue(): boolean {
     this.#reclaims.check();
@@ -272,7 +275,10 @@ export class Agent {
     this.#reclaims.delete(request);
   }
 
-  /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
+  /**
+   * The waiting promise has settled. Returns false if the lock was lost before, so that its promise is
+   * settled already.
+   */
   #release(request: Request, hold: Hold): boolean {
     if (this.#isOverdue() || hold.loss) return false;
     this.#close(request);

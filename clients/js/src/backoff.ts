@@ -1,7 +1,10 @@
 const FIRST_MS = 100;
 const LONGEST_MS = 5_000;
 
-/** The growing pause between attempts to connect, with jitter, so that a restarted server is not met by all clients at once. */
+/**
+ * The growing pause between attempts to connect, with jitter, so that a restarted server is not met by all
+ * clients at once.
+ */
 export class Backoff {
   #attempts = 0;
 

@@ -1,5 +1,5 @@
-// The frames that this client writes, as JSON text without the closing brace, before which the session puts `seq` and `ack`.
-// They are concatenated rather than stringified, since every lock costs two of them.
+// The frames that this client writes, as JSON text without the closing brace, before which the session puts
+// `seq` and `ack`. They are concatenated rather than stringified, since every lock costs two of them.
 
 /** What a request tells the server. */
 export interface RequestFields {
@@ -22,7 +22,10 @@ export function requestBody(id: number, agent: number, fields: RequestFields): s
   return body;
 }
 
-/** Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left of it. */
+/**
+ * Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left
+ * of it.
+ */
 export function reclaimBody(id: number, agent: number, fields: RequestFields, token: number, ticket: string): string {
   return `${lockBody('reclaim', id, agent, fields)},"token":${token},"ticket":${JSON.stringify(ticket)}`;
 }

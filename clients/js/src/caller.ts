@@ -20,8 +20,9 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | attempt of which nobody knows what it did              |                                                      |
 // | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
 //
-// Whoever is to come again beyond the timeout rejects at once. All pauses have jitter, so that those who are sent away together do not come together.
-// A call that is not to be done twice carries one Idempotency-Key over all its attempts, so that the server does it once.
+// Whoever is to come again beyond the timeout rejects at once. All pauses have jitter, so that those who are
+// sent away together do not come together. A call that is not to be done twice carries one Idempotency-Key
+// over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
 export interface CallOptions {

@@ -34,8 +34,9 @@ export class Claims {
   /**
    * Claims a resource, which is a name of the bucket. Nothing waits.
    *
-   * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with RecoveringError or
-   * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
+   * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
+   * RecoveringError or UnavailableError if the timeout did not suffice. A claim whose answer is lost with the
+   * call ends by its TTL.
    */
   async claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim> {
     const body = { resource: `${resource}`, claimant, ttlMs, metadata };
@@ -43,14 +44,20 @@ export class Claims {
     return new Claim(this, answer.body);
   }
 
-  /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+  /**
+   * Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or
+   * ClaimExpiredError.
+   */
   async renew(resource: string, token: string, options: CallOptions = {}): Promise<Date> {
     const body = { resource: `${resource}`, token };
     const answer = await this.#caller.call({ method: 'POST', path: 'claims/renew', body }, options);
     return instantOf(answer.body, 'expiresAt');
   }
 
-  /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
+  /**
+   * Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError
+   * if it had ended before.
+   */
   async release(resource: string, token: string, options: CallOptions = {}): Promise<void> {
     const body = { resource: `${resource}`, token };
     const call = { method: 'POST', path: 'claims/release', body, once: true, doneBy: 'claim_expired' } as const;
@@ -58,9 +65,11 @@ export class Claims {
   }
 
   /**
-   * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until the resource is unassigned.
+   * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until
+   * the resource is unassigned.
    *
-   * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing has changed.
+   * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
+   * has changed.
    */
   async finalize(resource: string, token: string, options: CallOptions = {}): Promise<Assignment> {
     const body = { resource: `${resource}`, token };
@@ -68,7 +77,10 @@ export class Claims {
     return readAssignment(answer.body);
   }
 
-  /** To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a TypeError. */
+  /**
+   * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+   * TypeError.
+   */
   async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}`;
     try {
@@ -80,7 +92,10 @@ export class Claims {
     }
   }
 
-  /** Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without effect if there is none. */
+  /**
+   * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
+   * effect if there is none.
+   */
   async unassign(
     resource: string,
     { fencingToken, ...options }: CallOptions & { fencingToken?: number | undefined } = {},
@@ -93,8 +108,8 @@ export class Claims {
 }
 
 /**
- * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize} tells whether it still stands,
- * by asking the server.
+ * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize}
+ * tells whether it still stands, by asking the server.
  */
 export class Claim {
   readonly #claims: Claims;

@@ -1,6 +1,7 @@
 import type { LockMode } from './types.js';
 
-// The conversions of WebIDL that request() makes, in their order. Each failure is a TypeError, which request() turns into a rejection.
+// The conversions of WebIDL that request() makes, in their order. Each failure is a TypeError, which
+// request() turns into a rejection.
 
 /** The dictionary LockOptions after conversion, and the members that lockhouse adds to it. */
 export interface ConvertedOptions {
@@ -45,7 +46,10 @@ export function toCallback<F>(value: unknown, position: number, method: Method):
   throw failure(method, `parameter ${position} is not of type 'Function'.`);
 }
 
-/** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
+/**
+ * The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse
+ * after them.
+ */
 export function toLockOptions(value: unknown, method: Method): ConvertedOptions {
   if (value === undefined || value === null) return DEFAULTS;
   if (typeof value !== 'object' && typeof value !== 'function') {

@@ -14,24 +14,34 @@ interface Scope {
 }
 
 const scope = globalThis as Scope;
-// The global object of a frame keeps its document after the frame is removed or navigated, and the document then has no window.
+// The global object of a frame keeps its document after the frame is removed or navigated, and the document
+// then has no window.
 const ownDocument: Document | undefined = scope.document;
 const sleepers = new Set<Sleeper>();
 let isHidden = false;
 let storageDenied: boolean | undefined;
 
-/** The checks that come first in request() and query(): a fully active document, then a lock manager that can be obtained. */
+/**
+ * The checks that come first in request() and query(): a fully active document, then a lock manager that can
+ * be obtained.
+ */
 export function checkEnvironment(): void {
   if (!isFullyActive()) throw domError('InvalidStateError', 'The document is not fully active.');
   if (isStorageDenied()) throw domError('SecurityError', 'Access to the Locks API is denied in this context.');
 }
 
-/** Whether this context is one in which `navigator.locks` exists. Where there is no such notion, as in Node, it is. */
+/**
+ * Whether this context is one in which `navigator.locks` exists. Where there is no such notion, as in Node,
+ * it is.
+ */
 export function isSecure(): boolean {
   return scope.isSecureContext !== false;
 }
 
-/** Whether the context may have storage, and so locks: an opaque origin has none, and the user may have forbidden it. */
+/**
+ * Whether the context may have storage, and so locks: an opaque origin has none, and the user may have
+ * forbidden it.
+ */
 export function isStorageDenied(): boolean {
   storageDenied ??= scope.origin === 'null' || (ownDocument !== undefined && throwsOnStorage());
   return storageDenied;

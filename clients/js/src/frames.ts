@@ -1,7 +1,8 @@
 import type { LossReason, RefusalDetail } from './errors.js';
 import type { LockInfo, LockMode } from './types.js';
 
-// The frames of PROTOCOL.md as this client reads them: what the server sends is checked field by field before anything acts on it.
+// The frames of PROTOCOL.md as this client reads them: what the server sends is checked field by field before
+// anything acts on it.
 
 export interface Welcome {
   readonly type: 'welcome';

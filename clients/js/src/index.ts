@@ -1,4 +1,5 @@
-// The public face of the package. `connect` gives a client of its own; `install` also puts it on `navigator.locks`.
+// The public face of the package. `connect` gives a client of its own; `install` also puts it on
+// `navigator.locks`.
 
 export type { CallOptions } from './caller.js';
 export type { Assignment, Claim, ClaimOptions, Claims } from './claims.js';

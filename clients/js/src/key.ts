@@ -1,6 +1,7 @@
 /**
- * What says who connects, where the server wants to know: an API key or a token. A function is asked for it with each connection and each call, and a
- * little before a token ends, so that it should give what something else keeps fresh.
+ * What says who connects, where the server wants to know: an API key or a token. A function is asked for it
+ * with each connection and each call, and a little before a token ends, so that it should give what something
+ * else keeps fresh.
  */
 export type Key = string | (() => string | PromiseLike<string>);
 
@@ -20,7 +21,10 @@ export class Keys {
     return typeof this.#key === 'function';
   }
 
-  /** The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with a TypeError for what is no key. */
+  /**
+   * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
+   * a TypeError for what is no key.
+   */
   now(): string | undefined | Promise<string> {
     const key = this.#key;
     return typeof key === 'function' ? askFor(key) : key;

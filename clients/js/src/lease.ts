@@ -1,4 +1,7 @@
-/** An instant on both clocks: the monotonic one may stand still while a machine sleeps, the wall clock may be set back. */
+/**
+ * An instant on both clocks: the monotonic one may stand still while a machine sleeps, the wall clock may be
+ * set back.
+ */
 export interface Mark {
   readonly monotonicMs: number;
   readonly wallMs: number;
@@ -13,9 +16,9 @@ interface Answer {
 export const SAFETY = 0.9;
 
 /**
- * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed, plus the lease less
- * 10 %, by whichever clock has advanced further, but no later than the credential's end, with which the server ends the session.
- * Before it the server grants our locks to nobody else.
+ * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed,
+ * plus the lease less 10 %, by whichever clock has advanced further, but no later than the credential's end,
+ * with which the server ends the session. Before it the server grants our locks to nobody else.
  */
 export class Lease {
   #leaseMs = 0;
@@ -57,7 +60,10 @@ export class Lease {
     return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
   }
 
-  /** What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's end. */
+  /**
+   * What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's
+   * end.
+   */
   loss(): 'expired' | 'denied' {
     return this.#credentialLeftMs() <= 0 ? 'denied' : 'expired';
   }
@@ -66,7 +72,10 @@ export class Lease {
     return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
   }
 
-  /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+  /**
+   * The lease of the session that the latest hello has brought in place of this one's; it begins with its
+   * welcome.
+   */
   successor(): Lease {
     const next = new Lease();
     next.#hello = this.#hello;

@@ -32,7 +32,10 @@ import { ofOtherRealm, repeatMembers } from './webidl.js';
 
 /** Where a manager's calls go. */
 export interface Source {
-  /** The checks of the environment: throws InvalidStateError or SecurityError where the specification has them. */
+  /**
+   * The checks of the environment: throws InvalidStateError or SecurityError where the specification has
+   * them.
+   */
   admit(): void;
   /** The agent, which exists whenever `admit` does not throw. */
   agent(): Agent;
@@ -67,8 +70,9 @@ export class LockManager {
   }
 
   /**
-   * Requests a lock and runs the callback while it is held. Resolves or rejects as the callback does, once the lock is released;
-   * rejects with an AbortError if the lock is lost meanwhile. Every error, wrong arguments included, is a rejection.
+   * Requests a lock and runs the callback while it is held. Resolves or rejects as the callback does, once
+   * the lock is released; rejects with an AbortError if the lock is lost meanwhile. Every error, wrong
+   * arguments included, is a rejection.
    */
   request<T>(name: string, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
   request<T>(name: string, options: LockOptions, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
@@ -83,7 +87,10 @@ export class LockManager {
     }
   }
 
-  /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
+  /**
+   * Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is
+   * seen.
+   */
   query(): Promise<LockManagerSnapshot> {
     try {
       if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, 'query', []);
@@ -108,7 +115,10 @@ Object.defineProperties(LockManager.prototype, {
   [Symbol.toStringTag]: { value: 'LockManager', configurable: true },
 });
 
-/** The lock manager with what lockhouse adds: further options, locks with a signal and a fencing token, and two more methods. */
+/**
+ * The lock manager with what lockhouse adds: further options, locks with a signal and a fencing token, and
+ * two more methods.
+ */
 export class ExtendedLockManager extends LockManager {
   declare request: {
     <T>(name: string, callback: HeldLockCallback<T, HeldLock>): Promise<Awaited<T>>;
@@ -117,8 +127,8 @@ export class ExtendedLockManager extends LockManager {
   };
 
   /**
-   * Requests a lock and resolves to it; it is held until `release()`, or the end of the scope with `await using`. With
-   * `ifAvailable` it resolves to null if the lock is not to be had at once.
+   * Requests a lock and resolves to it; it is held until `release()`, or the end of the scope with
+   * `await using`. With `ifAvailable` it resolves to null if the lock is not to be had at once.
    */
   acquire(name: string, options?: WaitingOptions): Promise<AcquiredLock>;
   acquire(name: string, options: RequestOptions | undefined): Promise<AcquiredLock | null>;
@@ -140,9 +150,10 @@ export class ExtendedLockManager extends LockManager {
   }
 
   /**
-   * Requests several locks in one strict order, that of their names by code units, and runs the callback while all are held.
-   * A name given twice is taken once, in the stronger mode. With `ifAvailable` the callback gets null unless all are to be had.
-   * If one is lost while another is waited for, nothing is called back, and the promise rejects with that loss.
+   * Requests several locks in one strict order, that of their names by code units, and runs the callback
+   * while all are held. A name given twice is taken once, in the stronger mode. With `ifAvailable` the
+   * callback gets null unless all are to be had. If one is lost while another is waited for, nothing is
+   * called back, and the promise rejects with that loss.
    */
   requestAll<T>(targets: LockTargets, callback: (locks: HeldLock[]) => T | PromiseLike<T>): Promise<Awaited<T>>;
   requestAll<T>(
@@ -170,7 +181,10 @@ export class ExtendedLockManager extends LockManager {
 
 repeatMembers(LockManager.prototype, ExtendedLockManager.prototype, ['query', 'request']);
 
-/** The conversions of request(), then its checks, each in the order of the specification, then the request itself. */
+/**
+ * The conversions of request(), then its checks, each in the order of the specification, then the request
+ * itself.
+ */
 function admitted(source: Source, args: ArrayLike<unknown>, wrap: (hold: Hold) => Lock): Promise<unknown> {
   if (args.length < 2) throw tooFewArguments('request', 2, args.length);
   const name = toDOMString(args[0]);

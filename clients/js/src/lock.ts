@@ -73,14 +73,16 @@ export const newAcquiredLock = (hold: Hold, release: () => void, released: () =>
   construct(AcquiredLock, hold, release, released);
 
 /**
- * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
+ * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the
+ * specification's members only.
  *
  * Throws a TypeError for anything that is not a Lock of this package.
  */
 export let heldLock: (lock: Lock) => HeldLock;
 
 /**
- * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was given to ends.
+ * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was
+ * given to ends.
  *
  * See https://w3c.github.io/web-locks/#lock
  */
@@ -120,14 +122,17 @@ export class HeldLock extends Lock {
     this.#hold = internal[1] as Hold;
   }
 
-  /** Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release does not abort it. */
+  /**
+   * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
+   * does not abort it.
+   */
   get signal(): AbortSignal {
     return this.#hold.signal;
   }
 
   /**
-   * An integer that strictly grows over the grants of the bucket, to be presented with every write to the guarded resource, which
-   * refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+   * An integer that strictly grows over the grants of the bucket, to be presented with every write to the
+   * guarded resource, which refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
    */
   get fencingToken(): number {
     return this.#hold.token;
@@ -147,7 +152,10 @@ export class AcquiredLock extends HeldLock {
     this.#released = internal[3] as () => Promise<unknown>;
   }
 
-  /** Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock was lost before. */
+  /**
+   * Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock
+   * was lost before.
+   */
   async release(): Promise<void> {
     this.#release();
     await this.#released();

@@ -9,8 +9,8 @@ const WINDOW_UNITS = 1 << 20;
 const BACKLOG_FRAMES = 262_144;
 
 /**
- * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a resume sends again),
- * and behind them, in order, those that wait for room in it.
+ * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a
+ * resume sends again), and behind them, in order, those that wait for room in it.
  */
 export class Outbox {
   /** Sent and unacknowledged bodies, from `#head` on; the first of them has the number `#acknowledged + 1`. */

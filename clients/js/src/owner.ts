@@ -41,11 +41,13 @@ const BEAT_TIMEOUT_MS = 10_000;
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Who holds offline locks: a user's session, or one business transaction. It lives on the server until {@link end}, or until nothing is heard
- * of it for its TTL; every successful call of it counts, and so do the heartbeats that it sends by itself while this object's client is open.
+ * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
+ * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, and so do the
+ * heartbeats that it sends by itself while this object's client is open.
  *
- * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the owner's own deadline, which each
- * call checks too, and the fencing token of a lock lets the record itself refuse what comes too late.
+ * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the
+ * owner's own deadline, which each call checks too, and the fencing token of a lock lets the record itself
+ * refuse what comes too late.
  */
 export class Owner {
   readonly #caller: Caller;
@@ -83,7 +85,10 @@ export class Owner {
     return this.#facts.id;
   }
 
-  /** What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from logs and from other users. */
+  /**
+   * What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from
+   * logs and from other users.
+   */
   get secret(): string {
     return this.#facts.secret;
   }
@@ -102,8 +107,9 @@ export class Owner {
   }
 
   /**
-   * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the owner's own deadline, its TTL less 10 %,
-   * has passed, or with the AbortError of a closed client. {@link end} does not abort it.
+   * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the
+   * owner's own deadline, its TTL less 10 %, has passed, or with the AbortError of a closed client.
+   * {@link end} does not abort it.
    */
   get signal(): AbortSignal {
     this.#isOver();
@@ -111,10 +117,11 @@ export class Owner {
   }
 
   /**
-   * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own read lock becomes a write lock if it is
-   * the only reader. Nothing waits.
+   * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
+   * read lock becomes a write lock if it is the only reader. Nothing waits.
    *
-   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the timeout did not suffice.
+   * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
+   * timeout did not suffice.
    */
   async lock(
     targets: readonly RecordTarget[],
@@ -126,7 +133,10 @@ export class Owner {
     return listOf(answer.body, 'locks').map(readGrant);
   }
 
-  /** Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how many were released. */
+  /**
+   * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
+   * many were released.
+   */
   async unlock(targets: readonly ReleaseTarget[], options: CallOptions = {}): Promise<number> {
     const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
     const body = { owner: this.id, locks };
@@ -154,8 +164,8 @@ export class Owner {
   }
 
   /**
-   * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be done with this object, even if the call
-   * fails; then the server ends the owner by its TTL.
+   * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
+   * done with this object, even if the call fails; then the server ends the owner by its TTL.
    */
   async end(options: CallOptions = {}): Promise<void> {
     this.#stop(new UnknownOwnerError('unknown_owner', 0, 'The owner was ended.'));

@@ -6,10 +6,12 @@ interface Frame {
 }
 
 /**
- * The partition of this context, to be shared with nobody but frames in the same place, as its storage is: empty in a page of its own
- * and in a frame whose ancestors are all of the same site, else the site of the top page and whether an ancestor is cross-site.
+ * The partition of this context, to be shared with nobody but frames in the same place, as its storage is:
+ * empty in a page of its own and in a frame whose ancestors are all of the same site, else the site of the
+ * top page and whether an ancestor is cross-site.
  *
- * A worker cannot know where its page is embedded, and gets the empty one: pages hand their partition to their workers.
+ * A worker cannot know where its page is embedded, and gets the empty one: pages hand their partition to
+ * their workers.
  */
 export function currentPartition(): string {
   const frame = globalThis as unknown as Frame;
@@ -26,7 +28,10 @@ export function partitionFor(origin: string, ancestors: readonly string[]): stri
   return `${siteOf(top)} cross-site`;
 }
 
-/** The site of an origin: its scheme and the last two labels of its host; the ports of one host are one site; addresses count whole. */
+/**
+ * The site of an origin: its scheme and the last two labels of its host; the ports of one host are one site;
+ * addresses count whole.
+ */
 export function siteOf(origin: string): string {
   if (!URL.canParse(origin)) return origin;
   const { protocol, hostname } = new URL(origin);
@@ -37,7 +42,8 @@ export function siteOf(origin: string): string {
 
 function ancestorsOf(frame: Frame): string[] {
   if (frame.location?.ancestorOrigins) return Array.from(frame.location.ancestorOrigins);
-  // Without ancestorOrigins a frame sees as far up as its own origin reaches; beyond that only the referrer says something.
+  // Without ancestorOrigins a frame sees as far up as its own origin reaches; beyond that only the referrer
+  // says something.
   const ancestors: string[] = [];
   let below: Frame = frame;
   while (below.parent !== below) {

@@ -1,4 +1,5 @@
-// The errors of the HTTP API. Each code that a caller may want to act on has a class of its own; any other is a plain ProblemError.
+// The errors of the HTTP API. Each code that a caller may want to act on has a class of its own; any other is
+// a plain ProblemError.
 
 /** Who holds a name. */
 export interface Holder {
@@ -121,7 +122,10 @@ export class UnknownOwnerError extends ProblemError {}
 /** The secret is not that of the owner. */
 export class UnauthorizedError extends ProblemError {}
 
-/** The server does not serve the call now: it cannot, or the tenant has asked for too much at once (`rate_limited`). */
+/**
+ * The server does not serve the call now: it cannot, or the tenant has asked for too much at once
+ * (`rate_limited`).
+ */
 export class UnavailableError extends ProblemError {
   /** After how many milliseconds it makes sense to try again. */
   readonly retryAfterMs: number | undefined;

@@ -1,4 +1,5 @@
-// Locks over a restart of the server (PROTOCOL.md section 10). What becomes of a lock that is held when the connection is lost:
+// Locks over a restart of the server (PROTOCOL.md section 10). What becomes of a lock that is held when the
+// connection is lost:
 //
 // | what happens                                              | the lock is                                          |
 // |-----------------------------------------------------------|------------------------------------------------------|
@@ -21,7 +22,8 @@
 // | the new session ends before the answer (its lease, a      | lost, as with every session                          |
 // | close, the back/forward cache, an operator)               |                                                      |
 //
-// What is pending is asked after the reclaims, in its order; a steal that was under way ends with "outcome unknown".
+// What is pending is asked after the reclaims, in its order; a steal that was under way ends with "outcome
+// unknown".
 
 import type { LossReason } from './errors.js';
 import type { Lease } from './lease.js';
@@ -32,18 +34,27 @@ interface Group<L> {
   readonly locks: Set<L>;
 }
 
-/** The locks whose reclaims are not answered yet, each held under the lease of the session in which it was granted. */
+/**
+ * The locks whose reclaims are not answered yet, each held under the lease of the session in which it was
+ * granted.
+ */
 export class Reclaims<L> {
   readonly #expire: (lost: ReadonlyMap<L, LossReason>) => void;
   #groups: Group<L>[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer in here. */
+  /**
+   * `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer
+   * in here.
+   */
   constructor(expire: (lost: ReadonlyMap<L, LossReason>) => void) {
     this.#expire = expire;
   }
 
-  /** Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier one. */
+  /**
+   * Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier
+   * one.
+   */
   add(locks: Iterable<L>, former: Lease): void {
     const added = new Set<L>();
     for (const lock of locks) if (!this.has(lock)) added.add(lock);

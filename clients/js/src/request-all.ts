@@ -40,8 +40,8 @@ export function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockM
 }
 
 /**
- * Takes each lock inside the callback of the one before, and calls back with all of them while all are held. Once one is lost,
- * the request that waits is withdrawn, and nothing is called back.
+ * Takes each lock inside the callback of the one before, and calls back with all of them while all are held.
+ * Once one is lost, the request that waits is withdrawn, and nothing is called back.
  */
 export async function requestInOrder(
   agent: Agent,
@@ -64,7 +64,8 @@ export async function requestInOrder(
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
         const held = lock as HeldLock;
-        // Nobody else has this signal before the last lock is granted, so that no other listener can stop the event.
+        // Nobody else has this signal before the last lock is granted, so that no other listener can stop the
+        // event.
         held.signal.addEventListener('abort', () => loss.abort(held.signal.reason));
         locks.push(held);
         // The signal may have been aborted since; only the request that waits listens to it.

@@ -26,11 +26,14 @@ export interface SessionUser {
   /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
   resumed(): void;
   /**
-   * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers they are held under the
-   * lease of the session that is gone. `begun` follows.
+   * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers
+   * they are held under the lease of the session that is gone. `begun` follows.
    */
   succeeded(former: Lease): void;
-  /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
+  /**
+   * The session is over and every lock with it. With a failure, what is pending ends too; else it is asked
+   * again.
+   */
   ended(reason: LossReason, failure?: Error): void;
   noticed(notice: Notice): void;
   stateChanged(state: ConnectionState): void;
@@ -63,7 +66,10 @@ const RENEWAL_SHARE = 0.8;
 /** Closes that blame a frame of ours; to send it again would only repeat them. */
 const CLOSES_OF_BAD_FRAME = new Set([1003, 1009, 4400]);
 
-/** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
+/**
+ * One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews
+ * them.
+ */
 export class Session {
   readonly #dial: () => WebSocketLike;
   readonly #keys: Keys;
@@ -105,7 +111,10 @@ export class Session {
     this.#connect(this.#dial());
   }
 
-  /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */
+  /**
+   * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
+   * in.
+   */
   post(body: string): boolean {
     if (!this.#identity || this.isOverdue()) return false;
     const seq = this.#outbox.number(body);
@@ -113,13 +122,19 @@ export class Session {
     return true;
   }
 
-  /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
+  /**
+   * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
+   * is not sent again.
+   */
   ask(body: string): void {
     if (!this.#greeted || this.isOverdue()) return;
     if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
   }
 
-  /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
+  /**
+   * Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and
+   * this client connects anew.
+   */
   isOverdue(): boolean {
     if (!this.#identity || this.#lease.remainingMs() > 0) return false;
     this.abandon(this.#lease.loss());
@@ -412,7 +427,10 @@ export class Session {
     this.#setState('lost');
   }
 
-  /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
+  /**
+   * While the connection is down the server would keep the session for its lease: resumes it once more, only
+   * to end it.
+   */
   #sayGoodbye(identity: Identity): void {
     try {
       const socket = this.#dial();
@@ -437,7 +455,10 @@ export class Session {
     }
   }
 
-  /** Looks again when the lease would end or the server has been silent for too long; one timer for the whole session. */
+  /**
+   * Looks again when the lease would end or the server has been silent for too long; one timer for the whole
+   * session.
+   */
   #watch(): void {
     clearTimeout(this.#watchTimer);
     if (!this.#identity) return;

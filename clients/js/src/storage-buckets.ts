@@ -7,7 +7,8 @@ interface StorageBucket {
 }
 
 /**
- * Gives the storage buckets of the browser their `locks`, where there are such buckets: each a lock manager of its own.
+ * Gives the storage buckets of the browser their `locks`, where there are such buckets: each a lock manager
+ * of its own.
  *
  * See https://wicg.github.io/storage-buckets/
  */
@@ -28,8 +29,8 @@ export function installStorageBuckets(client: LockhouseClient): void {
 }
 
 /**
- * The bucket of the server for a storage bucket. Names of storage buckets have no slash, so the last one in the result always stands
- * between the two, and no two pairs give the same.
+ * The bucket of the server for a storage bucket. Names of storage buckets have no slash, so the last one in
+ * the result always stands between the two, and no two pairs give the same.
  */
 function serverBucket(base: string, name: string): string {
   return `storage-bucket/${base}/${name}`;

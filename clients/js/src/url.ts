@@ -26,8 +26,8 @@ export function serverUrl(address: string | URL): URL {
 }
 
 /**
- * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError where the one does not tell the
- * other, or a path cannot hold the name.
+ * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError
+ * where the one does not tell the other, or a path cannot hold the name.
  */
 export function bucketUrl(socketUrl: URL, bucket: string): string {
   const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);
@@ -56,7 +56,10 @@ export function bucketOf(url: URL): string {
   return url.searchParams.get('bucket') ?? DEFAULT_BUCKET;
 }
 
-/** Gives the value back if it is as short as the protocol has it: the server would refuse a longer one again and again. */
+/**
+ * Gives the value back if it is as short as the protocol has it: the server would refuse a longer one again
+ * and again.
+ */
 export function fitting(field: string, value: string): string {
   const bytes = utf8Length(value);
   if (bytes <= LONGEST_BYTES) return value;

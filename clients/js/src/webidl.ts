@@ -11,7 +11,10 @@ export function defineGlobal(name: string, value: unknown): void {
   Object.defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
 }
 
-/** The check that `this` is a platform object with this prototype: one of its own accessors throws a TypeError for others. */
+/**
+ * The check that `this` is a platform object with this prototype: one of its own accessors throws a TypeError
+ * for others.
+ */
 export function brandCheck(prototype: object, accessor?: string): (value: unknown) => void {
   const descriptors = Object.getOwnPropertyDescriptors(prototype) as Record<string, PropertyDescriptor>;
   const probe = accessor === undefined ? anyGetter(descriptors) : descriptors[accessor]?.get;
@@ -23,8 +26,9 @@ export function brandCheck(prototype: object, accessor?: string): (value: unknow
 }
 
 /**
- * Runs a method on an object that is not of this realm's class. A manager of another realm of this page is as good as one of ours; its
- * own realm tells it from an impostor. Its method is known by its source text, which is that of ours.
+ * Runs a method on an object that is not of this realm's class. A manager of another realm of this page is as
+ * good as one of ours; its own realm tells it from an impostor. Its method is known by its source text, which
+ * is that of ours.
  */
 export async function ofOtherRealm(
   object: unknown,
@@ -56,7 +60,10 @@ function withoutPrototype(get: (this: unknown) => unknown): (this: unknown) => u
   return Object.defineProperty(accessor, 'name', { value: get.name, configurable: true });
 }
 
-/** Repeats members on the prototype of a subclass, where a checker that starts from an object looks for them first. */
+/**
+ * Repeats members on the prototype of a subclass, where a checker that starts from an object looks for them
+ * first.
+ */
 export function repeatMembers(from: object, to: object, names: readonly string[]): void {
   for (const name of names) Object.defineProperty(to, name, Object.getOwnPropertyDescriptor(from, name) ?? {});
 }

@@ -1,4 +1,5 @@
-// The calls of the HTTP API against a scripted server: where they go, what is tried again, and how each of them ends.
+// The calls of the HTTP API against a scripted server: where they go, what is tried again, and how each of
+// them ends.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

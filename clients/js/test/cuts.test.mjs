@@ -1,5 +1,5 @@
-// One session with the real server, cut after every k-th frame in either direction, with and without delay and batching: each run must end
-// as if nothing had happened, or with a clean loss, and leave nothing behind.
+// One session with the real server, cut after every k-th frame in either direction, with and without delay
+// and batching: each run must end as if nothing had happened, or with a clean loss, and leave nothing behind.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -101,7 +101,8 @@ describe('a session on an unreliable way', () => {
     } finally {
       client.close();
     }
-    // The witness asks behind the goodbye, on the same name: it gets the lock only once nothing is left of the session.
+    // The witness asks behind the goodbye, on the same name: it gets the lock only once nothing is left of
+    // the session.
     assert.equal(await witness.locks.request(name, { timeout: 5_000 }, () => 'nothing is left'), 'nothing is left');
   }
 

@@ -1,4 +1,5 @@
-// What says who connects: where it goes, when a function is asked for it, and what becomes of a client whose key is not taken.
+// What says who connects: where it goes, when a function is asked for it, and what becomes of a client whose
+// key is not taken.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

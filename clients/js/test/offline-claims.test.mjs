@@ -207,7 +207,8 @@ if (!native) {
         assert.equal(locked.holders[0].kind, 'web');
         await owner.end();
       });
-      // A claim goes another way than the release, and may overtake it; what is sent after the release does not.
+      // A claim goes another way than the release, and may overtake it; what is sent after the release does
+      // not.
       await locks.query();
       const claim = await claims.claim('customer/7', { claimant: 'A' });
       assert.equal(await locks.request('customer/7', { ifAvailable: true }, (lock) => lock), null);

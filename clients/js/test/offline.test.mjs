@@ -1,4 +1,5 @@
-// Owners of offline locks against a scripted server: their calls, their heartbeats, and the deadline that holds without any.
+// Owners of offline locks against a scripted server: their calls, their heartbeats, and the deadline that
+// holds without any.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

@@ -1,4 +1,5 @@
-// Where the locks are and who shares them: secure contexts only, and one partition per top site, as for storage.
+// Where the locks are and who shares them: secure contexts only, and one partition per top site, as for
+// storage.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
@@ -17,7 +18,8 @@ describe('partitions', () => {
       serverArgs: ({ port }) => secure(port).flatMap((origin) => ['--allow-origin', origin]),
       chromium: ({ port }) => ({
         args: [
-          // The last of several such switches counts: this one keeps the partitioning that Playwright turns off.
+          // The last of several such switches counts: this one keeps the partitioning that Playwright turns
+          // off.
           '--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable',
           `--host-resolver-rules=${HOSTS.map((host) => `MAP ${host} 127.0.0.1`).join(',')}`,
           `--unsafely-treat-insecure-origin-as-secure=${secure(port).join(',')}`,

@@ -1,4 +1,5 @@
-// A tenant that asks for more than its rate allows: its calls come again by themselves, against the real server.
+// A tenant that asks for more than its rate allows: its calls come again by themselves, against the real
+// server.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,5 @@
-// The examples of README.md, docs/shell.md and the client's README.md, run as they stand against the real server and binary.
+// The examples of README.md, docs/shell.md and the client's README.md, run as they stand against the real
+// server and binary.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,4 +1,5 @@
-// The arguments of requestAll(), against a scripted server: what cannot be meant is refused, and nothing is asked for.
+// The arguments of requestAll(), against a scripted server: what cannot be meant is refused, and nothing is
+// asked for.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

@@ -1,4 +1,5 @@
-// What a server does wrong, by a scripted one: every breach of the protocol is noticed, and the client goes on in a new session.
+// What a server does wrong, by a scripted one: every breach of the protocol is noticed, and the client goes
+// on in a new session.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

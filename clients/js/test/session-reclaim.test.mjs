@@ -1,4 +1,5 @@
-// Locks over a restart of the server, against a scripted one: a test for each row of the table in src/reclaim.ts.
+// Locks over a restart of the server, against a scripted one: a test for each row of the table in
+// src/reclaim.ts.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

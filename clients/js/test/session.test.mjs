@@ -1,5 +1,6 @@
-// The session against a scripted server: its opening, the delivery of what both sides say, and its end. What only a peer that misbehaves,
-// delays or breaks off on purpose can show is shown here; everything else is tested against the real server.
+// The session against a scripted server: its opening, the delivery of what both sides say, and its end. What
+// only a peer that misbehaves, delays or breaks off on purpose can show is shown here; everything else is
+// tested against the real server.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

@@ -1,4 +1,5 @@
-// The surface suite in Node: in a process of its own, in a worker thread, and over a link that delivers late and in batches.
+// The surface suite in Node: in a process of its own, in a worker thread, and over a link that delivers late
+// and in batches.
 
 import { cleanups } from './support/cleanup.mjs';
 import { native } from './support/lab.mjs';

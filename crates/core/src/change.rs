@@ -1,15 +1,15 @@
 //! What has to be kept: every change of durable state, as a fact, in the order in which it happened.
 //!
-//! The same facts, told in their order to [`LockManager::replay`](crate::LockManager::replay), bring the state back.
-//! Locks of agents are never among them: an agent and what it holds are volatile.
+//! The same facts, told in their order to [`LockManager::replay`](crate::LockManager::replay), bring the
+//! state back. Locks of agents are never among them: an agent and what it holds are volatile.
 
 use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, SecretSeed};
 
 /// A change of what a bucket must not forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Numbers up to and including this one may be given as fencing tokens. Comes well before they are needed; no token above
-    /// may be told before this is kept.
+    /// Numbers up to and including this one may be given as fencing tokens. Comes well before they are
+    /// needed; no token above may be told before this is kept.
     TokensReserved {
         /// The mark.
         up_to: u64,

@@ -12,7 +12,8 @@ pub enum Mode {
     Shared,
 }
 
-/// How a request is made. A steal is always exclusive and never waits, so it cannot be combined with anything else.
+/// How a request is made. A steal is always exclusive and never waits, so it cannot be combined with anything
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acquire {
     /// Wait in the queue of the name.
@@ -124,8 +125,8 @@ pub struct GrantToUndo<'a> {
     pub token: FencingToken,
     /// How it came about; of a name that the step took and then upgraded, as fresh.
     pub how: Acquired,
-    /// How often the step was told since that the owner has it already. Of more than 254 times it is not known any more whether others were told, too; and so it
-    /// is of what was held before a restart.
+    /// How often the step was told since that the owner has it already. Of more than 254 times it is not
+    /// known any more whether others were told, too; and so it is of what was held before a restart.
     pub repeats: u32,
 }
 
@@ -147,7 +148,8 @@ pub struct NewClaim<'a> {
     pub claimant: &'a str,
     /// How long the claim lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
-    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, it would be cut short else.
+    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, it would
+    /// be cut short else.
     pub late_ms: u64,
     /// What its secret is derived from.
     pub seed: SecretSeed,
@@ -184,11 +186,13 @@ pub enum Command<'a> {
     },
     /// "Snapshot the lock state". Answer: `Snapshot`.
     Snapshot,
-    /// From now on nothing is granted any more, and no owner begins: the house is about to close. Answer: `Closed`.
+    /// From now on nothing is granted any more, and no owner begins: the house is about to close. Answer:
+    /// `Closed`.
     Close,
     /// An owner begins. Answer: `OwnerOpened` or `Refused`.
     OpenOwner(NewOwner<'a>),
-    /// The owner is active: its TTL runs anew from now, as it does with all that it is granted and gives back. Answer: `Renewed`.
+    /// The owner is active: its TTL runs anew from now, as it does with all that it is granted and gives
+    /// back. Answer: `Renewed`.
     Touch {
         /// The owner.
         owner: OwnerId,
@@ -198,19 +202,22 @@ pub enum Command<'a> {
         /// The owner.
         owner: OwnerId,
     },
-    /// "Acquire lock", several at once: what the owner has is kept, what is free is granted, a shared lock of which it is
-    /// the sole holder becomes exclusive; nothing waits. Answer: `Locked` in the order asked, or `Refused` as a whole.
+    /// "Acquire lock", several at once: what the owner has is kept, what is free is granted, a shared lock of
+    /// which it is the sole holder becomes exclusive; nothing waits. Answer: `Locked` in the order asked, or
+    /// `Refused` as a whole.
     Lock(NewLocks<'a>),
-    /// "Release lock": takes effect only where name, owner and token match; else nothing happens. Answer: `Unlocked`.
+    /// "Release lock": takes effect only where name, owner and token match; else nothing happens. Answer:
+    /// `Unlocked`.
     Unlock {
         /// Whose locks.
         owner: OwnerId,
         /// Which.
         locks: Unlock<'a>,
     },
-    /// A step of the business transaction failed. What it was granted, as [`Outcome::Locked`](crate::Outcome::Locked) told, is
-    /// taken back: what is fresh is released, what was upgraded is shared again, under the token of the upgrade. What others
-    /// have been told since that the owner has it stays: another step of it may rest on that.
+    /// A step of the business transaction failed. What it was granted, as
+    /// [`Outcome::Locked`](crate::Outcome::Locked) told, is taken back: what is fresh is released, what was
+    /// upgraded is shared again, under the token of the upgrade. What others have been told since that the
+    /// owner has it stays: another step of it may rest on that.
     /// Answer: `Undone`.
     Undo {
         /// Whose step.
@@ -236,8 +243,9 @@ pub enum Command<'a> {
         /// As in `RenewClaim`.
         token: Option<FencingToken>,
     },
-    /// Makes a claim final: checks it, assigns the name to the claimant and deletes the claim, all in one. Once more with
-    /// the token of the standing assignment, it is answered the same. Answer: `Finalized`, or `Refused` as expired or lost.
+    /// Makes a claim final: checks it, assigns the name to the claimant and deletes the claim, all in one.
+    /// Once more with the token of the standing assignment, it is answered the same. Answer: `Finalized`, or
+    /// `Refused` as expired or lost.
     Finalize {
         /// The name.
         name: Name<'a>,

@@ -19,14 +19,16 @@ pub struct RequestId {
 }
 
 impl AgentId {
-    /// A small number below the highest count of agents that were ever alive at once; reused after the agent's end.
+    /// A small number below the highest count of agents that were ever alive at once; reused after the
+    /// agent's end.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 }
 
 impl RequestId {
-    /// A small number below the highest count of requests and locks that ever existed at once; reused after the end.
+    /// A small number below the highest count of requests and locks that ever existed at once; reused after
+    /// the end.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
@@ -69,7 +71,8 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// The public number of an owner. Drawn from the same count as the fencing tokens of its bucket, and never given twice either.
+/// The public number of an owner. Drawn from the same count as the fencing tokens of its bucket, and never
+/// given twice either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(u64);
 
@@ -91,8 +94,8 @@ impl fmt::Display for OwnerId {
     }
 }
 
-/// A random number that the caller draws for an owner or a claim, kept with it and never shown: the secret that its holder
-/// presents is a keyed hash of it.
+/// A random number that the caller draws for an owner or a claim, kept with it and never shown: the secret
+/// that its holder presents is a keyed hash of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecretSeed(pub u64);
 

@@ -8,12 +8,12 @@
 //!   next_timeout() ──▶ handle_timeout(now)     leases and longest holds
 //! ```
 //!
-//! It never calls out, never reads a clock, never draws a random number and does not depend on hash order: the same
-//! commands at the same instants give the same outcomes and effects. Time is a number of milliseconds that the caller
-//! passes in and that never runs backwards ([`Instant`]).
+//! It never calls out, never reads a clock, never draws a random number and does not depend on hash order:
+//! the same commands at the same instants give the same outcomes and effects. Time is a number of
+//! milliseconds that the caller passes in and that never runs backwards ([`Instant`]).
 //!
-//! The algorithms are those of the W3C [Web Locks API](https://w3c.github.io/web-locks/), each in one method that
-//! bears the specification's name.
+//! The algorithms are those of the W3C [Web Locks API](https://w3c.github.io/web-locks/), each in one method
+//! that bears the specification's name.
 //!
 //! ```
 //! use lockhouse_core::{Acquire, Command, Instant, LockManager, Mode, Name, NewAgent, NewRequest, Outcome};

@@ -28,8 +28,8 @@ pub struct Limits {
     pub locks_per_command: usize,
     /// Length of the label of an owner or a claimant, in bytes.
     pub label_bytes: usize,
-    /// The shortest and the longest TTL of an owner or a claim, in milliseconds. No claim is renewed beyond the longest after
-    /// its beginning.
+    /// The shortest and the longest TTL of an owner or a claim, in milliseconds. No claim is renewed beyond
+    /// the longest after its beginning.
     pub ttl_ms: (u64, u64),
     /// Claims and assignments together, so that a claim can always become final.
     pub assignments: u32,

@@ -1,7 +1,7 @@
 //! Resource names: sequences of 16-bit units, kept as WTF-8.
 //!
-//! [WTF-8](https://wtf-8.codeberg.page/) is UTF-8 that may also encode lone surrogates, so that every JavaScript string
-//! has exactly one encoding and equal bytes mean equal units.
+//! [WTF-8](https://wtf-8.codeberg.page/) is UTF-8 that may also encode lone surrogates, so that every
+//! JavaScript string has exactly one encoding and equal bytes mean equal units.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name<'a>(&'a [u8]);
 
-/// An owned resource name. Up to 22 bytes of WTF-8 take no memory on the heap; all clones of a longer one share it.
+/// An owned resource name. Up to 22 bytes of WTF-8 take no memory on the heap; all clones of a longer one
+/// share it.
 #[derive(Clone)]
 pub struct NameBuf(Bytes);
 
@@ -60,8 +61,8 @@ impl<'a> Name<'a> {
     ///
     /// # Errors
     ///
-    /// [`InvalidName::Reserved`] if it begins with `-`, [`InvalidName::NotWtf8`] if the bytes are malformed, which
-    /// includes a surrogate pair in six bytes.
+    /// [`InvalidName::Reserved`] if it begins with `-`, [`InvalidName::NotWtf8`] if the bytes are malformed,
+    /// which includes a surrogate pair in six bytes.
     pub fn from_wtf8(bytes: &'a [u8]) -> Result<Self, InvalidName> {
         check_wtf8(bytes)?;
         Self::unreserved(bytes)

@@ -117,8 +117,8 @@ pub struct Grant {
     pub token: FencingToken,
 }
 
-/// What happened to others than the asker, and what has to be kept: facts, in the order in which they happened. A change
-/// comes before whatever rests on it.
+/// What happened to others than the asker, and what has to be kept: facts, in the order in which they
+/// happened. A change comes before whatever rests on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Durable state changed.
@@ -148,7 +148,8 @@ pub enum Effect {
         /// Why.
         reason: EndReason,
     },
-    /// A request that would not wait had to, as the manager was recovering, and found the name taken in the end.
+    /// A request that would not wait had to, as the manager was recovering, and found the name taken in the
+    /// end.
     Unavailable {
         /// Whose it was.
         agent: AgentId,
@@ -168,7 +169,8 @@ pub enum LossReason {
     Stolen,
     /// It was held for its `max_hold_ms`.
     Expired,
-    /// It had been brought back from before a restart, and then a lock that excludes it, too, which is younger.
+    /// It had been brought back from before a restart, and then a lock that excludes it, too, which is
+    /// younger.
     Superseded,
 }
 

@@ -26,7 +26,8 @@ pub enum Refusal {
         /// The bound.
         limit: usize,
     },
-    /// The agent has [`Limits::requests_per_agent`](crate::Limits::requests_per_agent) requests and locks already.
+    /// The agent has [`Limits::requests_per_agent`](crate::Limits::requests_per_agent) requests and locks
+    /// already.
     TooManyRequests {
         /// The bound.
         limit: u32,
@@ -46,15 +47,17 @@ pub enum Refusal {
         /// The bound.
         limit: u32,
     },
-    /// Whoever the manager is of has as much in memory as he may have. It is not the manager that says so, which knows of no other one, but
-    /// whoever has several and adds up their [`LockManager::bytes`](crate::LockManager::bytes).
+    /// Whoever the manager is of has as much in memory as he may have. It is not the manager that says so,
+    /// which knows of no other one, but whoever has several and adds up their
+    /// [`LockManager::bytes`](crate::LockManager::bytes).
     BudgetExceeded {
         /// The bound, in bytes.
         limit: usize,
     },
     /// The agent has ended, or is of another manager.
     UnknownAgent,
-    /// The manager was closed ([`Command::Close`](crate::Command::Close)), and the request is not one that waits.
+    /// The manager was closed ([`Command::Close`](crate::Command::Close)), and the request is not one that
+    /// waits.
     Closed,
     /// The manager recovers from a restart: agents still bring back what they held.
     Recovering {
@@ -89,7 +92,8 @@ pub enum Refusal {
     ClaimExpired,
     /// There is a current claim of the name, but another one.
     ClaimLost,
-    /// The label of an owner or a claimant is longer than [`Limits::label_bytes`](crate::Limits::label_bytes).
+    /// The label of an owner or a claimant is longer than
+    /// [`Limits::label_bytes`](crate::Limits::label_bytes).
     LabelTooLong {
         /// Its length.
         bytes: usize,
@@ -207,8 +211,8 @@ pub struct Holder {
     pub mode: Mode,
     /// The instant of the grant.
     pub since: Instant,
-    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an offline lock, unless
-    /// more is heard of it.
+    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an
+    /// offline lock, unless more is heard of it.
     pub expires: Option<Instant>,
     /// What the holder said of it.
     pub metadata: Option<String>,

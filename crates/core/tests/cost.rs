@@ -1,5 +1,5 @@
-//! What a command costs does not grow with what is unrelated. Timed, with bounds so wide that only a wrong order of growth
-//! leaves them: what is linear in the unrelated grows a hundredfold here.
+//! What a command costs does not grow with what is unrelated. Timed, with bounds so wide that only a wrong
+//! order of growth leaves them: what is linear in the unrelated grows a hundredfold here.
 
 use std::time::{Duration, Instant as Stopwatch};
 
@@ -95,7 +95,8 @@ fn timed(work: impl FnOnce()) -> Duration {
     started.elapsed()
 }
 
-/// Cancels every third of so many waiters on one name, in scattered order; tells how long each thousand of cancels took.
+/// Cancels every third of so many waiters on one name, in scattered order; tells how long each thousand of
+/// cancels took.
 fn cancel_one_of(waiters: usize) -> Vec<Duration> {
     let mut world = World::new();
     world.request("hot");

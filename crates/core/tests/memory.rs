@@ -13,7 +13,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a manager may keep that has been busy: a thousand slots of each kind. A million names would take over 100 MiB.
+/// What a manager may keep that has been busy: a thousand slots of each kind. A million names would take over
+/// 100 MiB.
 const KEPT_BYTES: isize = 512 * 1024;
 const NOW: Instant = Instant::from_millis(0);
 const MANY: usize = 1_000_000;

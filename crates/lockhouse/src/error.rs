@@ -38,8 +38,8 @@ pub enum RequestError {
     /// A steal was under way when the server went: it may have happened or not.
     #[error("outcome unknown: the server went while the steal was under way")]
     OutcomeUnknown,
-    /// The lock was lost while the task held it, and the task ran to its end nevertheless; or one of several was lost while a later one was
-    /// waited for.
+    /// The lock was lost while the task held it, and the task ran to its end nevertheless; or one of several
+    /// was lost while a later one was waited for.
     #[error("the lock was lost: {0}")]
     Lost(Loss),
     /// The server refused the request for a reason that this client does not know.
@@ -130,7 +130,8 @@ pub enum StoreError {
     /// A server far away takes no such key, or the key has not the permission; nothing has happened.
     #[error("access is denied: {0}")]
     Denied(String),
-    /// A server far away was asked and gave no answer that can be relied on. What was under way may have happened or not; asking again is right.
+    /// A server far away was asked and gave no answer that can be relied on. What was under way may have
+    /// happened or not; asking again is right.
     #[error("nobody knows whether it happened: {0}")]
     Unknown(String),
 }

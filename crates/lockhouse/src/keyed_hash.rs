@@ -14,7 +14,8 @@ impl KeyedHash {
         Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
     }
 
-    /// The first bytes of the hash of these parts, at most 32. Each part stands behind its length, so that no two lists are hashed alike.
+    /// The first bytes of the hash of these parts, at most 32. Each part stands behind its length, so that no
+    /// two lists are hashed alike.
     pub(crate) fn of<'a, const N: usize>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; N] {
         const { assert!(N <= 32, "the hash has 32 bytes") }
         let mut hash = self.0.clone();

@@ -1,5 +1,5 @@
-//! Named locks for async Rust: the semantics of the W3C [Web Locks API](https://w3c.github.io/web-locks/), in one process or,
-//! with the feature `remote`, over a lockhouse server.
+//! Named locks for async Rust: the semantics of the W3C [Web Locks API](https://w3c.github.io/web-locks/), in
+//! one process or, with the feature `remote`, over a lockhouse server.
 //!
 //! ```
 //! use std::time::Duration;

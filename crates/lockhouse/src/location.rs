@@ -14,7 +14,8 @@ pub(crate) enum Location {
     Remote(Arc<Api>),
 }
 
-/// Awaits the function for a local bucket or the one for a remote bucket, with the bucket in front of the arguments.
+/// Awaits the function for a local bucket or the one for a remote bucket, with the bucket in front of the
+/// arguments.
 macro_rules! call_at {
     ($location:expr, $local:path | $remote:path, ($($argument:expr),*)) => {
         match $location {

@@ -1,7 +1,7 @@
 //! Secrets: what the holder of a claim, or of an owner, has to show.
 //!
-//! A secret is a keyed hash of public things and of a random number that is kept with them; the key is the store's. So it can be told
-//! again and checked without ever being stored.
+//! A secret is a keyed hash of public things and of a random number that is kept with them; the key is the
+//! store's. So it can be told again and checked without ever being stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,8 @@ const BYTES: usize = 20;
 
 /// The secret of an owner or the token of a claim. Whoever has it may act as its holder.
 ///
-/// It is compared in constant time, and neither `Debug` nor any error shows it: [`reveal`](Self::reveal) does, to hand it over.
+/// It is compared in constant time, and neither `Debug` nor any error shows it: [`reveal`](Self::reveal)
+/// does, to hand it over.
 #[derive(Clone)]
 pub struct Secret([u8; BYTES]);
 

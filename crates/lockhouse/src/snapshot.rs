@@ -46,8 +46,8 @@ pub struct Holder {
     pub mode: Mode,
     /// The time of the grant.
     pub since: SystemTime,
-    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an offline lock, unless more is heard
-    /// of it.
+    /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an
+    /// offline lock, unless more is heard of it.
     pub expires_at: Option<SystemTime>,
     /// What it said of itself.
     pub metadata: Option<String>,

@@ -1,4 +1,5 @@
-//! Whatever is dropped, wherever it stands: nothing is left held, nothing is left waiting, nobody holds at the same time.
+//! Whatever is dropped, wherever it stands: nothing is left held, nothing is left waiting, nobody holds at
+//! the same time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use lockhouse::{Agent, House, LockManager, RequestError};
 
-/// Polls the future at most `polls` times, letting others run in between, then drops it; whether it was done by then.
+/// Polls the future at most `polls` times, letting others run in between, then drops it; whether it was done
+/// by then.
 async fn cut_after(polls: usize, future: impl Future<Output = ()>) -> bool {
     let mut future = pin!(future);
     for _ in 0..polls {

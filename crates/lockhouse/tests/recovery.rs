@@ -1,4 +1,5 @@
-//! How the web locks of agents far away come back after a restart, on a clock that is moved by hand. A restart is the taking of the store by another house.
+//! How the web locks of agents far away come back after a restart, on a clock that is moved by hand. A
+//! restart is the taking of the store by another house.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -28,8 +28,8 @@ impl Slot {
     }
 }
 
-/// A random number that a process draws anew for each slot that it takes, so that two that come upon the same epoch, such as
-/// before and after a backup was brought back, are told apart.
+/// A random number that a process draws anew for each slot that it takes, so that two that come upon the same
+/// epoch, such as before and after a backup was brought back, are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriterId(pub u64);
 
@@ -57,8 +57,8 @@ impl fmt::Display for Scope {
 
 /// What one writer has for one slot, to be kept whole or not at all.
 ///
-/// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a batch or between
-/// them. A batch without any writes is fine: its outcome tells whether its epoch still stands.
+/// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a batch or
+/// between them. A batch without any writes is fine: its outcome tells whether its epoch still stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitBatch {
     /// The slot.
@@ -90,14 +90,15 @@ pub enum Write {
         /// How. Instants are milliseconds of wall time since 1970.
         change: Change,
     },
-    /// A bucket was forgotten. What is still kept of it goes, except its history; above the mark to which its tokens were
-    /// reserved any new bucket of its tenant must begin.
+    /// A bucket was forgotten. What is still kept of it goes, except its history; above the mark to which its
+    /// tokens were reserved any new bucket of its tenant must begin.
     BucketDropped {
         /// Which.
         scope: Arc<Scope>,
     },
-    /// A web lock is about to be told to somebody far away for the first time in this bucket and this epoch; the bucket must
-    /// recover if the process dies. Also for a lock that was reclaimed. Erases the mark of a clean stop.
+    /// A web lock is about to be told to somebody far away for the first time in this bucket and this epoch;
+    /// the bucket must recover if the process dies. Also for a lock that was reclaimed. Erases the mark of a
+    /// clean stop.
     NeedsRecovery {
         /// Which.
         scope: Arc<Scope>,
@@ -107,11 +108,11 @@ pub enum Write {
         /// Its length.
         ms: u64,
     },
-    /// The recovery that began with this epoch is over: tickets and leases of earlier epochs, and what was told in them,
-    /// count no more.
+    /// The recovery that began with this epoch is over: tickets and leases of earlier epochs, and what was
+    /// told in them, count no more.
     RecoveryCompleted,
-    /// The process stops, and no web lock is held by anybody far away: nothing needs to recover, and every ticket is void.
-    /// Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
+    /// The process stops, and no web lock is held by anybody far away: nothing needs to recover, and every
+    /// ticket is void. Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
     StoppedClean,
     /// The mark of a clean stop is no longer true.
     MarkErased,
@@ -122,8 +123,8 @@ pub enum Write {
 pub enum CommitOutcome {
     /// It is kept.
     Committed,
-    /// It is not kept and never will be: the slot has a newer epoch, or stopped clean. Tell nobody what waited for it, and stop writing to
-    /// the slot.
+    /// It is not kept and never will be: the slot has a newer epoch, or stopped clean. Tell nobody what
+    /// waited for it, and stop writing to the slot.
     Fenced,
     /// It is kept or it is not, or it will be. Send the same batch again until it is `Committed` or `Fenced`.
     Unknown,

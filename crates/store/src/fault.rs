@@ -85,8 +85,8 @@ impl FaultCount {
 
 /// Stands before a store and fails by a seed: the same calls fail in the same way each time.
 ///
-/// The store stands for the network, too: it outlives its callers, and a batch that it holds back may arrive after the
-/// caller is gone.
+/// The store stands for the network, too: it outlives its callers, and a batch that it holds back may arrive
+/// after the caller is gone.
 /// A call that stalls is pending for some polls and wakes its task each time, so that no clock is needed.
 pub struct FaultStore {
     inner: Arc<dyn Store>,

@@ -1,4 +1,5 @@
-//! Where lockhouse keeps what it must not forget: offline locks, claims, assignments, and how far fencing tokens may go.
+//! Where lockhouse keeps what it must not forget: offline locks, claims, assignments, and how far fencing
+//! tokens may go.
 //!
 //! ```text
 //!   take_slot(slot, writer, visit) ──▶ Opened      a new epoch, what is needed to recover
@@ -8,17 +9,17 @@
 //!   commit(CommitBatch, …) ──▶ CommitOutcome, …    each batch whole or not at all
 //! ```
 //!
-//! [`Store`] is the port. A store never knows clocks: every [`Instant`](lockhouse_core::Instant) in what it keeps counts
-//! milliseconds of wall time since 1970, which the caller converts. A store knows no time limits either: an end by time is a
-//! change like any other.
+//! [`Store`] is the port. A store never knows clocks: every [`Instant`](lockhouse_core::Instant) in what it
+//! keeps counts milliseconds of wall time since 1970, which the caller converts. A store knows no time limits
+//! either: an end by time is a change like any other.
 //!
 //! | store | for | survives |
 //! |---|---|---|
 //! | [`MemoryStore`] | tests, programs that need nothing kept | nothing |
 #![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | one machine | `kill -9` and the loss of power |")]
 //!
-//! Authors of another store run the suite of the feature `conformance` over it. Beside the suite is a store that fails by a
-//! seed.
+//! Authors of another store run the suite of the feature `conformance` over it. Beside the suite is a store
+//! that fails by a seed.
 
 mod batch;
 #[cfg(feature = "conformance")]

@@ -20,10 +20,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// To ensure correctness:
     ///
-    /// - The slot gets a new epoch, higher than every one before. It is durable before anything is told, and from then on
-    ///   every batch of an earlier epoch is [`CommitOutcome::Fenced`].
-    /// - What is told is what the committed batches amount to: neither more nor less, and nothing of it changes any more
-    ///   except by batches of the new epoch.
+    /// - The slot gets a new epoch, higher than every one before. It is durable before anything is told, and
+    ///   from then on every batch of an earlier epoch is [`CommitOutcome::Fenced`].
+    /// - What is told is what the committed batches amount to: neither more nor less, and nothing of it
+    ///   changes any more except by batches of the new epoch.
     /// - The order is that of [`RecoveredRow`]. It can be told to a lock manager as it comes.
     ///
     /// # Errors
@@ -44,15 +44,16 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// To ensure correctness:
     ///
-    /// - A batch is kept whole or not at all, and stands or falls alone: no other batch of the same call changes its
-    ///   outcome, except that those of one slot are kept in the order in which they are given.
+    /// - A batch is kept whole or not at all, and stands or falls alone: no other batch of the same call
+    ///   changes its outcome, except that those of one slot are kept in the order in which they are given.
     /// - [`CommitOutcome::Committed`] means that it survives whatever this store survives.
-    /// - A batch whose last write the slot already has is `Committed` and changes nothing: sending one again is harmless.
-    /// - A batch whose epoch or writer is not the slot's is [`CommitOutcome::Fenced`], also one that was committed before. It
-    ///   has changed nothing after the take that fenced it.
+    /// - A batch whose last write the slot already has is `Committed` and changes nothing: sending one again
+    ///   is harmless.
+    /// - A batch whose epoch or writer is not the slot's is [`CommitOutcome::Fenced`], also one that was
+    ///   committed before. It has changed nothing after the take that fenced it.
     ///
-    /// A caller has one call for a slot under way at a time, and after [`CommitOutcome::Unknown`] sends the same batch again
-    /// before any later one.
+    /// A caller has one call for a slot under way at a time, and after [`CommitOutcome::Unknown`] sends the
+    /// same batch again before any later one.
     ///
     /// # Errors
     ///
@@ -74,9 +75,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Dropping the future lets the backup go on, unheard.
     fn backup(&self, to: PathBuf) -> StoreFuture<'_, Result<(), BackupError>>;
 
-    /// Ends the store once what is under way is done, and frees what it holds, such as its file. Later calls are [`Fatal`].
+    /// Ends the store once what is under way is done, and frees what it holds, such as its file. Later calls
+    /// are [`Fatal`].
     ///
-    /// Nothing is lost without it: it saves the next start some work, and answers when somebody else may open the store.
+    /// Nothing is lost without it: it saves the next start some work, and answers when somebody else may open
+    /// the store.
     ///
     /// # Errors
     ///

@@ -16,20 +16,23 @@ pub struct Opened {
     pub key: SecretKey,
     /// The last stop was proven clean, or the slot has never been taken.
     pub clean: bool,
-    /// The state was brought back from a backup, and no recovery has been completed since. Nobody knows what was told
-    /// after the backup, so every bucket must recover, also those that nothing is kept of, for at least the longest lease
-    /// that could have been given.
+    /// The state was brought back from a backup, and no recovery has been completed since. Nobody knows what
+    /// was told after the backup, so every bucket must recover, also those that nothing is kept of, for at
+    /// least the longest lease that could have been given.
     pub restored: bool,
-    /// The longest lease given since the last clean stop or completed recovery, in milliseconds; 0 if there was none.
+    /// The longest lease given since the last clean stop or completed recovery, in milliseconds; 0 if there
+    /// was none.
     pub longest_lease_ms: u64,
     /// A ticket of an epoch before this one is void.
     pub tickets_since: u64,
-    /// No bucket that nothing is kept of may begin with a token up to and including this one, whatever its tenant.
+    /// No bucket that nothing is kept of may begin with a token up to and including this one, whatever its
+    /// tenant.
     pub token_floor: u64,
 }
 
 impl Opened {
-    /// Whether this bucket must recover, with `needs_recovery` as its [`RecoveredRow::Bucket`] says, and false if it has none.
+    /// Whether this bucket must recover, with `needs_recovery` as its [`RecoveredRow::Bucket`] says, and
+    /// false if it has none.
     pub fn recovers(&self, needs_recovery: bool) -> bool {
         self.restored || (needs_recovery && !self.clean)
     }
@@ -38,8 +41,8 @@ impl Opened {
 /// A piece of what is kept in a slot.
 ///
 /// They come in this order: every tenant; then bucket by bucket first the bucket itself and then its changes:
-/// [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims, assignments, each kind from the oldest number to the
-/// newest. No other changes are ever told.
+/// [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims, assignments, each
+/// kind from the oldest number to the newest. No other changes are ever told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveredRow {
     /// A tenant of which a bucket was dropped.

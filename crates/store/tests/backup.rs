@@ -32,8 +32,8 @@ async fn a_backup_is_whole_while_commits_go_on_beside_it() {
     let folder = Folder::new();
     let writer = database(&folder.file("lockhouse.db"), 3000).await;
     let mut batches = batches(&writer);
-    // While the store is busy with the first, all others are asked: so the commits behind the backup are made when only
-    // the first of its pages are written.
+    // While the store is busy with the first, all others are asked: so the commits behind the backup are made
+    // when only the first of its pages are written.
     let busy = writer.store.commit(batches.by_ref().take(300).collect());
     let backup = writer.store.backup(folder.file("backup.db"));
     let one = writer.store.commit(batches.by_ref().take(1).collect());
@@ -318,7 +318,8 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     };
 
     let pid = std::process::id();
-    // Reading the files here would open them to others: a lock of POSIX ends with the first time its file is closed.
+    // Reading the files here would open them to others: a lock of POSIX ends with the first time its file is
+    // closed.
     let in_use = format!("D/lockhouse.db is in use by another lockhouse (process {pid}); stop it first");
     assert_eq!(line(&backup, &file), in_use);
     let running = "D/lockhouse.db cannot be restored: a lockhouse is running on it; name another backup";
@@ -345,7 +346,8 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     fs::write(folder.file("damaged.db"), damaged).unwrap();
     let line = refused(&folder.file("damaged.db"), &file);
     assert!(line.starts_with("D/damaged.db cannot be restored: it is damaged ("), "{line}");
-    // A statement that cannot be read, and one that is gone: what is told of them is one line, and its advice fits.
+    // A statement that cannot be read, and one that is gone: what is told of them is one line, and its advice
+    // fits.
     let mut malformed = fs::read(&backup).unwrap();
     let statement = b"CREATE TABLE tenants";
     for at in places(&malformed, statement) {

@@ -1,4 +1,5 @@
-//! What is no database of ours, or not now: one line that says what to do, and nothing on the disk is changed.
+//! What is no database of ours, or not now: one line that says what to do, and nothing on the disk is
+//! changed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

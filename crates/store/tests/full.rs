@@ -224,8 +224,8 @@ async fn an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_comm
     assert!(log < 6 << 20, "it was noticed only when the log was too long: {log}");
 }
 
-/// Has the test write where no file may have more than so many blocks of 512 bytes, until the store ends. Looks for all that was
-/// kept, and says how long the log is.
+/// Has the test write where no file may have more than so many blocks of 512 bytes, until the store ends.
+/// Looks for all that was kept, and says how long the log is.
 async fn fail_beyond(blocks: u32, test: &str) -> u64 {
     let folder = Folder::new();
     let file = folder.file("lockhouse.db");

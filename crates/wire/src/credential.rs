@@ -12,7 +12,8 @@ use crate::read::{self, RawField, ReadResult};
 pub struct Credential<'a>(Cow<'a, str>);
 
 impl<'a> Credential<'a> {
-    /// The credential of this text, which has 1 to [`CREDENTIAL_BYTES`] visible ASCII characters; none for any other.
+    /// The credential of this text, which has 1 to [`CREDENTIAL_BYTES`] visible ASCII characters; none for
+    /// any other.
     pub fn new(text: impl Into<Cow<'a, str>>) -> Option<Self> {
         let text = text.into();
         let is_usable =

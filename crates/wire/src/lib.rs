@@ -1,9 +1,9 @@
-//! The lockhouse protocol, version 1: frames as closed enums, read from and written to the text of a WebSocket
-//! message.
+//! The lockhouse protocol, version 1: frames as closed enums, read from and written to the text of a
+//! WebSocket message.
 //!
-//! The contract is `protocol/PROTOCOL.md`; the golden vectors beside it are the tests of this crate. A frame that the
-//! contract forbids has no value here: a steal that is shared, a numbered frame without its number, a held lock with
-//! a place in the queue.
+//! The contract is `protocol/PROTOCOL.md`; the golden vectors beside it are the tests of this crate. A frame
+//! that the contract forbids has no value here: a steal that is shared, a numbered frame without its number,
+//! a held lock with a place in the queue.
 //!
 //! ```
 //! use lockhouse_wire::{ClientCall, ClientFrame, Envelope};
@@ -92,7 +92,8 @@ pub mod close {
 /// A frame together with what any frame may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<F> {
-    /// The highest `seq` of the other direction that the sender has processed; 0: none, or nothing new to say.
+    /// The highest `seq` of the other direction that the sender has processed; 0: none, or nothing new to
+    /// say.
     pub ack: u64,
     /// The frame itself.
     pub frame: F,

@@ -1,5 +1,5 @@
-//! Reading the fields of a frame: serde_json splits the object, each field is then judged by itself, so that an error
-//! can name the field, the value and the rule.
+//! Reading the fields of a frame: serde_json splits the object, each field is then judged by itself, so that
+//! an error can name the field, the value and the rule.
 
 use std::borrow::Cow;
 use std::fmt;

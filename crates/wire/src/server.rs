@@ -140,7 +140,8 @@ pub enum ServerEvent<'a> {
         id: Option<u64>,
         /// What kind of error.
         code: ErrorCode,
-        /// When it may be worth to ask again, in milliseconds; none: not before the client does something about it.
+        /// When it may be worth to ask again, in milliseconds; none: not before the client does something
+        /// about it.
         retry_after_ms: Option<u64>,
         /// What is wrong.
         problem: FrameProblem<'a>,

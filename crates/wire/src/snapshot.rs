@@ -66,7 +66,8 @@ pub enum EntryPlace {
     Queued(u64),
 }
 
-/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts, each of which is written when it is asked for.
+/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts,
+/// each of which is written when it is asked for.
 pub fn pages<'a>(
     id: u64,
     held: impl IntoIterator<Item = EntryView<'a>>,

@@ -3,7 +3,8 @@
 use lockhouse::{LockType, RecordKind};
 use serde::Deserialize;
 
-/// A customer is read without a lock, read under a shared one where it must not change meanwhile (on the phone), and edited alone.
+/// A customer is read without a lock, read under a shared one where it must not change meanwhile (on the
+/// phone), and edited alone.
 pub(crate) fn customers() -> RecordKind {
     RecordKind::new("customer", LockType::ReadWrite)
 }

@@ -66,7 +66,8 @@ impl Database {
         .await
     }
 
-    /// A customer; with a lock, it is read behind the fence: from then on nobody with an older token gets at it.
+    /// A customer; with a lock, it is read behind the fence: from then on nobody with an older token gets at
+    /// it.
     pub(crate) async fn customer(
         &self,
         id: i64,

@@ -1,4 +1,5 @@
-//! Keeps other sites from doing anything in a user's name. They can neither press a button nor lock a customer by leading a browser to it.
+//! Keeps other sites from doing anything in a user's name. They can neither press a button nor lock a
+//! customer by leading a browser to it.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method};
@@ -15,8 +16,8 @@ pub(crate) async fn buttons(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// For pages that lock what they show: whoever comes from another site, and whoever only asks whether the page is there, is led to the page that locks
-/// nothing.
+/// For pages that lock what they show: whoever comes from another site, and whoever only asks whether the
+/// page is there, is led to the page that locks nothing.
 pub(crate) async fn locking_pages(request: Request, next: Next) -> Response {
     let locks_nothing = match *request.method() {
         Method::GET => !is_ours(&request),

@@ -1,8 +1,9 @@
 //! Customers, edited by one person at a time: the sample of the pattern
-//! [Pessimistic Offline Lock](https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html) as a web application.
+//! [Pessimistic Offline Lock](https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html) as a web
+//! application.
 //!
-//! The routes below are the front controller; the layers on them are the decorator that makes every command a step of a business transaction. The
-//! README says where each idea of the pattern lives.
+//! The routes below are the front controller; the layers on them are the decorator that makes every command a
+//! step of a business transaction. The README says where each idea of the pattern lives.
 
 mod commands;
 mod customer;
@@ -52,7 +53,8 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the databases: the customers, and beside them the locks. They belong together, as the fence in the one goes by tokens of the other.
+    /// Opens the databases: the customers, and beside them the locks. They belong together, as the fence in
+    /// the one goes by tokens of the other.
     ///
     /// # Errors
     ///
@@ -70,7 +72,8 @@ impl App {
         Ok(Self { database, house, sessions, session_timeout })
     }
 
-    /// Every command, and whether it begins a business transaction or continues one. Those that declare neither can only look.
+    /// Every command, and whether it begins a business transaction or continues one. Those that declare
+    /// neither can only look.
     pub fn router(&self) -> Router {
         let sessions = &self.sessions;
         let nothing_typed_is_lost = from_fn_with_state(self.clone(), edit::nothing_typed_is_lost);

@@ -31,7 +31,8 @@ impl<S: Sync> FromRequestParts<S> for Frame {
     }
 }
 
-/// The form of a customer: what was typed, what is wrong with it, and beside it what the database has where that is newer.
+/// The form of a customer: what was typed, what is wrong with it, and beside it what the database has where
+/// that is newer.
 #[derive(Debug, Template)]
 #[template(path = "edit.html")]
 pub(crate) struct EditPage {
@@ -93,8 +94,9 @@ impl EditPage {
         }
     }
 
-    /// The form as it comes back when it could not be saved: nothing that was typed is lost. `current` is what the database has, if it has the
-    /// customer; where that is newer than what was seen, it stands beside, and saving once more replaces it knowingly.
+    /// The form as it comes back when it could not be saved: nothing that was typed is lost. `current` is
+    /// what the database has, if it has the customer; where that is newer than what was seen, it stands
+    /// beside, and saving once more replaces it knowingly.
     pub(crate) fn again(
         frame: Frame,
         id: i64,

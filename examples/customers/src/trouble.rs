@@ -112,7 +112,8 @@ impl Trouble {
         }
     }
 
-    /// Calls customers by their names, read without a lock: for the page alone, as the command itself has loaded nothing.
+    /// Calls customers by their names, read without a lock: for the page alone, as the command itself has
+    /// loaded nothing.
     pub(crate) fn with_names_of(mut self, all: &[Customer]) -> Self {
         if let Self::Taken(taken) = &mut self {
             for taken in taken {

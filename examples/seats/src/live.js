@@ -1,4 +1,5 @@
-// Keeps a page as the server would show it now. Everything works without this script; only one has to reload then.
+// Keeps a page as the server would show it now. Everything works without this script; only one has to reload
+// then.
 
 const news = document.getElementById('news');
 const link = document.getElementById('link');

@@ -7,8 +7,8 @@
 //!    └──── give back ──┴───── give back, or the hold ends ─────────┴───────── give back ──────────┘
 //! ```
 //!
-//! Who may go on is decided in one place, [`finalize`](lockhouse::Claims::finalize), at the moment at which it counts; that somebody held the claim
-//! earlier proves nothing.
+//! Who may go on is decided in one place, [`finalize`](lockhouse::Claims::finalize), at the moment at which
+//! it counts; that somebody held the claim earlier proves nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -176,7 +176,8 @@ impl BoxOffice {
         Ok(())
     }
 
-    /// Asks the bank for the price, and books the seat if that answers at once. The bank has the whole length of the hold for it.
+    /// Asks the bank for the price, and books the seat if that answers at once. The bank has the whole length
+    /// of the hold for it.
     ///
     /// # Errors
     ///
@@ -197,12 +198,14 @@ impl BoxOffice {
         }
     }
 
-    /// The bank keeps the money ready. Now it counts: the seat becomes the payer's and the money is charged, or neither. Doing it again answers the same.
+    /// The bank keeps the money ready. Now it counts: the seat becomes the payer's and the money is charged,
+    /// or neither. Doing it again answers the same.
     ///
     /// # Errors
     ///
-    /// [`ClaimError::ClaimLost`] if somebody else has claimed the seat meanwhile, [`ClaimError::ClaimExpired`] if nobody has: nothing is charged then, and the
-    /// other's claim stays as it is. [`OfficeError::NotAsked`]. Other errors say nothing of the claim: try again.
+    /// [`ClaimError::ClaimLost`] if somebody else has claimed the seat meanwhile,
+    /// [`ClaimError::ClaimExpired`] if nobody has: nothing is charged then, and the other's claim stays as it
+    /// is. [`OfficeError::NotAsked`]. Other errors say nothing of the claim: try again.
     pub async fn bank_answers(&self, seat: Seat, stub: &Stub) -> Result<Progress, OfficeError> {
         match self.payments.of(seat, &stub.token).await? {
             Some(_) => self.book(seat, stub).await,
@@ -210,7 +213,8 @@ impl BoxOffice {
         }
     }
 
-    /// Gives a seat back, whether held or booked; what was charged is refunded. Whoever has it no longer has nothing to give back, which is fine.
+    /// Gives a seat back, whether held or booked; what was charged is refunded. Whoever has it no longer has
+    /// nothing to give back, which is fine.
     ///
     /// # Errors
     ///
@@ -332,7 +336,8 @@ impl BoxOffice {
         self.now() + self.hold <= hold.since + self.hold * LONGEST_HOLDS
     }
 
-    /// The office may have been cut off between booking and charging. What was booked is charged now; the rest goes on with its payer.
+    /// The office may have been cut off between booking and charging. What was booked is charged now; the
+    /// rest goes on with its payer.
     async fn charge_what_was_booked(&self) -> Result<(), OfficeError> {
         for payment in self.payments.unsettled(Payment::Reserved).await? {
             let booking = self.claims.assignment(&payment.seat.resource()).await?;
@@ -343,7 +348,8 @@ impl BoxOffice {
         Ok(())
     }
 
-    /// The office may have been cut off while a booked seat was given back. It is given back now, and refunded.
+    /// The office may have been cut off while a booked seat was given back. It is given back now, and
+    /// refunded.
     async fn refund_what_was_given_back(&self) -> Result<(), OfficeError> {
         for payment in self.payments.unsettled(Payment::Refunding).await? {
             // Without effect if that was done, whoever has the seat now.

@@ -1,5 +1,5 @@
-//! How it looks: HTML from the server, which works without scripts. With them, `live.js` fetches the page anew after every change, and
-//! takes over whatever has another `data-version`.
+//! How it looks: HTML from the server, which works without scripts. With them, `live.js` fetches the page
+//! anew after every change, and takes over whatever has another `data-version`.
 
 mod hall;
 mod seat;

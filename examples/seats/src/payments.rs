@@ -1,7 +1,8 @@
 //! What the bank was asked for: a table of the application's own, beside the claims.
 //!
-//! A payment is first reserved, then charged or released; what was charged is refunded by way of `refunding`, so that whoever is cut off between giving
-//! the seat back and giving the money back goes on with it. One claim has one payment, so that paying twice charges once.
+//! A payment is first reserved, then charged or released; what was charged is refunded by way of `refunding`,
+//! so that whoever is cut off between giving the seat back and giving the money back goes on with it. One
+//! claim has one payment, so that paying twice charges once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use crate::hall::Seat;
 
-/// `claim` is a hash of the seat and the claim's token: whoever has the token has the payment, for that seat and no other, and the table gives no
-/// token away. `number` is the claim's fencing token.
+/// `claim` is a hash of the seat and the claim's token: whoever has the token has the payment, for that seat
+/// and no other, and the table gives no token away. `number` is the claim's fencing token.
 const TABLE: &str = "\
 create table if not exists payments (
     claim blob primary key,

@@ -75,7 +75,8 @@ impl Fleet {
         let index = index % self.workers.len();
         let fresh = self.worker()?;
         let mut worker = std::mem::replace(&mut self.workers[index], fresh);
-        // Stopped first, so that there is an instant up to which it certainly lived and after which it does nothing.
+        // Stopped first, so that there is an instant up to which it certainly lived and after which it does
+        // nothing.
         worker.signal(Signal::STOP)?;
         worker.wait_until_stopped()?;
         let at = now();

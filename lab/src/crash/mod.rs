@@ -32,10 +32,12 @@ use tally::Counts;
 
 /// Kill the server again and again while clients work, and judge what they wrote down
 ///
-/// Worker processes of five clients each (three of Web Locks, one of offline locks, one of claims) work over a few names. The server is
-/// killed at random moments and started anew; a kill counts only if something durable was acknowledged in the 100 ms before it and another
-/// durable call was under way. Workers are killed or stopped for longer than the lease, too. Every client writes down what it asks and what
-/// it is told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may have two holders.
+/// Worker processes of five clients each (three of Web Locks, one of offline locks, one of claims) work over
+/// a few names. The server is killed at random moments and started anew; a kill counts only if something
+/// durable was acknowledged in the 100 ms before it and another durable call was under way. Workers are
+/// killed or stopped for longer than the lease, too. Every client writes down what it asks and what it is
+/// told (docs/histories.md), and that file is judged: nothing that was acknowledged may be lost, no name may
+/// have two holders.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,6 +1,8 @@
-//! What a client writes down: each call before it is sent, each answer as it arrives, each loss as it is known.
+//! What a client writes down: each call before it is sent, each answer as it arrives, each loss as it is
+//! known.
 //!
-//! A line goes to stdout in one write, so that a process that is killed leaves whole lines. The parent gathers them.
+//! A line goes to stdout in one write, so that a process that is killed leaves whole lines. The parent
+//! gathers them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,8 +89,8 @@ fn write(event: &Event) {
     let _ = std::io::stdout().lock().write_all(&line(event));
 }
 
-/// Knows when this process did not run: whoever is stopped cannot know of a loss, and the fence is there for him. What he held counts
-/// until then.
+/// Knows when this process did not run: whoever is stopped cannot know of a loss, and the fence is there for
+/// him. What he held counts until then.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse(Arc<Mutex<Pauses>>);
 
@@ -100,7 +102,8 @@ struct Pauses {
 }
 
 const BEAT: Duration = Duration::from_millis(2);
-/// A process that runs beats more often than this; a tenth of the lease is what its clock and the server's may differ by.
+/// A process that runs beats more often than this; a tenth of the lease is what its clock and the server's
+/// may differ by.
 const PAUSE_NS: u64 = 20_000_000;
 
 impl Pulse {
@@ -117,7 +120,8 @@ impl Pulse {
         pulse
     }
 
-    /// When the deadline of a lock that is lost now may have passed unnoticed: at the beginning of the first pause within a lease.
+    /// When the deadline of a lock that is lost now may have passed unnoticed: at the beginning of the first
+    /// pause within a lease.
     pub(super) fn stopped_at(&self) -> Option<u64> {
         let recent = self.beat().saturating_sub(LEASE.as_nanos() as u64);
         let pauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);

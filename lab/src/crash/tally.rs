@@ -1,4 +1,5 @@
-//! What a run did, counted from the lines of its history: whether a kill counts, and whether all of it was enough to prove something.
+//! What a run did, counted from the lines of its history: whether a kill counts, and whether all of it was
+//! enough to prove something.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -27,11 +27,13 @@ pub(super) struct WebClient<'a> {
 pub(super) enum Habit {
     /// Every kind of request, mostly for a moment.
     Passing,
-    /// One of few names after the other, each for longer than a restart takes: most kills find each of these held.
+    /// One of few names after the other, each for longer than a restart takes: most kills find each of these
+    /// held.
     Keeping,
 }
 
-/// The names of those who keep: with four workers fewer than there are of them, so that somebody waits for each.
+/// The names of those who keep: with four workers fewer than there are of them, so that somebody waits for
+/// each.
 const KEPT: usize = 2;
 
 /// One request, as it is made.
@@ -85,7 +87,8 @@ impl WebClient<'_> {
 
     fn passing(&mut self) -> Wish {
         let random = &mut self.random;
-        // Some names have web locks only, as one that others hold for long would keep these clients from most of their work.
+        // Some names have web locks only, as one that others hold for long would keep these clients from most
+        // of their work.
         let name = match random.percent(40) {
             true => format!("web/{}", random.below(4)),
             false => self.ground.name(random),
@@ -115,7 +118,8 @@ impl WebClient<'_> {
         }
     }
 
-    /// Holds the lock for a while, unless it is lost, and lets it go: by a release, by dropping it, or with its agent.
+    /// Holds the lock for a while, unless it is lost, and lets it go: by a release, by dropping it, or with
+    /// its agent.
     async fn hold(
         &mut self,
         op: u64,
@@ -156,8 +160,9 @@ impl WebClient<'_> {
     }
 }
 
-/// Whether a lock may have been lost by the client's own deadline. Of every other loss the server tells, and then the lock counts as held until that;
-/// the judge knows of steals and of longest holds, which are all shorter than a lease.
+/// Whether a lock may have been lost by the client's own deadline. Of every other loss the server tells, and
+/// then the lock counts as held until that; the judge knows of steals and of longest holds, which are all
+/// shorter than a lease.
 fn can_pass_in_a_pause(loss: Loss, max_hold: Option<Duration>) -> bool {
     loss == Loss::Expired && max_hold.is_none()
 }

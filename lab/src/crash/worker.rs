@@ -30,7 +30,8 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// The clients of a worker, by what they do: three have web locks, as those of one process queue behind one another, too.
+/// The clients of a worker, by what they do: three have web locks, as those of one process queue behind one
+/// another, too.
 const CLIENTS: [&str; 5] = ["web-1", "web-2", "keeper", "offline", "claims"];
 
 pub(super) fn clients_of(worker: &str) -> Vec<String> {
@@ -51,7 +52,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(true)
 }
 
-/// Something that no judge would see is wrong: the parent hears of it by the end of the process. Stdout is for the history.
+/// Something that no judge would see is wrong: the parent hears of it by the end of the process. Stdout is
+/// for the history.
 pub(super) fn fail(why: std::fmt::Arguments<'_>) -> ! {
     let _ = writeln!(std::io::stderr(), "error: {why}");
     std::process::exit(1)
@@ -103,8 +105,8 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// Which bucket is meant this time: mostly the one where all three disciplines meet. The other one never has web locks, and so
-/// nothing to recover.
+/// Which bucket is meant this time: mostly the one where all three disciplines meet. The other one never has
+/// web locks, and so nothing to recover.
 pub(super) fn bucket(random: &mut Random) -> &'static str {
     if random.percent(75) { MEETING } else { APART }
 }

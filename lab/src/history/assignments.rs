@@ -1,4 +1,5 @@
-//! Was each name assigned to one claim at a time, and each claim finalized once, while it was the current one?
+//! Was each name assigned to one claim at a time, and each claim finalized once, while it was the current
+//! one?
 
 use std::collections::{HashMap, VecDeque};
 
@@ -104,7 +105,8 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
     }
 }
 
-/// No claim becomes final after the name was granted to somebody else, after its own release, or after its assignment was taken back.
+/// No claim becomes final after the name was granted to somebody else, after its own release, or after its
+/// assignment was taken back.
 fn only_current_claims(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
     let current = Current::of(story);
     let mut first: HashMap<u64, &Op> = HashMap::new();

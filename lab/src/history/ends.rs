@@ -1,4 +1,5 @@
-//! When may something have ended? The earliest instant, out of everything that the history knows to end such a thing.
+//! When may something have ended? The earliest instant, out of everything that the history knows to end such
+//! a thing.
 
 use std::collections::HashMap;
 
@@ -191,7 +192,8 @@ impl Steals {
     }
 }
 
-/// Pairs of a key and an instant: the earliest instant among those whose key is high enough, in logarithmic time.
+/// Pairs of a key and an instant: the earliest instant among those whose key is high enough, in logarithmic
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct Instants(Vec<(u64, u64)>);
 

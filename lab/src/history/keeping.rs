@@ -1,4 +1,5 @@
-//! Did the server keep what it had acknowledged? Nothing may go without a cause, come back, or come from nowhere.
+//! Did the server keep what it had acknowledged? Nothing may go without a cause, come back, or come from
+//! nowhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -128,7 +129,8 @@ struct Past<'a> {
     /// From when each thing was certain, at the earliest.
     since: HashMap<Key, u64>,
     granted: HashSet<Key>,
-    /// Those who may have got something without hearing of it: when they first asked, and when the last of them can have got it.
+    /// Those who may have got something without hearing of it: when they first asked, and when the last of
+    /// them can have got it.
     unanswered: HashMap<(Sort, &'a str), (u64, u64)>,
     /// Acknowledged ends, by what they ended: invocation and answer.
     ended: HashMap<(Sort, &'a str), Instants>,

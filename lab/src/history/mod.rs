@@ -1,4 +1,5 @@
-//! `cargo xtask check-history`: judges a history that clients wrote while their server was killed and started again.
+//! `cargo xtask check-history`: judges a history that clients wrote while their server was killed and started
+//! again.
 //!
 //! ```text
 //! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping, assignments
@@ -83,7 +84,8 @@ pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Judgement> {
     judge_history(&History::read(lines)?)
 }
 
-/// Judges the events of a history that was never written down; the number of an event stands for that of its line.
+/// Judges the events of a history that was never written down; the number of an event stands for that of its
+/// line.
 ///
 /// # Errors
 ///
@@ -107,7 +109,8 @@ fn judge_history(history: &History) -> anyhow::Result<Judgement> {
     Ok(Judgement { events: history.events, acknowledged: history.acknowledged, breaches })
 }
 
-/// A history without acknowledgements, or without a look at what became of them, would pass whatever the server did.
+/// A history without acknowledgements, or without a look at what became of them, would pass whatever the
+/// server did.
 fn refuse_too_little(history: &History) -> anyhow::Result<()> {
     if history.acknowledged == 0 {
         bail!("proves nothing: none of the {} events is a durable acknowledgement", history.events);

@@ -1,4 +1,5 @@
-//! From lines to operations: each invocation with its answer, and until when one without an answer may still have been done.
+//! From lines to operations: each invocation with its answer, and until when one without an answer may still
+//! have been done.
 
 use std::collections::HashMap;
 use std::io::BufRead;

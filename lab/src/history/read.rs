@@ -1,4 +1,5 @@
-//! Reading the lines of a history. A line that is not as docs/histories.md says is refused with line, field, value and rule.
+//! Reading the lines of a history. A line that is not as docs/histories.md says is refused with line, field,
+//! value and rule.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -273,7 +274,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A JSON object as its fields stand, so that one that stands twice is seen. `Cow` saves copying what has no escapes.
+/// A JSON object as its fields stand, so that one that stands twice is seen. `Cow` saves copying what has no
+/// escapes.
 struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 enum Value<'a> {

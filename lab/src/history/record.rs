@@ -48,7 +48,8 @@ pub(crate) enum What {
     ServerStarted { epoch: String },
     /// The server's process is dead, and was waited for.
     ServerKilled,
-    /// Everything that the server says of a bucket, read between `began` and the event itself while nobody else asks it for anything.
+    /// Everything that the server says of a bucket, read between `began` and the event itself while nobody
+    /// else asks it for anything.
     Readout { bucket: String, began: u64, found: Vec<Found> },
 }
 

@@ -1,4 +1,5 @@
-//! Everything that a history tells of one name: what certainly held, what was seen of it, and what may have ended it.
+//! Everything that a history tells of one name: what certainly held, what was seen of it, and what may have
+//! ended it.
 
 use std::collections::HashMap;
 

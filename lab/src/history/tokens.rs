@@ -7,7 +7,8 @@ use super::pair::{History, Op};
 use super::record::Call;
 use super::story::Source;
 
-/// Of two grants, one of which was answered before the other was asked for, the later has the higher token; no two are equal.
+/// Of two grants, one of which was answered before the other was asked for, the later has the higher token;
+/// no two are equal.
 pub(crate) fn judge(history: &History, teller: &Teller, breaches: &mut Vec<Breach>) {
     let mut buckets: HashMap<&str, Vec<(&Op, u64)>> = HashMap::new();
     for op in &history.ops {

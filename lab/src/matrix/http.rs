@@ -84,7 +84,8 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
     world.reload(&world.credentials.settings)
 }
 
-/// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart for none whose origin is not told.
+/// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart for none
+/// whose origin is not told.
 async fn pages(world: &World, standing: &Words, tally: &mut Tally) -> Result<()> {
     for route in routes().filter(|route| route.needs != Needs::Nothing) {
         // Of the others what is asked by pages and by programs is told apart nowhere.

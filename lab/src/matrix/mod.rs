@@ -1,7 +1,8 @@
 //! `cargo xtask matrix`: every route and every frame with every kind of credential, against a real server.
 //!
-//! What must come of each cell is computed from the table of what each route needs and from what a credential stands for; the server has no say in it. A route or
-//! frame that the server or its documents know and the table does not, or the other way round, is wrong as well.
+//! What must come of each cell is computed from the table of what each route needs and from what a credential
+//! stands for; the server has no say in it. A route or frame that the server or its documents know and the
+//! table does not, or the other way round, is wrong as well.
 
 mod certificates;
 mod credentials;

@@ -1,4 +1,5 @@
-//! What every route and every frame needs, written down apart from the server: nothing here is learnt from what it answers.
+//! What every route and every frame needs, written down apart from the server: nothing here is learnt from
+//! what it answers.
 
 /// A permission, by its word.
 pub(super) type Word = &'static str;
@@ -23,7 +24,8 @@ pub(super) enum Needs {
 pub(super) struct Told {
     pub(super) status: u16,
     pub(super) code: &'static str,
-    /// A member and its value as JSON, where that shows whose tables were meant; lists count as whether they are empty.
+    /// A member and its value as JSON, where that shows whose tables were meant; lists count as whether they
+    /// are empty.
     pub(super) member: Option<(&'static str, &'static str)>,
 }
 
@@ -39,7 +41,8 @@ const fn with(status: u16, member: &'static str, value: &'static str) -> Told {
     Told { status, code: "", member: Some((member, value)) }
 }
 
-/// A route, and a call of it that works. In path and body stand `{owner}`, `{token}` and so on for what was made ready for the call.
+/// A route, and a call of it that works. In path and body stand `{owner}`, `{token}` and so on for what was
+/// made ready for the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     pub(super) method: &'static str,
@@ -143,7 +146,8 @@ pub(super) const UNDOCUMENTED: &[Route] = &[
 pub(super) struct Frame {
     pub(super) name: &'static str,
     pub(super) needs: Needs,
-    /// The frame; `{id}` is a new id, `{held}` that of a lock of the session if it may have one. Numbered ones have `{seq}`.
+    /// The frame; `{id}` is a new id, `{held}` that of a lock of the session if it may have one. Numbered
+    /// ones have `{seq}`.
     pub(super) text: &'static str,
     /// The type of the frame that answers those who may, if any.
     pub(super) answer: Option<&'static str>,

@@ -1,9 +1,10 @@
 //! `cargo xtask model`: every state of a small world, breadth first, and the promises in each of them.
 //!
-//! There are two of them. In the first, of web locks, two names and three agents, one of which has a lease; in the second two
-//! owners, one claimant and one agent. Anything can happen next: any kind of request of anybody for either
-//! name, an abort, a release, an end, a return, a renewal, the passing of time. States that nobody can tell apart are
-//! visited once. The check reads only what the core tells: outcomes, effects, snapshots, statuses.
+//! There are two of them. In the first, of web locks, two names and three agents, one of which has a lease;
+//! in the second two owners, one claimant and one agent. Anything can happen next: any kind of request of
+//! anybody for either name, an abort, a release, an end, a return, a renewal, the passing of time. States
+//! that nobody can tell apart are visited once. The check reads only what the core tells: outcomes, effects,
+//! snapshots, statuses.
 
 mod action;
 mod offline;

@@ -1,4 +1,5 @@
-//! What the core has told so far, and nothing else: the state of the world as its clients must believe it to be.
+//! What the core has told so far, and nothing else: the state of the world as its clients must believe it to
+//! be.
 //!
 //! The promises are checked on every fact the moment it is told.
 

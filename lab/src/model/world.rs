@@ -91,9 +91,10 @@ impl SmallWorld for World {
         self.check_deadlines()
     }
 
-    /// Asks everything that shows whether the state is sound inside as well: commands that come too late or are of the wrong
-    /// kind must change nothing, a request that does not wait must find what was told, and when all have ended nothing
-    /// may be left. What is hidden is no part of the key, so this is done upon every action; the world is over then.
+    /// Asks everything that shows whether the state is sound inside as well: commands that come too late or
+    /// are of the wrong kind must change nothing, a request that does not wait must find what was told, and
+    /// when all have ended nothing may be left. What is hidden is no part of the key, so this is done upon
+    /// every action; the world is over then.
     fn try_out(mut self) -> Result<(), Breach> {
         self.check_stale_commands()?;
         let [first, ..] = self.told.agents;
@@ -113,8 +114,8 @@ impl SmallWorld for World {
         Ok(())
     }
 
-    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order, how old
-    /// each request is among its agent's, and what time does next.
+    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order,
+    /// how old each request is among its agent's, and what time does next.
     fn key(&self) -> Key {
         let mut key = KeyBuilder::new();
         for name in 0..NAMES.len() {

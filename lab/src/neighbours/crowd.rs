@@ -1,5 +1,6 @@
-//! `cargo xtask neighbours-crowd`: the process of the neighbour, which does as much as it is let, in the same buckets and under the same names, and is
-//! refused or paced all the time. Tells by what, as a line of JSON each time it is asked with a line.
+//! `cargo xtask neighbours-crowd`: the process of the neighbour, which does as much as it is let, in the same
+//! buckets and under the same names, and is refused or paced all the time. Tells by what, as a line of JSON
+//! each time it is asked with a line.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -94,7 +95,8 @@ const BATCH: usize = 16;
 /// Callers over HTTP.
 const CALLERS: u64 = 3;
 
-/// Locks that a call of the dearest kind names, each of which counts in the rate: as many as there may be names.
+/// Locks that a call of the dearest kind names, each of which counts in the rate: as many as there may be
+/// names.
 const LOCKS: u32 = 60;
 
 /// Between two attempts of one that was refused.
@@ -116,8 +118,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(true)
 }
 
-/// Has the processor when nobody else wants it, like a machine of its own: what is measured is how the server treats the other tenant, and not which of
-/// the two clients has its turn here.
+/// Has the processor when nobody else wants it, like a machine of its own: what is measured is how the server
+/// treats the other tenant, and not which of the two clients has its turn here.
 fn give_way() -> Result<()> {
     let own = std::process::id().to_string();
     let chrt = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();

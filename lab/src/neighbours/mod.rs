@@ -1,4 +1,5 @@
-//! `cargo xtask neighbours`: two tenants side by side, one of which is at its limits, and whether the other one notices.
+//! `cargo xtask neighbours`: two tenants side by side, one of which is at its limits, and whether the other
+//! one notices.
 //!
 //! ```text
 //!   neighbours ── the script of one tenant: WebSockets, HTTP ──▶ lockhouse serve ◀── as much as it is let ── neighbours-crowd (the other tenant)
@@ -25,13 +26,16 @@ use self::told::Told;
 use crate::Verdict;
 use crate::serving::{self, Crowd, Server};
 
-/// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything else for it
+/// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything
+/// else for it
 ///
-/// A real server in a process of its own has two tenants, each with an API key. One plays a script of Web Locks, offline locks and claims, over
-/// WebSockets and HTTP, that a seed makes; at its end it takes as much of everything as it may have. The other one does as much as it is let, in buckets and
-/// under names that are called the same, and is refused by its rate, its connections, buckets, names, owners and claims all the time. The script is
-/// played alone and beside that neighbour, each time on a new server, in turns; then the two change their roles. Every answer, error, count, token and
-/// snapshot must be the same, and the name of the neighbour must stand nowhere. The time of request and release is measured, too.
+/// A real server in a process of its own has two tenants, each with an API key. One plays a script of Web
+/// Locks, offline locks and claims, over WebSockets and HTTP, that a seed makes; at its end it takes as much
+/// of everything as it may have. The other one does as much as it is let, in buckets and under names that are
+/// called the same, and is refused by its rate, its connections, buckets, names, owners and claims all the
+/// time. The script is played alone and beside that neighbour, each time on a new server, in turns; then the
+/// two change their roles. Every answer, error, count, token and snapshot must be the same, and the name of
+/// the neighbour must stand nowhere. The time of request and release is measured, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,7 +57,8 @@ pub(crate) struct Args {
     /// What the tenants do
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Fail if the 99th percentile of the pairs is more than so many times that of those alone; without it, it is told only
+    /// Fail if the 99th percentile of the pairs is more than so many times that of those alone; without it,
+    /// it is told only
     #[arg(long, value_name = "X")]
     at_most: Option<f64>,
     /// The server's binary, instead of the one of this tree, which is built

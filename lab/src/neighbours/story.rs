@@ -1,4 +1,5 @@
-//! The script of one tenant: a seeded mix of Web Locks, offline locks and claims, one step after another, each with all that is told after it.
+//! The script of one tenant: a seeded mix of Web Locks, offline locks and claims, one step after another,
+//! each with all that is told after it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

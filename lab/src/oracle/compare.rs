@@ -16,7 +16,8 @@ use crate::panics::guarded;
 /// What differs, in words.
 pub(super) type Difference = String;
 
-/// Snapshots are compared after every step while there are at most so many requests and locks, else after every 16th.
+/// Snapshots are compared after every step while there are at most so many requests and locks, else after
+/// every 16th.
 const SMALL: usize = 64;
 
 pub(super) struct Pair {

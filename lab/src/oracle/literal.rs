@@ -1,11 +1,13 @@
 //! The algorithms of the Web Locks specification, transcribed step by step, without a thought for speed.
 //!
-//! Sections and step numbers are those of the Working Draft of 2025-09-24. Nothing is shared with the core but the types of
-//! what goes in and comes out. What the specification leaves open (fencing tokens, leases, longest holds, bounds, closing)
-//! is added in the plainest form that the documentation of those types allows. So are the other disciplines: `offline` is
-//! the lock table of the pattern, `claims` the store of claims, `recovery` what becomes of all at a restart.
+//! Sections and step numbers are those of the Working Draft of 2025-09-24. Nothing is shared with the core
+//! but the types of what goes in and comes out. What the specification leaves open (fencing tokens, leases,
+//! longest holds, bounds, closing) is added in the plainest form that the documentation of those types
+//! allows. So are the other disciplines: `offline` is the lock table of the pattern, `claims` the store of
+//! claims, `recovery` what becomes of all at a restart.
 //!
-//! Identities are opaque here: whoever drives the transcription says which one the next agent or request gets.
+//! Identities are opaque here: whoever drives the transcription says which one the next agent or request
+//! gets.
 
 mod claims;
 mod leases;
@@ -227,7 +229,8 @@ impl Literal {
         let request = self.new_request(now, new, fresh.ok_or(Unnamed)?);
         let id = request.id;
         if steal {
-            // 3.4.1: for each lock of held, if its name is name: remove it, reject its released promise with AbortError.
+            // 3.4.1: for each lock of held, if its name is name: remove it, reject its released promise with
+            // AbortError.
             self.remove_stolen(now, &name);
             // 3.4.2: prepend request in queue.
             self.get_the_queue(&name).insert(0, request);
@@ -334,7 +337,8 @@ impl Literal {
             }
             // 2.2: remove request from queue.
             self.get_the_queue(name).remove(0);
-            // 2.3 to 2.12: lock is a new lock with the request's agent, clientId, manager, mode, name and promise.
+            // 2.3 to 2.12: lock is a new lock with the request's agent, clientId, manager, mode, name and
+            // promise.
             let token = FencingToken::new(self.next_number());
             self.grant(now, request, token);
         }
@@ -373,8 +377,9 @@ impl Literal {
 
     /// Section 2.6, "terminate remaining locks and requests"
     ///
-    /// Its steps 1 and 2, without processing a queue in between, so that the agent's own requests are not granted for an
-    /// instant when several are for one name. The queues are processed afterwards; the end result is the same.
+    /// Its steps 1 and 2, without processing a queue in between, so that the agent's own requests are not
+    /// granted for an instant when several are for one name. The queues are processed afterwards; the end
+    /// result is the same.
     fn end(&mut self, now: Instant, agent: AgentId) -> bool {
         let alive = self.agents.iter().any(|other| other.id == agent);
         let mut touched = Vec::new();
@@ -404,7 +409,8 @@ impl Literal {
     /// Section 4.5, "snapshot the lock state"
     fn snapshot_the_lock_state(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        // 2: pending is a new list. 3: for each queue of the map's values, 3.1: for each request of queue, append it.
+        // 2: pending is a new list. 3: for each queue of the map's values, 3.1: for each request of queue,
+        // append it.
         for queue in self.queue_map.values() {
             for (place, request) in (1..).zip(queue) {
                 snapshot.pending.push(entry(request, LockState::Pending { place }, request.made, None));

@@ -1,5 +1,5 @@
-//! `cargo xtask oracle`: random commands go to the core and to a literal transcription of the specification, and every
-//! answer, effect and state must be the same.
+//! `cargo xtask oracle`: random commands go to the core and to a literal transcription of the specification,
+//! and every answer, effect and state must be the same.
 
 mod compare;
 mod histogram;
@@ -103,8 +103,8 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
     run
 }
 
-/// What differs between the core and the specification over the commands that the bytes choose, with those commands;
-/// `None` if nothing does, as it must be.
+/// What differs between the core and the specification over the commands that the bytes choose, with those
+/// commands; `None` if nothing does, as it must be.
 pub fn disagreement(bytes: &[u8]) -> Option<String> {
     static FOREIGN: OnceLock<(AgentId, RequestId)> = OnceLock::new();
     let foreign = *FOREIGN.get_or_init(foreign);

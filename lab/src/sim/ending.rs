@@ -1,4 +1,5 @@
-//! The end of a schedule: everything is mended, and then everybody must get an answer, and nothing may be left behind.
+//! The end of a schedule: everything is mended, and then everybody must get an answer, and nothing may be
+//! left behind.
 
 use lockhouse::StoreState;
 
@@ -23,7 +24,8 @@ impl Stage {
         self.stop_is_clean()
     }
 
-    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most, and may then be late; recoveries end.
+    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most, and may then
+    /// be late; recoveries end.
     fn settle(&mut self) {
         for round in 0..200 {
             let Self { tabs, life, random, .. } = self;

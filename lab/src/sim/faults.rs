@@ -185,7 +185,8 @@ impl Stage {
         self.workers = self.new_workers();
     }
 
-    /// The displaced house must hear of it at its next commit, and then nobody may wait for it or count on it.
+    /// The displaced house must hear of it at its next commit, and then nobody may wait for it or count on
+    /// it.
     pub(super) fn stop_displaced(&mut self) {
         let Some(Displaced { mut life, mut workers }) = self.displaced.take() else { return };
         self.calm();

@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: lives of the server one after the other, over one disk, with clients that mix everything, while everything fails
-//! by a seed. Whatever the clients were told is judged like any history.
+//! `cargo xtask sim`: lives of the server one after the other, over one disk, with clients that mix
+//! everything, while everything fails by a seed. Whatever the clients were told is judged like any history.
 //!
 //! ```text
 //!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ Line ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore

@@ -1,4 +1,5 @@
-//! One schedule: everybody acts in turn by the dice, while things fail; then everything is mended, and everybody must get an answer.
+//! One schedule: everybody acts in turn by the dice, while things fail; then everything is mended, and
+//! everybody must get an answer.
 
 use std::sync::Arc;
 

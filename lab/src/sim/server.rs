@@ -62,7 +62,8 @@ impl Server {
         self.is_displaced.load(Ordering::Relaxed)
     }
 
-    /// Writes down a question. Those to a displaced server do not stand in the book: whatever it says without the disk, it says of the past.
+    /// Writes down a question. Those to a displaced server do not stand in the book: whatever it says without
+    /// the disk, it says of the past.
     pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Call) -> Op {
         self.book.count("commands");
         (!self.is_displaced()).then(|| self.book.invoke(client, self.number, place.label, call))

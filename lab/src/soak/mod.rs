@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: a crowd of connections that come and go, for a while, and whether the server gives back all that it took for them.
+//! `cargo xtask soak`: a crowd of connections that come and go, for a while, and whether the server gives
+//! back all that it took for them.
 //!
 //! ```text
 //!   soak ──start, measure──▶ lockhouse serve ◀── WebSocket ── soak-crowd (one process, a task for each connection)
@@ -24,10 +25,11 @@ use tally::Tally;
 
 /// Keep a crowd of connections busy, and see whether the server gives back all that it took for them
 ///
-/// A process of clients holds so many WebSocket connections to the real server in another process. Each connection asks for locks, holds,
-/// releases and gives up, goes by a close or a goodbye, breaks off, or comes back to its session, and is followed by another. The server's memory is
-/// measured when all have come and have been at work for a while, and again at the end, and compared with what as many as are there then took at
-/// first; its descriptors before the first one has come, and after the last one has gone.
+/// A process of clients holds so many WebSocket connections to the real server in another process. Each
+/// connection asks for locks, holds, releases and gives up, goes by a close or a goodbye, breaks off, or
+/// comes back to its session, and is followed by another. The server's memory is measured when all have come
+/// and have been at work for a while, and again at the end, and compared with what as many as are there then
+/// took at first; its descriptors before the first one has come, and after the last one has gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +62,8 @@ const LEASE: Duration = Duration::from_secs(10);
 /// In this time all connections come.
 const COMING_S: usize = 20;
 
-/// Memory may grow by this part and this much between the two measurements; what leaks grows with every visit.
+/// Memory may grow by this part and this much between the two measurements; what leaks grows with every
+/// visit.
 const GROWTH: f64 = 0.10;
 const GROWTH_KIB: u64 = 8 << 10;
 

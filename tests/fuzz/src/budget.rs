@@ -12,7 +12,8 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// What may be allocated whatever the input is, in bytes: messages of errors, the first room of a text.
 const ALWAYS: usize = 8 << 10;
 
-/// Does `work`, in which at most `factor` bytes are allocated for each byte of the input. Nothing else may run meanwhile.
+/// Does `work`, in which at most `factor` bytes are allocated for each byte of the input. Nothing else may
+/// run meanwhile.
 pub(crate) fn within<T>(input: usize, factor: usize, work: impl FnOnce() -> T) -> T {
     let region = Region::new(COUNTED);
     let result = work();

@@ -22,8 +22,8 @@ use crate::store::folder;
 /// More harm adds nothing but time.
 const HARMS: usize = 8;
 
-/// A damaged database is refused in one line, with the file as it was, or it is served; whichever, nothing panics, neither when it
-/// is opened nor when it is used.
+/// A damaged database is refused in one line, with the file as it was, or it is served; whichever, nothing
+/// panics, neither when it is opened nor when it is used.
 pub fn database(data: &[u8]) {
     let folder = folder();
     let file = folder.path().join("damaged.db");
@@ -60,7 +60,8 @@ async fn serve(store: SqliteStore, harms: &[Harm]) {
             one_line(&refusal.to_string());
         }
     }
-    // Whatever it answers: that it does is the sign that its thread is alive, unless it has been told to end before.
+    // Whatever it answers: that it does is the sign that its thread is alive, unless it has been told to end
+    // before.
     let _ = store.close().await;
 }
 

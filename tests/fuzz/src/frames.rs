@@ -16,8 +16,8 @@ use crate::{budget, promise};
 /// No answer to a frame of a client is longer (protocol/PROTOCOL.md, section 4).
 const ANSWER_BYTES: usize = 4096;
 
-/// A frame that is read and written again is read as the same, and is no longer than it was; one that is refused is answered within
-/// the bound, with the field that is to blame, and without its secrets.
+/// A frame that is read and written again is read as the same, and is no longer than it was; one that is
+/// refused is answered within the bound, with the field that is to blame, and without its secrets.
 pub fn client_frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match budget::within(text.len(), 8, || Envelope::<ClientFrame<'_>>::parse(text)) {
@@ -102,7 +102,8 @@ fn is_object(text: &str) -> bool {
     serde_json::from_str::<Keys>(text).is_ok_and(|keys| keys.0)
 }
 
-/// What stands in the text where a secret should, if it stands there once and is long enough not to stand elsewhere by chance.
+/// What stands in the text where a secret should, if it stands there once and is long enough not to stand
+/// elsewhere by chance.
 fn secrets(text: &str) -> Vec<&str> {
     let members = |text| serde_json::from_str::<BTreeMap<&str, &RawValue>>(text).unwrap_or_default();
     let frame = members(text);
@@ -113,8 +114,8 @@ fn secrets(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A frame of a server that is read and written again is read as the same, to the millisecond; a snapshot of it is told in frames
-/// within the bound, and whole.
+/// A frame of a server that is read and written again is read as the same, to the millisecond; a snapshot of
+/// it is told in frames within the bound, and whole.
 pub fn server_frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     // An entry takes up to some 200 bytes, and may be as short as `{}`.

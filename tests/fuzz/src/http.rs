@@ -1,7 +1,7 @@
 //! Requests of the HTTP API, through the router of a real server.
 //!
-//! An input is a script of requests as one would type them, a line `%%` between two of them, and in them `$OWNER`, `$SECRET` and
-//! `$TOKEN` for what the last answer told that had one:
+//! An input is a script of requests as one would type them, a line `%%` between two of them, and in them
+//! `$OWNER`, `$SECRET` and `$TOKEN` for what the last answer told that had one:
 //!
 //! ```text
 //! POST /v1/buckets/default/claims
@@ -35,8 +35,9 @@ const REQUESTS: usize = 12;
 /// No problem is longer, unless it tells of others who hold.
 const PROBLEM_BYTES: usize = 4096;
 
-/// Every answer is one that the API's own document knows, in bounds, and told as it has to be; nothing is a fault of the server; a
-/// request that is sent again under its key is answered the same; and no problem repeats a secret.
+/// Every answer is one that the API's own document knows, in bounds, and told as it has to be; nothing is a
+/// fault of the server; a request that is sent again under its key is answered the same; and no problem
+/// repeats a secret.
 pub fn http(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime of one thread").block_on(play(data));
@@ -105,7 +106,8 @@ struct Answer {
 }
 
 impl Sent {
-    /// `None` if no HTTP server would take it for a request. What every client sends is added where it is not there.
+    /// `None` if no HTTP server would take it for a request. What every client sends is added where it is not
+    /// there.
     fn parse(request: &[u8]) -> Option<Self> {
         let mut parts = split(request, b"\n\n");
         let head = parts.next()?;

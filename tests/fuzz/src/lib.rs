@@ -1,11 +1,13 @@
-//! What the fuzzer calls: one function for each target, which takes any bytes and panics if a promise is broken over them.
+//! What the fuzzer calls: one function for each target, which takes any bytes and panics if a promise is
+//! broken over them.
 //!
 //! ```text
 //!   fuzz/fuzz_targets/NAME.rs ──▶ NAME(bytes) ◀── tests/corpus.rs: fuzz/corpus/NAME/*, in every run of the tests
 //! ```
 //!
-//! The inputs that are worth keeping lie in `fuzz/corpus`, a folder for each target. The fuzzer itself (`cargo xtask fuzz`) needs
-//! cargo-fuzz, and is a workspace of its own; replaying what it found needs nothing.
+//! The inputs that are worth keeping lie in `fuzz/corpus`, a folder for each target. The fuzzer itself
+//! (`cargo xtask fuzz`) needs cargo-fuzz, and is a workspace of its own; replaying what it found needs
+//! nothing.
 
 mod budget;
 mod commands;

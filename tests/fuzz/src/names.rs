@@ -1,4 +1,5 @@
-//! Resource names in every form that they have outside: WTF-8, 16-bit units, JSON strings, and records percent-encoded.
+//! Resource names in every form that they have outside: WTF-8, 16-bit units, JSON strings, and records
+//! percent-encoded.
 
 use lockhouse::{InvalidName, LockType, Name, NameBuf, RecordKind};
 use lockhouse_wire::{name_from_json, name_to_json};

@@ -1,7 +1,7 @@
 //! Whole conversations over the WebSocket of a real server.
 //!
-//! An input is what a client sends, a message in each line, with `$SESSION` and `$SECRET` for what the last `welcome` told. A line
-//! that begins with `!` stands for something else:
+//! An input is what a client sends, a message in each line, with `$SESSION` and `$SECRET` for what the last
+//! `welcome` told. A line that begins with `!` stands for something else:
 //!
 //! ```text
 //! {"type":"hello"}
@@ -42,9 +42,9 @@ const ANSWER_BYTES: usize = 4096;
 /// A server that has nothing else to do and does not answer for so long has hung.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What the server sends is what the protocol lets it send: frames in bounds that parse, numbered without a gap; no request is
-/// granted twice, no snapshot shows holders that exclude each other, and what is fatal is told before the close that the protocol
-/// has for it.
+/// What the server sends is what the protocol lets it send: frames in bounds that parse, numbered without a
+/// gap; no request is granted twice, no snapshot shows holders that exclude each other, and what is fatal is
+/// told before the close that the protocol has for it.
 pub fn session(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime of one thread").block_on(play(data));

@@ -1,7 +1,8 @@
 //! Settings of a server, from the command line, the environment and the file.
 //!
-//! An input is what each of them says: options as one would type them and variables, one in a line, then a line `%%`, then the
-//! file. Without such a line all of it is the file. `$KEY` stands for an API key, which belongs in none of them.
+//! An input is what each of them says: options as one would type them and variables, one in a line, then a
+//! line `%%`, then the file. Without such a line all of it is the file. `$KEY` stands for an API key, which
+//! belongs in none of them.
 //!
 //! ```text
 //! --lease 5s
@@ -22,8 +23,9 @@ use crate::promise;
 /// What `$KEY` stands for.
 const KEY: &str = "lhk_fuzz_00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// Each value is that of the first who says something. What is shown of settings that are taken is taken again, and means the same. Of
-/// others each fault is told in one line, with a line of the file that there is, and no API key.
+/// Each value is that of the first who says something. What is shown of settings that are taken is taken
+/// again, and means the same. Of others each fault is told in one line, with a line of the file that there
+/// is, and no API key.
 pub fn settings(data: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lockhouse.toml");

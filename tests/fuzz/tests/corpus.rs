@@ -1,4 +1,5 @@
-//! Every input that is kept in `fuzz/corpus`, those that once broke something among them, in every run of the tests.
+//! Every input that is kept in `fuzz/corpus`, those that once broke something among them, in every run of the
+//! tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Logs of servers that run in the process of a test. A package of its own, as `traces` is to be built in no time.
+//! Logs of servers that run in the process of a test. A package of its own, as `traces` is to be built in no
+//! time.
 
 use std::sync::Once;
 
@@ -6,7 +7,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-/// Has the servers in this process leave a log, if traces are left: whatever a server says, as much as it can.
+/// Has the servers in this process leave a log, if traces are left: whatever a server says, as much as it
+/// can.
 pub fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {

@@ -1,4 +1,5 @@
-//! Random numbers that a seed repeats, on every machine, or choices that somebody else has made; and [random commands](commands) for the core.
+//! Random numbers that a seed repeats, on every machine, or choices that somebody else has made; and
+//! [random commands](commands) for the core.
 
 pub mod commands;
 
@@ -7,7 +8,8 @@ use rand::{Rng, RngExt, SeedableRng};
 
 /// Numbers of a seed, or the bytes of a fuzzer.
 ///
-/// A seed gives the same numbers on every machine: the generator is named and portable, and nothing of the machine goes into it.
+/// A seed gives the same numbers on every machine: the generator is named and portable, and nothing of the
+/// machine goes into it.
 #[derive(Clone, Debug)]
 pub struct Random(Source);
 
@@ -24,7 +26,8 @@ impl Random {
         Self(Source::Seed(Xoshiro256PlusPlus::seed_from_u64(seed)))
     }
 
-    /// The choices that those bytes are. Small choices take one byte each, so that a changed byte is a changed choice.
+    /// The choices that those bytes are. Small choices take one byte each, so that a changed byte is a
+    /// changed choice.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Source::Bytes(Vec::from(bytes).into_iter()))
     }

@@ -1,4 +1,5 @@
-//! What tests leave behind: the logs of all that they start, and the secrets that were made and used meanwhile. No secret may stand in a log.
+//! What tests leave behind: the logs of all that they start, and the secrets that were made and used
+//! meanwhile. No secret may stand in a log.
 //!
 //! ```text
 //!   test ──command, listen──▶ FOLDER/*.log ─┐
@@ -7,7 +8,8 @@
 //!
 //! What listens to the servers of the test's own process is `tests/log-listener`.
 //!
-//! The variable [`FOLDER`] says where; `cargo xtask test` sets it, and looks through the folder at its end. Where it is not set nothing is left.
+//! The variable [`FOLDER`] says where; `cargo xtask test` sets it, and looks through the folder at its end.
+//! Where it is not set nothing is left.
 
 mod kind;
 mod search;
@@ -92,7 +94,8 @@ pub fn secret(kind: Kind, secret: &str) {
     }
 }
 
-/// Takes note of all secrets in something that a server said: a frame, the body of an answer, what a command printed.
+/// Takes note of all secrets in something that a server said: a frame, the body of an answer, what a command
+/// printed.
 ///
 /// # Panics
 ///

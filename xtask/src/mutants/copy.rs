@@ -13,14 +13,14 @@ pub(crate) struct Copy {
     pub(crate) root: PathBuf,
     pub(crate) tree: PathBuf,
     pub(crate) target: PathBuf,
-    /// Whether tests are built with the profile `mutants`, which builds a changed crate far sooner: worth the first build of everything only if many
-    /// follow.
+    /// Whether tests are built with the profile `mutants`, which builds a changed crate far sooner: worth the
+    /// first build of everything only if many follow.
     pub(crate) is_for_many: bool,
 }
 
 impl Copy {
-    /// Makes the copy, or takes the one of the last run. A new one begins with what the project has built, so that only
-    /// the crates that a patch touches are ever compiled here.
+    /// Makes the copy, or takes the one of the last run. A new one begins with what the project has built, so
+    /// that only the crates that a patch touches are ever compiled here.
     pub(crate) fn new(root: &Path, is_for_many: bool) -> Result<Copy> {
         let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
         if !tree.is_dir() {
@@ -46,8 +46,9 @@ impl Copy {
         self.target.join(if self.is_for_many { "mutants" } else { "release" })
     }
 
-    /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps its time, so
-    /// that what was built from it counts as fresh; one that is put back gets the present time, so that cargo builds it.
+    /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps
+    /// its time, so that what was built from it counts as fresh; one that is put back gets the present time,
+    /// so that cargo builds it.
     pub(crate) fn sync(&self) -> Result<()> {
         let wanted = tree::files(&self.root)?;
         for file in &wanted {
@@ -70,7 +71,8 @@ impl Copy {
 
     /// Applies a patch; tells why, if it does not apply.
     pub(crate) fn apply(&self, patch: &Path) -> Result<Option<String>> {
-        // Outside a repository git takes the paths as they stand; the ceiling hides the project's own repository.
+        // Outside a repository git takes the paths as they stand; the ceiling hides the project's own
+        // repository.
         let mut git = Command::new("git");
         git.env("GIT_CEILING_DIRECTORIES", self.tree.parent().unwrap_or(&self.tree)).current_dir(&self.tree);
         let output =

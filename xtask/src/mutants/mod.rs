@@ -1,5 +1,6 @@
-//! `cargo xtask mutants`: a ring that no planted bug can turn red proves nothing. Each `tests/mutants/*.patch` is applied to a
-//! copy of the tree, where the ring that the patch names must fail by its own verdict.
+//! `cargo xtask mutants`: a ring that no planted bug can turn red proves nothing. Each
+//! `tests/mutants/*.patch` is applied to a copy of the tree, where the ring that the patch names must fail by
+//! its own verdict.
 
 pub(crate) mod copy;
 mod patch;
@@ -40,7 +41,8 @@ pub(crate) struct Args {
     /// Write every patch with its fate to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Go on where that file ends: what it tells as caught is not planted again, unless the patch has changed since
+    /// Go on where that file ends: what it tells as caught is not planted again, unless the patch has changed
+    /// since
     #[arg(long, requires = "json")]
     resume: bool,
 }
@@ -210,7 +212,8 @@ fn chosen(mut patches: Vec<Patch>, args: &Args) -> Result<Vec<Patch>> {
     if patches.is_empty() {
         bail!("no such patch in tests/mutants");
     }
-    // Rings of one kind follow one another, and within them the patches of one ring, so that less is built between them.
+    // Rings of one kind follow one another, and within them the patches of one ring, so that less is built
+    // between them.
     patches.sort_by(|a, b| (&a.ring, &a.name).cmp(&(&b.ring, &b.name)));
     Ok(patches)
 }

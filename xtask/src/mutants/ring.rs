@@ -1,4 +1,5 @@
-//! Runs the ring that a patch names in the copy, and tells a verdict of the ring from everything else that may go wrong.
+//! Runs the ring that a patch names in the copy, and tells a verdict of the ring from everything else that
+//! may go wrong.
 
 use std::fmt;
 use std::fs;
@@ -18,8 +19,8 @@ use crate::tree;
 /// How long a ring may take without a bug, building excluded.
 pub(crate) const SOUND_LIMIT: Duration = Duration::from_secs(400);
 
-/// How long a ring may take to catch a bug, building excluded, if it takes so long without: what is slow here must not count as a
-/// hang, and a test that nextest ends as one must end before.
+/// How long a ring may take to catch a bug, building excluded, if it takes so long without: what is slow here
+/// must not count as a hang, and a test that nextest ends as one must end before.
 pub(crate) fn limit(sound: Duration) -> Duration {
     (10 * sound).max(Duration::from_secs(100))
 }
@@ -104,12 +105,14 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
     })
 }
 
-/// The options with which cargo builds only the test programs that hold a ring's tests; without any it builds all of them.
+/// The options with which cargo builds only the test programs that hold a ring's tests; without any it builds
+/// all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Programs(Vec<String>);
 
 impl Programs {
-    /// Those that have a test of the ring. Linking all others again for each bug would take longer than everything else.
+    /// Those that have a test of the ring. Linking all others again for each bug would take longer than
+    /// everything else.
     pub(crate) fn of(copy: &Copy, ring: &str) -> Result<Programs> {
         let (name, filter) = split(ring);
         let Some((package, scope)) = package(name).filter(|_| shell::exists("cargo-nextest")) else {
@@ -153,7 +156,8 @@ fn split(ring: &str) -> (&str, &str) {
 /// What is built with a package's tests.
 enum Scope {
     Package,
-    /// The server, and what contains it, is built as the whole project is, so that its many dependencies need not be built for it alone.
+    /// The server, and what contains it, is built as the whole project is, so that its many dependencies need
+    /// not be built for it alone.
     Whole,
 }
 
@@ -259,9 +263,9 @@ fn build(copy: &Copy, programs: &[&str]) -> Command {
     build
 }
 
-/// A test file of the client, with the client built in the copy, against the server as the project itself builds it: a bug of
-/// the client needs no other, and a server takes minutes to build. What follows the file sets variables that the tests
-/// read, such as `REALMS=window`, or is an option of Node.
+/// A test file of the client, with the client built in the copy, against the server as the project itself
+/// builds it: a bug of the client needs no other, and a server takes minutes to build. What follows the file
+/// sets variables that the tests read, such as `REALMS=window`, or is an option of Node.
 fn javascript(copy: &Copy, words: &str) -> Plan {
     let mut client = Command::new("npm");
     client.args(["run", "build", "--prefix", "clients/js"]);
@@ -293,7 +297,8 @@ fn in_copy<'a>(command: &'a mut Command, copy: &Copy) -> &'a mut Command {
     if command.get_current_dir().is_some() {
         return command;
     }
-    // The copy must not take the project for itself: whatever cargo told us about our own package is withheld.
+    // The copy must not take the project for itself: whatever cargo told us about our own package is
+    // withheld.
     let command = command.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target);
     if copy.is_for_many {
         command.env("CARGO_INCREMENTAL", "1");

@@ -1,5 +1,5 @@
-//! `cargo xtask mutate`: cargo-mutants changes the core and the outbox in every small way that it knows. The tests must notice each
-//! change, or `docs/evidence/survivors.json` argues why it is none.
+//! `cargo xtask mutate`: cargo-mutants changes the core and the outbox in every small way that it knows. The
+//! tests must notice each change, or `docs/evidence/survivors.json` argues why it is none.
 
 mod survivors;
 mod tool;

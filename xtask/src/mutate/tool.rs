@@ -104,7 +104,8 @@ fn cargo_mutants(copy: &Copy, package: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(["mutants", "--package", package]);
     cargo.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target);
-    // The copy must not take the project for itself: whatever cargo told us about our own package is withheld.
+    // The copy must not take the project for itself: whatever cargo told us about our own package is
+    // withheld.
     cargo.env_remove("CARGO_MANIFEST_DIR");
     cargo
 }

@@ -33,7 +33,8 @@ impl Named {
     }
 }
 
-/// The suites of the Rust ring, one per package, with the sample applications as one; every other suite is a ring of its own.
+/// The suites of the Rust ring, one per package, with the sample applications as one; every other suite is a
+/// ring of its own.
 const RUST_SUITES: [&str; 9] =
     ["core", "store", "library", "wire", "server", "examples", "xtask", "lab", "fuzz"];
 const OTHER_SUITES: [&str; 4] = ["doc", "js", "oracle", "model"];

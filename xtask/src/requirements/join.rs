@@ -54,7 +54,8 @@ pub(crate) fn join(line: Line, tests: &[TestRun]) -> Joined {
     if matched.is_empty() && line.argument.is_none() {
         problems.push("neither a test nor an argument".to_owned());
     }
-    // Where an argument is needed, the tests show what stands in the requirement's place, and not the requirement.
+    // Where an argument is needed, the tests show what stands in the requirement's place, and not the
+    // requirement.
     let state = match (problems.is_empty(), line.argument.is_some()) {
         (false, _) => State::Open,
         (true, false) => State::Tested,
@@ -94,8 +95,8 @@ impl fmt::Display for Joined {
     }
 }
 
-/// A Rust test is named by the end of its path. A JavaScript test is named by its title with or without those around it,
-/// or by an ID, which means every test that bears it in its title, in whatever context it ran.
+/// A Rust test is named by the end of its path. A JavaScript test is named by its title with or without those
+/// around it, or by an ID, which means every test that bears it in its title, in whatever context it ran.
 fn is_meant(named: &Named, test: &TestRun) -> bool {
     if named.suite != test.suite {
         return false;
@@ -104,7 +105,8 @@ fn is_meant(named: &Named, test: &TestRun) -> bool {
     let ends_with =
         test.name.strip_suffix(&named.name).is_some_and(|rest| rest.is_empty() || rest.ends_with(separator));
     let bears_id = named.suite == "js" && is_id(&named.name) && ids_in(&test.name).any(|id| id == named.name);
-    // A doctest is named by its file; the line it stands on moves. Pages are included from a crate: `crates/lockhouse/src/../../../docs/fence.md`.
+    // A doctest is named by its file; the line it stands on moves. Pages are included from a crate:
+    // `crates/lockhouse/src/../../../docs/fence.md`.
     let file = test.name.split_once(" - ").map_or("", |(file, _)| file);
     let included = file.strip_suffix(&named.name).is_some_and(|way| way.ends_with("/../"));
     let in_file = named.suite == "doc" && (file == named.name || included);

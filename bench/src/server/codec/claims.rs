@@ -1,5 +1,5 @@
-//! Ours over HTTP/1.1: claims, which like `SET NX PX` are refused at once where somebody else has the name, end by themselves, and are
-//! released only by whoever shows their token.
+//! Ours over HTTP/1.1: claims, which like `SET NX PX` are refused at once where somebody else has the name,
+//! end by themselves, and are released only by whoever shows their token.
 
 use std::io::Write as _;
 use std::rc::Rc;

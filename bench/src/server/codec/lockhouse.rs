@@ -1,4 +1,5 @@
-//! Ours: WebSocket text frames of `protocol/PROTOCOL.md`, sent and read without a library, as the peers' protocols are.
+//! Ours: WebSocket text frames of `protocol/PROTOCOL.md`, sent and read without a library, as the peers'
+//! protocols are.
 
 use std::rc::Rc;
 

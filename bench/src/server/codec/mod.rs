@@ -13,9 +13,11 @@ use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// One connection's encoder and decoder. It carries one or more clients, each of which has one lock or request at a time.
+/// One connection's encoder and decoder. It carries one or more clients, each of which has one lock or
+/// request at a time.
 pub(crate) trait Codec: Sized + 'static {
-    /// Says what has to be said before the first lock. `names[n]` is what client `n` of this connection locks.
+    /// Says what has to be said before the first lock. `names[n]` is what client `n` of this connection
+    /// locks.
     async fn open(stream: &mut TcpStream, names: Rc<[String]>) -> Result<Self>;
 
     /// Asks for the lock.
@@ -57,7 +59,8 @@ impl Decoded {
     }
 }
 
-/// Sends the request and reads until `complete` finds the end of the answer, for the exchanges before the first lock.
+/// Sends the request and reads until `complete` finds the end of the answer, for the exchanges before the
+/// first lock.
 pub(crate) async fn exchange(
     stream: &mut TcpStream,
     request: &[u8],

@@ -1,5 +1,5 @@
-//! PostgreSQL: a table of locks. A lock is a row: inserted unless there is one, deleted by whoever knows its token; both by prepared
-//! statements, each in a transaction of its own.
+//! PostgreSQL: a table of locks. A lock is a row: inserted unless there is one, deleted by whoever knows its
+//! token; both by prepared statements, each in a transaction of its own.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -38,7 +38,8 @@ pub(crate) async fn create(address: SocketAddr) -> Result<()> {
     }
 }
 
-/// One connection. Its clients take turns, as they do with a pool: answers come in the order of the statements.
+/// One connection. Its clients take turns, as they do with a pool: answers come in the order of the
+/// statements.
 pub(crate) struct PostgresTable {
     names: Rc<[String]>,
     token: u64,

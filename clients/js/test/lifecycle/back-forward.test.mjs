@@ -1,4 +1,5 @@
-// A page in the back/forward cache is no agent: its locks go when it enters, and it connects anew when it returns.
+// A page in the back/forward cache is no agent: its locks go when it enters, and it connects anew when it
+// returns.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';

@@ -1,4 +1,5 @@
-// The demo page of the server: two tabs of it visibly take turns. `SCREENSHOT=FILE.png` keeps a picture of the waiting tab.
+// The demo page of the server: two tabs of it visibly take turns. `SCREENSHOT=FILE.png` keeps a picture of
+// the waiting tab.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';

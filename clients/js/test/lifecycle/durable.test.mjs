@@ -1,4 +1,5 @@
-// What was told to be durable outlives the server: killed and started again on the same database, it knows owners, locks, claims and assignments.
+// What was told to be durable outlives the server: killed and started again on the same database, it knows
+// owners, locks, claims and assignments.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -1,4 +1,5 @@
-// A server that speaks TLS, as Chromium sees it: pages over https, WebSockets over wss, and what the browser makes of the security headers.
+// A server that speaks TLS, as Chromium sees it: pages over https, WebSockets over wss, and what the browser
+// makes of the security headers.
 
 import assert from 'node:assert/strict';
 import { createHash, X509Certificate } from 'node:crypto';
@@ -22,7 +23,8 @@ if (!native) {
     before(async () => {
       const folder = await mkdtemp(join(tmpdir(), 'lockhouse-https-'));
       started.keep(folder, () => rm(folder, { recursive: true }));
-      // Makes a certificate and leaves a port behind; a certificate that is named is one to be trusted for long.
+      // Makes a certificate and leaves a port behind; a certificate that is named is one to be trusted for
+      // long.
       const first = await startServer({ args: [`--tls-self-signed=${folder}`] });
       await first.stop();
       const [cert, key] = ['pem', 'key'].map((end) => join(folder, `lockhouse-self-signed.${end}`));

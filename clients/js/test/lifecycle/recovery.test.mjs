@@ -1,4 +1,5 @@
-// The server is killed and started again on the same database: what clients hold they keep, and nobody else gets it.
+// The server is killed and started again on the same database: what clients hold they keep, and nobody else
+// gets it.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';

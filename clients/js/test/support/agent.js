@@ -1,5 +1,6 @@
-// A remote-controlled user of the locks of its realm. Loads as a classic script, by importScripts and as a module run for its effects.
-// Every call takes and gives plain data, so that a test can drive any number of agents in pages, workers and processes alike.
+// A remote-controlled user of the locks of its realm. Loads as a classic script, by importScripts and as a
+// module run for its effects. Every call takes and gives plain data, so that a test can drive any number of
+// agents in pages, workers and processes alike.
 (() => {
   'use strict';
   const asked = new Map();

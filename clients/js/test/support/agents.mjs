@@ -1,4 +1,5 @@
-// Opens agents (see agent.js) in tabs, frames, workers and Node processes, all spoken to in one way: `await tab.ask('a', 'name')`.
+// Opens agents (see agent.js) in tabs, frames, workers and Node processes, all spoken to in one way:
+// `await tab.ask('a', 'name')`.
 
 import { startChild } from './child.mjs';
 import { realmUrl } from './pages.mjs';

@@ -1,4 +1,5 @@
-// A scripted HTTP server: the test sees every call of the client and decides what is answered, when, and when the connection breaks.
+// A scripted HTTP server: the test sees every call of the client and decides what is answered, when, and when
+// the connection breaks.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -83,7 +84,10 @@ export function clock(t) {
   };
 }
 
-/** Asserts that it is the same assignment. A server whose clock of leases was held up tells a past instant a little later. */
+/**
+ * Asserts that it is the same assignment. A server whose clock of leases was held up tells a past instant a
+ * little later.
+ */
 export function assertSame({ assignedAt, ...actual }, { assignedAt: before, ...expected }, message) {
   assert.deepEqual(actual, expected, message);
   assert.ok(Math.abs(assignedAt - before) < 2_000, `${assignedAt.toISOString()} was ${before.toISOString()}`);

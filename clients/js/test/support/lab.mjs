@@ -1,4 +1,5 @@
-// What the tests over several contexts share: pages, server, browser, and agents that are ended with the test.
+// What the tests over several contexts share: pages, server, browser, and agents that are ended with the
+// test.
 
 import { test as nodeTest } from 'node:test';
 import { openProcess, openTab } from './agents.mjs';
@@ -7,7 +8,10 @@ import { cleanups } from './cleanup.mjs';
 import { startPages } from './pages.mjs';
 import { startServer } from './server.mjs';
 
-/** `native` if `SURFACE=native`: then the engine's own locks are tested, without a server and without Node clients. */
+/**
+ * `native` if `SURFACE=native`: then the engine's own locks are tested, without a server and without Node
+ * clients.
+ */
 export const mode = process.env.SURFACE === 'native' ? 'native' : 'lockhouse';
 export const native = mode === 'native';
 

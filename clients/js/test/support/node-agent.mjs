@@ -1,4 +1,5 @@
-// An agent in a Node process of its own, driven over the channel of `fork`. Arguments: the server's URL, options as JSON.
+// An agent in a Node process of its own, driven over the channel of `fork`. Arguments: the server's URL,
+// options as JSON.
 
 import { connect } from 'lockhouse';
 import './agent.js';

@@ -15,9 +15,11 @@ export async function suiteScripts() {
 /**
  * Serves, on a free loopback port:
  * - `/surface/NAME` and `/client.js`: the suite's scripts and the client's classic build;
- * - `/setup.js?mode=…&url=…&realm=…`: takes the native locks away and installs the client (in mode `lockhouse`);
+ * - `/setup.js?mode=…&url=…&realm=…`: takes the native locks away and installs the client (in mode
+ *   `lockhouse`);
  * - `/realm/window.html` and `/realm/{classic,module,shared,service}.js`: realms that load the suite;
- * - `/page.html` and `/agent/{classic,module,shared,service}.js`: realms that load the remote-controlled agent;
+ * - `/page.html` and `/agent/{classic,module,shared,service}.js`: realms that load the remote-controlled
+ *   agent;
  * - `/bare.html`: nothing.
  * The query of a realm's URL goes on to its `setup.js`.
  */

@@ -1,4 +1,5 @@
-// A scripted server: the test sees every frame of the client and decides what comes back, when, and when the connection breaks.
+// A scripted server: the test sees every frame of the client and decides what comes back, when, and when the
+// connection breaks.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';

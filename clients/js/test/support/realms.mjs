@@ -1,4 +1,5 @@
-// Opens each kind of realm and speaks to the suite in it: `call({ call: 'titles' })`, `call({ call: 'run', title })`.
+// Opens each kind of realm and speaks to the suite in it: `call({ call: 'titles' })`,
+// `call({ call: 'run', title })`.
 
 import { Worker } from 'node:worker_threads';
 import { startChild } from './child.mjs';
@@ -89,7 +90,10 @@ export async function openBrowserRealm(browser, realm, { origin, mode, url }) {
 
 const NODE_REALM = new URL('../surface/node-realm.mjs', import.meta.url);
 
-/** Starts the suite in a Node process or, for `node worker`, in a thread of this one: each has its own event loop and client. */
+/**
+ * Starts the suite in a Node process or, for `node worker`, in a thread of this one: each has its own event
+ * loop and client.
+ */
 export async function openNodeRealm(realm, { mode, url }) {
   if (realm !== 'node worker') {
     const child = await startChild(NODE_REALM, [JSON.stringify({ realm, mode, url })]);

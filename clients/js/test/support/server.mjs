@@ -22,8 +22,9 @@ export function lockhouseBinary() {
 }
 
 /**
- * Starts a server and waits for its first line. `port` 0 takes a free one. Without a `--store` among `args` it keeps nothing.
- * The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait for the end of the process.
+ * Starts a server and waits for its first line. `port` 0 takes a free one. Without a `--store` among `args`
+ * it keeps nothing. The result has `url`, `port`, `pid`, `kill()` (SIGKILL) and `stop()` (SIGTERM); both wait
+ * for the end of the process.
  */
 export async function startServer({ port = 0, lease, args = [] } = {}) {
   const child = spawn(
@@ -81,7 +82,10 @@ export async function startServer({ port = 0, lease, args = [] } = {}) {
   };
 }
 
-/** SIGSTOP; resolves when no thread of the process runs any more, which on a busy machine comes later than the signal. */
+/**
+ * SIGSTOP; resolves when no thread of the process runs any more, which on a busy machine comes later than the
+ * signal.
+ */
 export async function stopProcess(pid) {
   process.kill(pid, 'SIGSTOP');
   const isStopped = (thread) => {

@@ -10,7 +10,10 @@ export const forever = () => new Promise(() => {});
 /** What tells frames apart: type, number and id. */
 export const kinds = (frames) => frames.map(({ type, seq, id }) => [type, seq, id]);
 
-/** A client of a scripted server; closed when the test ends. What it warns of goes to `warnings` instead of the console. */
+/**
+ * A client of a scripted server; closed when the test ends. What it warns of goes to `warnings` instead of
+ * the console.
+ */
 export function start(t, options = {}) {
   const peer = scriptedPeer();
   const states = [];

@@ -1,4 +1,5 @@
-// A link between client and server that is slow and delivers in batches: what one side sends within a tick arrives at once, a tick later.
+// A link between client and server that is slow and delivers in batches: what one side sends within a tick
+// arrives at once, a tick later.
 
 import { connect, createServer } from 'node:net';
 

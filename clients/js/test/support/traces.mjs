@@ -1,5 +1,5 @@
-// Takes note of the secrets that servers tell this process, so that all logs can be searched for them (tests/traces). To be loaded
-// before anything else: `node --import ./test/support/traces.mjs`.
+// Takes note of the secrets that servers tell this process, so that all logs can be searched for them
+// (tests/traces). To be loaded before anything else: `node --import ./test/support/traces.mjs`.
 
 import { appendFileSync } from 'node:fs';
 import { Socket } from 'node:net';

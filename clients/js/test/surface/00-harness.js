@@ -1,5 +1,6 @@
-// The smallest test harness that loads everywhere: as a classic script, by importScripts, and as a module run for its effects.
-// It expects `surfaceConfig = { realm, mode, url }` on the global and leaves `surface` there.
+// The smallest test harness that loads everywhere: as a classic script, by importScripts, and as a module run
+// for its effects. It expects `surfaceConfig = { realm, mode, url }` on the global and leaves `surface`
+// there.
 (() => {
   'use strict';
   const DEADLINE_MS = 5000;

@@ -1,4 +1,5 @@
-// What the arguments of request() are turned into, and in which order (Web IDL's rules for overloads, dictionaries and callbacks).
+// What the arguments of request() are turned into, and in which order (Web IDL's rules for overloads,
+// dictionaries and callbacks).
 (() => {
   'use strict';
   const { test } = surface;

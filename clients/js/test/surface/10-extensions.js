@@ -1,4 +1,5 @@
-// What lockhouse adds, on the client that `install` and `connect` return: never on the specification's own objects.
+// What lockhouse adds, on the client that `install` and `connect` return: never on the specification's own
+// objects.
 (() => {
   'use strict';
   const extended = () => installed.locks;

@@ -1,5 +1,6 @@
 // Tests of the suite that Chromium's own locks fail, with the fault. Everything else must pass there.
-// A fault that is a race shows in some runs only (`sometimes`); every other one must show each time, or it leaves this list.
+// A fault that is a race shows in some runs only (`sometimes`); every other one must show each time, or it
+// leaves this list.
 
 export const nativeFaults = {
   'WL-012 SP-011 lone surrogates survive and stay distinct': {

@@ -36,7 +36,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// <https://w3c.github.io/web-locks/#terminate-remaining-locks-and-requests>
     ///
-    /// All its requests and locks go before any queue is processed, so that none of its own requests is granted in between.
+    /// All its requests and locks go before any queue is processed, so that none of its own requests is
+    /// granted in between.
     pub(super) fn terminate_remaining_locks_and_requests(&mut self, now: Instant, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = party.lease {
@@ -90,7 +91,8 @@ impl<S: BuildHasher> LockManager<S> {
 }
 
 impl Lease {
-    /// If it was renewed, the deadline to arm anew. Even if that is due at once, its turn comes in the order of the deadlines.
+    /// If it was renewed, the deadline to arm anew. Even if that is due at once, its turn comes in the order
+    /// of the deadlines.
     fn rearm(&mut self) -> Option<Instant> {
         let renewed = self.ends > self.armed;
         self.armed = self.ends.max(self.armed);

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl<S: BuildHasher> LockManager<S> {
-    /// <https://w3c.github.io/web-locks/#request-a-lock>: the same as [`Command::Request`](crate::Command::Request), for those who have no other
-    /// command to carry out.
+    /// <https://w3c.github.io/web-locks/#request-a-lock>: the same as
+    /// [`Command::Request`](crate::Command::Request), for those who have no other command to carry out.
     ///
     /// # Errors
     ///
@@ -52,8 +52,9 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(Outcome::Granted(self.grant(now, name, id.slot)))
     }
 
-    /// <https://w3c.github.io/web-locks/#release-the-lock>: the same as [`Command::Release`](crate::Command::Release), for those who have no other
-    /// command to carry out. Tells whether the lock was held.
+    /// <https://w3c.github.io/web-locks/#release-the-lock>: the same as
+    /// [`Command::Release`](crate::Command::Release), for those who have no other command to carry out. Tells
+    /// whether the lock was held.
     #[inline]
     pub fn release_the_lock(&mut self, now: Instant, request: RequestId) -> bool {
         let held = self.table.entry(request).is_some_and(|entry| entry.token.is_some());
@@ -72,8 +73,8 @@ impl<S: BuildHasher> LockManager<S> {
         pending
     }
 
-    /// <https://w3c.github.io/web-locks/#process-the-lock-request-queue>, for each name that has lost a request or a lock
-    /// since; the names in the order in which they first did.
+    /// <https://w3c.github.io/web-locks/#process-the-lock-request-queue>, for each name that has lost a
+    /// request or a lock since; the names in the order in which they first did.
     pub(super) fn process_touched(&mut self, now: Instant) {
         let mut at = 0;
         while let Some(&name) = self.touched.get(at) {
@@ -93,7 +94,8 @@ impl<S: BuildHasher> LockManager<S> {
     pub(super) fn process_deferred(&mut self, now: Instant, most: usize) -> bool {
         let mut processed = 0;
         while let Some(&name) = self.deferred.front() {
-            // It may have been forgotten meanwhile. If it is another by now, there is nothing to be done, and no harm.
+            // It may have been forgotten meanwhile. If it is another by now, there is nothing to be done, and
+            // no harm.
             if self.table.names.contains(name) {
                 if processed == most {
                     return false;
@@ -150,7 +152,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whether the held locks let a request of that mode be granted; its place in the queue is the caller's to judge.
+    /// Whether the held locks let a request of that mode be granted; its place in the queue is the caller's
+    /// to judge.
     /// <https://w3c.github.io/web-locks/#grantable>
     #[inline]
     pub(super) fn is_grantable(&self, name: u32, mode: Mode) -> bool {

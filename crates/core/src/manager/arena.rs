@@ -4,8 +4,9 @@ use std::ops::{Index, IndexMut};
 
 use slab::Slab;
 
-/// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned as far as survivors at the
-/// end allow, at a cost that the removals since have paid for; after that, each time when half of the survivors have gone.
+/// Values in numbered slots. Once seven eighths of the slots are unused the memory is returned as far as
+/// survivors at the end allow, at a cost that the removals since have paid for; after that, each time when
+/// half of the survivors have gone.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
     slots: Slab<T>,
@@ -82,8 +83,8 @@ impl<T: Weigh> Arena<T> {
         self.slots.len()
     }
 
-    /// What the values take, and the slots: those in use, and of those that are kept beyond [`KEPT`] at least half, as room to grow by as much again is
-    /// nobody's fault.
+    /// What the values take, and the slots: those in use, and of those that are kept beyond [`KEPT`] at least
+    /// half, as room to grow by as much again is nobody's fault.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         let (used, there) = (self.slots.len(), self.slots.capacity());

@@ -1,6 +1,8 @@
-//! Claims: reservations that end by themselves, and become assignments only by the hand of whoever still has the claim.
+//! Claims: reservations that end by themselves, and become assignments only by the hand of whoever still has
+//! the claim.
 //!
-//! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is `ClaimLost`.
+//! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is
+//! `ClaimLost`.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;

@@ -29,7 +29,8 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Ref
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
-/// `S` hashes resource names; where names come from strangers, seed it randomly. Outcomes and effects do not depend on it.
+/// `S` hashes resource names; where names come from strangers, seed it randomly. Outcomes and effects do not
+/// depend on it.
 ///
 /// It is the only door: its table can be asked and changed by commands alone.
 ///
@@ -40,13 +41,16 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Ref
 ///
 /// # Invariants
 ///
-/// 1. The held set of a name is empty, or one exclusive lock, or shared locks only (`algorithms::is_grantable` is the only way in).
-/// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers, or a crowd has left the name
-///    whose end is dealt with in parts.
+/// 1. The held set of a name is empty, or one exclusive lock, or shared locks only
+///    (`algorithms::is_grantable` is the only way in).
+/// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers,
+///    or a crowd has left the name whose end is dealt with in parts.
 /// 3. A name is in the index exactly if something of it is held or queued.
-/// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held set of its name.
+/// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held
+///    set of its name.
 /// 5. Tokens strictly grow in the order of the grants, and are never above the mark that was reserved last.
-/// 6. Whatever of owners, offline locks, claims and assignments changes is told as a [`Change`], before what rests on it.
+/// 6. Whatever of owners, offline locks, claims and assignments changes is told as a [`Change`], before what
+///    rests on it.
 #[derive(Debug)]
 pub struct LockManager<S> {
     table: LockTable<S>,
@@ -64,7 +68,8 @@ pub struct LockManager<S> {
     assignments: AssignmentIndex,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
-    /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in parts.
+    /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in
+    /// parts.
     deferred: VecDeque<u32>,
 }
 
@@ -92,7 +97,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// From now on gives only tokens above `mark`, up to which they count as reserved: for a bucket that existed before.
+    /// From now on gives only tokens above `mark`, up to which they count as reserved: for a bucket that
+    /// existed before.
     ///
     /// # Panics
     ///
@@ -191,21 +197,24 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Ends the agents, locks, owners and claims whose time has come, and the recovery: whatever ends at or before `now`.
+    /// Ends the agents, locks, owners and claims whose time has come, and the recovery: whatever ends at or
+    /// before `now`.
     ///
-    /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the recovery; then
-    /// the queues of the names they leave are processed.
+    /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the
+    /// recovery; then the queues of the names they leave are processed.
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_done = self.handle_timeout_in_part(now, now, usize::MAX);
         debug_assert!(is_done);
     }
 
-    /// As [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most so many, and processes the queues of at most so
-    /// many names; whether that was all. If not, ask again with the same `due`, so that a crowd whose time has come need not be dealt with at one
-    /// go. A command that comes in between finds the names that the crowd has left as they are: their queues are processed once all
-    /// have ended, unless it is about the name itself and would have processed its queue anyway.
+    /// As [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most so many, and
+    /// processes the queues of at most so many names; whether that was all. If not, ask again with the same
+    /// `due`, so that a crowd whose time has come need not be dealt with at one go. A command that comes in
+    /// between finds the names that the crowd has left as they are: their queues are processed once all have
+    /// ended, unless it is about the name itself and would have processed its queue anyway.
     ///
-    /// What ends at or before `due` does so now, at `now`, which may be later: time goes on while a crowd ends.
+    /// What ends at or before `due` does so now, at `now`, which may be later: time goes on while a crowd
+    /// ends.
     pub fn handle_timeout_in_part(&mut self, due: Instant, now: Instant, most: usize) -> bool {
         let mut may_do = most;
         while may_do > 0

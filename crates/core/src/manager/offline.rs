@@ -156,7 +156,8 @@ impl<S: BuildHasher> LockManager<S> {
         if conflicts.is_empty() { Ok(needs) } else { Err(Refusal::Conflict(conflicts)) }
     }
 
-    /// "Has lock" comes first; then the sole reader may become the writer; anybody else asks like `ifAvailable`.
+    /// "Has lock" comes first; then the sole reader may become the writer; anybody else asks like
+    /// `ifAvailable`.
     fn need(&self, party: u32, name: Name<'_>, mode: Mode) -> Result<Need, Conflict> {
         let Some(slot) = self.table.find_name(name) else { return Ok(Need::Fresh) };
         let table = &self.table;
@@ -270,7 +271,8 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-/// Each name once, with its strongest mode, in the order of first mention; and for each lock asked for, where its name is.
+/// Each name once, with its strongest mode, in the order of first mention; and for each lock asked for, where
+/// its name is.
 fn distinct<'a>(locks: &[(Name<'a>, Mode)]) -> (Vec<(Name<'a>, Mode)>, Vec<usize>) {
     let mut names: Vec<(Name<'a>, Mode)> = Vec::with_capacity(locks.len());
     let mut places = Vec::with_capacity(locks.len());

@@ -63,7 +63,8 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// The slot of an owner that lives. One whose longest life is over ends here and now, whether or not the timeout has come.
+    /// The slot of an owner that lives. One whose longest life is over ends here and now, whether or not the
+    /// timeout has come.
     pub(super) fn live_owner(&mut self, now: Instant, owner: OwnerId) -> Option<u32> {
         let party = *self.table.owners.get(&owner)?;
         if self.table.owner(party).ends.is_none_or(|ends| ends > now) {
@@ -80,7 +81,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.finish_owner(now, party, if overdue { OwnerEnd::Overdue } else { OwnerEnd::Expired });
     }
 
-    /// The owner goes with all its locks, which is one change. The names that it leaves are still to be processed.
+    /// The owner goes with all its locks, which is one change. The names that it leaves are still to be
+    /// processed.
     fn finish_owner(&mut self, now: Instant, party: u32, reason: OwnerEnd) {
         let owner = self.table.owner(party).id;
         let names = self.names_of(party);

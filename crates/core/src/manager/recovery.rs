@@ -1,4 +1,5 @@
-//! After a restart: agents bring back what they held before, and nothing is granted to others until that is over.
+//! After a restart: agents bring back what they held before, and nothing is granted to others until that is
+//! over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -26,8 +27,8 @@ pub(super) struct RecoveryState {
     heap_bytes: usize,
 }
 
-/// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all older
-/// exclusive ones.
+/// The two marks of the fence at a guarded resource: an exclusive lock ended all older ones, a shared one all
+/// older exclusive ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct FenceMarks {
     highest: u64,
@@ -43,9 +44,10 @@ pub(super) fn most_bytes_of_fence(name: Name<'_>) -> usize {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back locks from before a
-    /// restart, and nothing but a steal is granted: requests wait, those with `ifAvailable` too. For a manager that has no
-    /// agents yet, after [`replay`](Self::replay) and [`continue_tokens_above`](Self::continue_tokens_above).
+    /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back
+    /// locks from before a restart, and nothing but a steal is granted: requests wait, those with
+    /// `ifAvailable` too. For a manager that has no agents yet, after [`replay`](Self::replay) and
+    /// [`continue_tokens_above`](Self::continue_tokens_above).
     pub fn begin_recovery(&mut self, until: Instant) {
         let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
         let mark = self.last_token;
@@ -58,8 +60,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.recovery.is_some()
     }
 
-    /// Of conflicting locks that are brought back the one with the higher token was granted later, so that it wins, whichever
-    /// comes first; what is durable has never been away.
+    /// Of conflicting locks that are brought back the one with the higher token was granted later, so that it
+    /// wins, whichever comes first; what is durable has never been away.
     pub(super) fn reclaim(&mut self, now: Instant, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };

@@ -43,11 +43,12 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Makes a fact true that was kept before a restart. Tell them all, in their order or in any other in which an owner comes before
-    /// its locks, to a manager in which nothing has happened yet; it tells nothing of them.
+    /// Makes a fact true that was kept before a restart. Tell them all, in their order or in any other in
+    /// which an owner comes before its locks, to a manager in which nothing has happened yet; it tells
+    /// nothing of them.
     ///
-    /// Leases run their full length anew from `now`, and up to a tenth more, so that not all end at once; only
-    /// [`OwnerRecord::ends`] means the instant that it names. Bounds do not count.
+    /// Leases run their full length anew from `now`, and up to a tenth more, so that not all end at once;
+    /// only [`OwnerRecord::ends`] means the instant that it names. Bounds do not count.
     ///
     /// # Errors
     ///

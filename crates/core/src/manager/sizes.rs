@@ -17,8 +17,8 @@ impl NewRequest<'_> {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// No more does that command add to [`bytes`](Self::bytes), except `Finalize`, which adds at most the name if somebody waits for it: nobody who has a
-    /// claim is to be kept from making it final.
+    /// No more does that command add to [`bytes`](Self::bytes), except `Finalize`, which adds at most the
+    /// name if somebody waits for it: nobody who has a claim is to be kept from making it final.
     #[inline]
     pub fn most_bytes_of(&self, command: &Command<'_>) -> usize {
         match *command {

@@ -6,7 +6,8 @@
 //!   owned: (party, name) ─▶ LockEntry                                               or ClaimDetails
 //! ```
 //!
-//! An entry is a lock request from its arrival on, and the lock after its grant: a grant only moves it from one list to another.
+//! An entry is a lock request from its arrival on, and the lock after its grant: a grant only moves it from
+//! one list to another.
 
 use std::hash::BuildHasher;
 
@@ -53,7 +54,8 @@ pub(super) struct LockEntry {
     pub(super) extras: u32,
     pub(super) mode: Mode,
     kind: TenureKind,
-    /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so many are counted, which stand for any number.
+    /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so
+    /// many are counted, which stand for any number.
     pub(super) repeats: u8,
     /// The same of what was told before the upgrade.
     pub(super) repeats_before_upgrade: u8,
@@ -155,7 +157,8 @@ pub(super) struct ClaimDetails {
     pub(super) lease: Lease,
 }
 
-/// The lease of a party or a claim. Renewing moves `ends` alone, never back; the armed deadline catches up when it fires.
+/// The lease of a party or a claim. Renewing moves `ends` alone, never back; the armed deadline catches up
+/// when it fires.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     pub(super) length_ms: u64,

@@ -94,16 +94,17 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.entries.is_empty()
     }
 
-    /// About how many bytes of memory it takes to keep what there is: all names, labels and metadata, and the slots that they are kept
-    /// in. Tables that have grown have room for more, up to as much again.
+    /// About how many bytes of memory it takes to keep what there is: all names, labels and metadata, and the
+    /// slots that they are kept in. Tables that have grown have room for more, up to as much again.
     #[inline]
     pub fn bytes(&self) -> usize {
         let recovery = self.recovery.as_ref().map_or(0, |recovery| recovery.bytes());
         self.table.bytes() + self.assignments.bytes() + recovery
     }
 
-    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the metadata of each request and lock, and each name once,
-    /// as it shares the names with the manager and may outlive them there.
+    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the
+    /// metadata of each request and lock, and each name once, as it shares the names with the manager and may
+    /// outlive them there.
     pub fn bytes_of_snapshot(&self) -> usize {
         let each = size_of::<crate::SnapshotEntry>() + self.limits.label_bytes;
         self.len() * each + self.table.metadata_bytes() + self.table.names.heap_bytes()
@@ -140,7 +141,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.find_name(name).map_or_else(Vec::new, |slot| self.holders(slot).0)
     }
 
-    /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must spare.
+    /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must
+    /// spare.
     pub fn is_held_durably(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };
         let mut held = self.table.names[slot].held.iter::<ByName>(&self.table.entries);

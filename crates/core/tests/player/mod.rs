@@ -15,7 +15,8 @@ use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, Sto
 
 static FOREIGN: LazyLock<(AgentId, RequestId)> = LazyLock::new(foreign);
 
-/// Sequences of commands, each over a world of its own. They are drawn from bytes, so that what fails becomes shorter by leaving out some.
+/// Sequences of commands, each over a world of its own. They are drawn from bytes, so that what fails becomes
+/// shorter by leaving out some.
 pub(crate) fn stories() -> impl Strategy<Value = Story> {
     prop::collection::vec(any::<u8>(), 1..4000).prop_map(|bytes| story(&bytes))
 }

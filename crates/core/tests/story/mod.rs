@@ -1,6 +1,7 @@
 //! The language of the scripts.
 //!
-//! A line that begins with two spaces tells what came of the command above it, so it is output; all others are input:
+//! A line that begins with two spaces tells what came of the command above it, so it is output; all others
+//! are input:
 //!
 //! ```text
 //! # a remark
@@ -30,8 +31,9 @@
 //! show reservations                          from here on, also those of tokens; tells the present mark
 //! ```
 //!
-//! Outcomes come first, then the effects, as `-> whom: what`, and the changes, as `=> what`. Names are words or JSON
-//! strings, so that `"\ud800"` can be written. Snapshots are sorted by name; where the specification promises no order, by token.
+//! Outcomes come first, then the effects, as `-> whom: what`, and the changes, as `=> what`. Names are words
+//! or JSON strings, so that `"\ud800"` can be written. Snapshots are sorted by name; where the specification
+//! promises no order, by token.
 
 mod parse;
 mod text;

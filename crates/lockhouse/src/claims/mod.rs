@@ -22,8 +22,8 @@ use crate::secret::Secret;
 
 /// The claims and assignments of one bucket.
 ///
-/// A claim says "reserve this now, let me prepare, and make it final only if it is still mine". Only its token gives the right to that: having held it once
-/// proves nothing.
+/// A claim says "reserve this now, let me prepare, and make it final only if it is still mine". Only its
+/// token gives the right to that: having held it once proves nothing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +72,8 @@ struct Terms {
     idempotency_key: Option<String>,
 }
 
-/// A claim, as its claimant sees it. Dropping it changes nothing: it lasts until it is released, made final, or over.
+/// A claim, as its claimant sees it. Dropping it changes nothing: it lasts until it is released, made final,
+/// or over.
 #[derive(Clone, Debug)]
 pub struct Claim {
     claims: Claims,
@@ -89,8 +90,9 @@ impl Bucket {
         Claims::new(Location::Local(self.0.clone()))
     }
 
-    /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with `prefix` and is not before
-    /// `start`: a page costs what is on it, however many there are. Told once they are kept.
+    /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with
+    /// `prefix` and is not before `start`: a page costs what is on it, however many there are. Told once they
+    /// are kept.
     ///
     /// # Errors
     ///
@@ -122,7 +124,8 @@ impl Claims {
     ///
     /// # Cancel safety
     ///
-    /// A claim that nobody heard of is released, unless it has an idempotency key, with which it can be asked for again.
+    /// A claim that nobody heard of is released, unless it has an idempotency key, with which it can be asked
+    /// for again.
     pub fn claim<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -170,8 +173,9 @@ impl Claims {
         call_at!(&self.location, local::release | remote::release, (name, token))
     }
 
-    /// Makes the claim with that token final: the resource belongs to its claimant, until that is [taken back](Self::unassign). Checking, assigning and
-    /// ending the claim are one; doing it again answers the same.
+    /// Makes the claim with that token final: the resource belongs to its claimant, until that is
+    /// [taken back](Self::unassign). Checking, assigning and ending the claim are one; doing it again answers
+    /// the same.
     ///
     /// # Errors
     ///
@@ -233,7 +237,8 @@ impl Claims {
         call_at!(&self.location, local::assignments | remote::assignments, ())
     }
 
-    /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource can be claimed again; whether there was one.
+    /// Takes an assignment back, only the one with that fencing token if one is given, so that the resource
+    /// can be claimed again; whether there was one.
     ///
     /// # Errors
     ///
@@ -259,8 +264,9 @@ impl NewClaim {
         self
     }
 
-    /// Whoever claims the same resource for the same claimant with the same key gets the same claim, as long as it lives: for those who never heard the
-    /// answer. Make it hard to guess, as it is as good as the token.
+    /// Whoever claims the same resource for the same claimant with the same key gets the same claim, as long
+    /// as it lives: for those who never heard the answer. Make it hard to guess, as it is as good as the
+    /// token.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.terms.idempotency_key = Some(key.into());
         self

@@ -1,8 +1,9 @@
 //! The lease clock.
 //!
-//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most 500 ms at once:
-//! a stalled process lengthens leases instead of breaking them. What ends at a tick is judged by the tick before, so
-//! that everything that was waiting to be read then has been handled. Without deadlines it is a coarse system clock.
+//! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
+//! 500 ms at once: a stalled process lengthens leases instead of breaking them. What ends at a tick is judged
+//! by the tick before, so that everything that was waiting to be read then has been handled. Without
+//! deadlines it is a coarse system clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,15 +24,16 @@ const CALENDAR_TOLERANCE_MS: u64 = 500;
 /// The end of the year 9999, in milliseconds since 1970.
 const LAST_WRITABLE_MS: u64 = 253_402_300_799_999;
 
-/// Time of one house: milliseconds since 1970 at its beginning, so that instants of an earlier life can be expressed, and from there on
-/// its own.
+/// Time of one house: milliseconds since 1970 at its beginning, so that instants of an earlier life can be
+/// expressed, and from there on its own.
 #[derive(Debug)]
 pub(crate) struct Clock {
     system: System,
     ticking: AtomicBool,
     /// The time of the last tick, valid while ticking.
     tick_ms: AtomicU64,
-    /// How far this clock lags behind the system's, through stalls. Written before the tick that follows from it.
+    /// How far this clock lags behind the system's, through stalls. Written before the tick that follows from
+    /// it.
     lag_ms: AtomicU64,
     /// How far the calendar is ahead of the system's clock.
     drift_ms: AtomicI64,
@@ -44,9 +46,11 @@ enum System {
     Manual(ManualClock),
 }
 
-/// A clock that stands still until it is moved on by hand: for the tests of those who use locks that end by time.
+/// A clock that stands still until it is moved on by hand: for the tests of those who use locks that end by
+/// time.
 ///
-/// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after another.
+/// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after
+/// another.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -99,13 +103,15 @@ impl ManualClock {
         self.tick();
     }
 
-    /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time lasts the longer for it.
+    /// Moves time on in one step, as it looks to a process that stood still meanwhile: whatever ends by time
+    /// lasts the longer for it.
     pub fn stand_still(&self, by: Duration) {
         self.0.ms.fetch_add(by.as_millis() as u64, Ordering::AcqRel);
         self.tick();
     }
 
-    /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they are the same.
+    /// Sets the calendar, so many milliseconds ahead of this clock or, if negative, behind it; at first they
+    /// are the same.
     pub fn set_calendar(&self, ahead_ms: i64) {
         self.0.calendar_ms.store(ahead_ms, Ordering::Release);
     }
@@ -152,7 +158,8 @@ impl Clock {
         }
     }
 
-    /// Now, and for how many milliseconds it has been that: what gets its time from there on gets all of it, as the next tick comes later.
+    /// Now, and for how many milliseconds it has been that: what gets its time from there on gets all of it,
+    /// as the next tick comes later.
     pub(crate) fn now_and_late(&self) -> (Instant, u64) {
         if !self.ticking.load(Ordering::Acquire) {
             return (self.now(), 0);
@@ -163,9 +170,9 @@ impl Clock {
         (Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
     }
 
-    /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless the calendar has
-    /// been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. What lies beyond the last instant that RFC 3339 can
-    /// write is told as that one.
+    /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless
+    /// the calendar has been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. What lies
+    /// beyond the last instant that RFC 3339 can write is told as that one.
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at).min(LAST_WRITABLE_MS))
     }

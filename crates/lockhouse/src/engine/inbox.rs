@@ -25,7 +25,8 @@ pub enum Notice {
     Over(Loss),
 }
 
-/// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more use.
+/// More notices than the inbox holds came and were not drained; some are lost, and the port is of no more
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the inbox overflowed")]
 pub struct Overflowed;

@@ -4,8 +4,8 @@ use lockhouse_store::Scope;
 
 /// What separates the locks of strangers: two agents meet exactly if their keys are equal.
 ///
-/// The bucket is the specification's storage bucket, the partition the finer split that storage makes, such as by top-level site. A house of several
-/// tenants has them in the partitions, see [`tenant`](Self::tenant).
+/// The bucket is the specification's storage bucket, the partition the finer split that storage makes, such
+/// as by top-level site. A house of several tenants has them in the partitions, see [`tenant`](Self::tenant).
 #[derive(Clone, Debug, Default, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "it is the derived one, and faster")]
 pub struct BucketKey {
@@ -16,8 +16,9 @@ pub struct BucketKey {
 }
 
 impl PartialEq for BucketKey {
-    /// Most keys have no partition. An empty `String` points nowhere, and comparing two of them as bytes costs a fault that the processor has to suppress:
-    /// 130 ns on x86-64 with AVX-512, a hundred times what comparing others costs.
+    /// Most keys have no partition. An empty `String` points nowhere, and comparing two of them as bytes
+    /// costs a fault that the processor has to suppress: 130 ns on x86-64 with AVX-512, a hundred times what
+    /// comparing others costs.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (&self.partition, &other.partition);
@@ -38,10 +39,11 @@ impl BucketKey {
     /// What a partition that names its tenant begins with, and what stands between its parts.
     pub const SEPARATOR: char = '\u{1f}';
 
-    /// Whose bucket it is. Whatever is counted, or shared out by turns, is so by tenants, however many partitions and buckets one has.
+    /// Whose bucket it is. Whatever is counted, or shared out by turns, is so by tenants, however many
+    /// partitions and buckets one has.
     ///
-    /// A partition that begins with the [`SEPARATOR`](Self::SEPARATOR) has two parts that say who that is, the tenant and its private session, if
-    /// any; what follows only splits the tenant's locks further.
+    /// A partition that begins with the [`SEPARATOR`](Self::SEPARATOR) has two parts that say who that is,
+    /// the tenant and its private session, if any; what follows only splits the tenant's locks further.
     ///
     /// ```
     /// use lockhouse::BucketKey;

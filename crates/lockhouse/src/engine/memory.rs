@@ -1,6 +1,7 @@
 //! How much memory each tenant has, and how much it may have.
 //!
-//! Memory is reserved in chunks, so that a reservation that grows or shrinks a little need not ask the budget.
+//! Memory is reserved in chunks, so that a reservation that grows or shrinks a little need not ask the
+//! budget.
 
 use std::collections::HashMap;
 use std::sync::Arc;

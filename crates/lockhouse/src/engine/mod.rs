@@ -1,4 +1,5 @@
-//! The engine: buckets of one process, the house that they live in, and the way of their changes to the store.
+//! The engine: buckets of one process, the house that they live in, and the way of their changes to the
+//! store.
 
 pub(crate) mod bucket;
 pub(crate) mod clock;

@@ -13,12 +13,13 @@ use crate::engine::memory::MemoryReservation;
 
 /// All that a server's session needs of a bucket.
 ///
-/// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that an answer and
-/// a later loss can never be swapped. Dropping the port ends its agents.
+/// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that
+/// an answer and a later loss can never be swapped. Dropping the port ends its agents.
 ///
-/// Over a store, what rests on something that is not kept yet comes later: what is told of one name keeps its order, and what is told of different names need
-/// not. A request whose grant has to wait is answered as queued, and the grant follows as an effect; other answers come when they may, so that they have to be told apart by
-/// their tags.
+/// Over a store, what rests on something that is not kept yet comes later: what is told of one name keeps its
+/// order, and what is told of different names need not. A request whose grant has to wait is answered as
+/// queued, and the grant follows as an effect; other answers come when they may, so that they have to be told
+/// apart by their tags.
 #[derive(Debug)]
 pub struct Port {
     bucket: Bucket,
@@ -50,7 +51,8 @@ impl Port {
 
     /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
     ///
-    /// Requests, aborts and releases must be those of agents that joined through this port. Owners and claims are not for ports.
+    /// Requests, aborts and releases must be those of agents that joined through this port. Owners and claims
+    /// are not for ports.
     ///
     /// # Panics
     ///
@@ -59,8 +61,8 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, command, |_| true);
     }
 
-    /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline locks and claims are not stolen: none
-    /// then, and nothing has happened.
+    /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline
+    /// locks and claims are not stolen: none then, and nothing has happened.
     #[must_use]
     pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Stolen> {
         let name = request.name;
@@ -76,8 +78,8 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
     }
 
-    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long as it waits for the store, be the
-    /// port dropped meanwhile.
+    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long
+    /// as it waits for the store, be the port dropped meanwhile.
     pub fn look(&self, tag: u64, memory: Arc<MemoryReservation>) {
         self.bucket.0.look(&self.inbox, tag, memory);
     }

@@ -1,6 +1,7 @@
 //! How web locks outlive a restart of the server: their holders are given tickets, and bring them back.
 //!
-//! A house over a store recovers after every stop that was not clean: until that is over nothing is granted but what is brought back.
+//! A house over a store recovers after every stop that was not clean: until that is over nothing is granted
+//! but what is brought back.
 
 use std::time::Duration;
 
@@ -16,12 +17,14 @@ impl Bucket {
         self.0.tickets().is_some()
     }
 
-    /// Whether somebody behind a port holds a web lock, or may come back for one. Looks at every lock and request.
+    /// Whether somebody behind a port holds a web lock, or may come back for one. Looks at every lock and
+    /// request.
     pub fn is_held_remotely(&self) -> bool {
         self.0.is_held_remotely()
     }
 
-    /// For how long, at most, the bucket still waits for those who bring locks back, and grants nothing else; none if it does not.
+    /// For how long, at most, the bucket still waits for those who bring locks back, and grants nothing else;
+    /// none if it does not.
     pub fn recovers_for(&self) -> Option<Duration> {
         let until = self.0.with(|state| state.manager().recovers_until())?;
         let left_ms = until.as_millis().saturating_sub(self.now().as_millis());
@@ -30,7 +33,8 @@ impl Bucket {
 }
 
 impl Port {
-    /// What proves a grant to a later life of the server; none if the lock is not held any more, or locks cannot be brought back.
+    /// What proves a grant to a later life of the server; none if the lock is not held any more, or locks
+    /// cannot be brought back.
     pub fn ticket(&self, request: RequestId) -> Option<String> {
         let bucket = self.bucket();
         let tickets = bucket.0.tickets()?;
@@ -44,8 +48,8 @@ impl Port {
         Some(tickets.issue(&lock))
     }
 
-    /// As [`submit`](Self::submit) of a [`Command::Reclaim`], which is refused as superseded if the ticket is not the one of that lock and
-    /// of an agent with that label. False then, if there are tickets at all.
+    /// As [`submit`](Self::submit) of a [`Command::Reclaim`], which is refused as superseded if the ticket is
+    /// not the one of that lock and of an agent with that label. False then, if there are tickets at all.
     pub fn reclaim(&self, tag: u64, reclaim: NewReclaim<'_>, ticket: &str) -> bool {
         let is_genuine = self.is_genuine(&reclaim, ticket);
         if is_genuine {

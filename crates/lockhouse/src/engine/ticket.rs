@@ -1,7 +1,8 @@
-//! Tickets: with them agents bring back the web locks that they held before a restart of the server, which keeps none.
+//! Tickets: with them agents bring back the web locks that they held before a restart of the server, which
+//! keeps none.
 //!
-//! A ticket is a keyed hash over everything that the lock is, so that nobody can make one up or use it for another lock. It
-//! is told to the holder alone, and never logged.
+//! A ticket is a keyed hash over everything that the lock is, so that nobody can make one up or use it for
+//! another lock. It is told to the holder alone, and never logged.
 
 use std::fmt;
 
@@ -42,7 +43,8 @@ pub(crate) struct Ticketed<'a> {
 }
 
 impl Tickets {
-    /// Those of this epoch. Tickets from before epoch `since`, in which the last recovery was completed, are void.
+    /// Those of this epoch. Tickets from before epoch `since`, in which the last recovery was completed, are
+    /// void.
     pub(crate) fn new(key: &[u8; 32], epoch: u64, since: u64) -> Self {
         Self { keyed: KeyedHash::new(key), epoch, since }
     }
@@ -52,8 +54,8 @@ impl Tickets {
         format!("{}.{}", self.epoch, HEXLOWER.encode(&self.hash(lock, self.epoch)))
     }
 
-    /// Whether it is the ticket of that lock, from an earlier epoch whose locks may still be brought back. How long it takes says
-    /// nothing of how much of the hash is right.
+    /// Whether it is the ticket of that lock, from an earlier epoch whose locks may still be brought back.
+    /// How long it takes says nothing of how much of the hash is right.
     pub(crate) fn verify(&self, lock: &Ticketed<'_>, ticket: &str) -> bool {
         let Some((epoch, mac)) = parse(ticket) else { return false };
         (self.since..self.epoch).contains(&epoch) && self.hash(lock, epoch).ct_eq(&mac).into()

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use crate::loss::Loss;
 
-/// The waiting of one bucket. A cell belongs to the request that is in its slot; when the request ends, the cell is idle again.
+/// The waiting of one bucket. A cell belongs to the request that is in its slot; when the request ends, the
+/// cell is idle again.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// By request slot; only as long as the highest slot that ever waited.
@@ -62,8 +63,9 @@ pub(crate) enum Wait {
 }
 
 impl Waiters {
-    /// The future of that request, which is pending or about to be told of its grant, waits with this waker. The waker that it displaces is to be
-    /// dropped once the mutex is free, as a waker may own a task that owns a guard.
+    /// The future of that request, which is pending or about to be told of its grant, waits with this waker.
+    /// The waker that it displaces is to be dropped once the mutex is free, as a waker may own a task that
+    /// owns a guard.
     pub(crate) fn wait(&mut self, request: RequestId, waker: &Waker) -> Option<Waker> {
         let slot = request.slot();
         if self.cells.len() <= slot {
@@ -79,7 +81,8 @@ impl Waiters {
         }
     }
 
-    /// What has become of the request. If it has to wait on, the waker takes the place of the known one, which is given back.
+    /// What has become of the request. If it has to wait on, the waker takes the place of the known one,
+    /// which is given back.
     pub(crate) fn look(
         &mut self,
         request: RequestId,
@@ -203,7 +206,8 @@ impl Waiters {
         }
     }
 
-    /// The guard of the lock, or the future of the request, is going. What is given back is to be dropped once the mutex is free.
+    /// The guard of the lock, or the future of the request, is going. What is given back is to be dropped
+    /// once the mutex is free.
     #[inline]
     pub(crate) fn guard_dropped(&mut self, request: RequestId) -> Option<Waker> {
         if self.losses.is_empty() {

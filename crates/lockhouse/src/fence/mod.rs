@@ -1,16 +1,18 @@
-//! The fence: what a guarded resource itself does with fencing tokens, as a table in the caller's own database.
+//! The fence: what a guarded resource itself does with fencing tokens, as a table in the caller's own
+//! database.
 //!
-//! A lock that was lost may go on in the mind of a paused process. The resource knows better if it keeps two marks, the highest
-//! token of any mode and the highest exclusive one, and lets nobody pass who is behind:
+//! A lock that was lost may go on in the mind of a paused process. The resource knows better if it keeps two
+//! marks, the highest token of any mode and the highest exclusive one, and lets nobody pass who is behind:
 //!
 //! | mode of the lock | the token must be at least | and raises |
 //! |---|---|---|
 //! | exclusive | the highest of any mode | both marks |
 //! | shared | the highest exclusive one | the mark of any mode |
 //!
-//! Pass the fence at the start of the critical section, so that everybody before is shut out before anything is read, and again in
-//! the transaction that writes. [`sqlite`] and [`postgres`] have the SQL as constants, for any language; with the features
-//! `fence-sqlite` and `fence-postgres` they have functions over it, too. `docs/fence.md` tells the whole story.
+//! Pass the fence at the start of the critical section, so that everybody before is shut out before anything
+//! is read, and again in the transaction that writes. [`sqlite`] and [`postgres`] have the SQL as constants,
+//! for any language; with the features `fence-sqlite` and `fence-postgres` they have functions over it, too.
+//! `docs/fence.md` tells the whole story.
 //!
 //! The tokens of one resource must all come from one bucket: those of two have nothing to do with each other.
 
@@ -23,7 +25,8 @@ use crate::FencingToken;
 #[cfg(any(feature = "fence-sqlite", feature = "fence-postgres"))]
 use crate::Mode;
 
-/// Somebody with a higher token was here: the lock with the presented one is held no more, whatever its holder believes.
+/// Somebody with a higher token was here: the lock with the presented one is held no more, whatever its
+/// holder believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     /// The resource, as it was presented.
@@ -54,8 +57,8 @@ pub enum FenceError<E: std::error::Error + 'static> {
     /// The lock was lost. Roll back; to try again needs a new lock.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// The database failed. Nothing is known of the lock; roll back, and try again with the same token where the database's own
-    /// rules say so (a busy SQLite, a serialisation failure of PostgreSQL).
+    /// The database failed. Nothing is known of the lock; roll back, and try again with the same token where
+    /// the database's own rules say so (a busy SQLite, a serialisation failure of PostgreSQL).
     #[error("the fence cannot be asked: {0}")]
     Database(#[source] E),
 }

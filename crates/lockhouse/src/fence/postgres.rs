@@ -5,9 +5,8 @@
 //! use lockhouse::{FencingToken, Mode, fence};
 //!
 //! # async fn example(token: FencingToken) -> Result<(), Box<dyn std::error::Error>> {
-//! let (mut db, connection) = tokio_postgres::connect("host=localhost dbname=shop", tokio_postgres::NoTls).await?;
-//! tokio::spawn(connection);
-//! fence::postgres::create_table(&db).await?;
+//! let (mut db, connection) = tokio_postgres::connect("host=localhost dbname=shop",
+//! tokio_postgres::NoTls).await?; tokio::spawn(connection); fence::postgres::create_table(&db).await?;
 //!
 //! // The critical section begins: from here on nobody with an older token passes.
 //! let tx = db.transaction().await?;
@@ -24,7 +23,8 @@
 //! # }
 //! ```
 
-/// Makes the table, if it is not there. As any `create table if not exists` of PostgreSQL it may fail when two run it at once.
+/// Makes the table, if it is not there. As any `create table if not exists` of PostgreSQL it may fail when
+/// two run it at once.
 pub const TABLE: &str = "\
 create table if not exists lockhouse_fence (
     resource bytea primary key,
@@ -32,7 +32,8 @@ create table if not exists lockhouse_fence (
     highest_exclusive bigint not null
 )";
 
-/// Passes the fence: one row if it did, none if the token is stale. Run it inside the transaction that it guards.
+/// Passes the fence: one row if it did, none if the token is stale. Run it inside the transaction that it
+/// guards.
 ///
 /// $1 is the resource (bytea), $2 the token (bigint), $3 whether the lock is exclusive (boolean).
 pub const PASS: &str = "\
@@ -44,7 +45,8 @@ on conflict (resource) do update set
 where excluded.highest >= case when $3 then lockhouse_fence.highest else lockhouse_fence.highest_exclusive end
 returning highest";
 
-/// After a refusal: the token that was needed. $1 is the resource (bytea), $2 whether the lock is exclusive (boolean).
+/// After a refusal: the token that was needed. $1 is the resource (bytea), $2 whether the lock is exclusive
+/// (boolean).
 pub const NEEDED: &str =
     "select case when $2 then highest else highest_exclusive end from lockhouse_fence where resource = $1";
 
@@ -69,16 +71,18 @@ mod functions {
         db.batch_execute(TABLE).await
     }
 
-    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an older one.
+    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an
+    /// older one.
     ///
-    /// Takes one round trip, and a second one to tell what was needed. Until the transaction ends others at the fence of this
-    /// resource wait for it, shared ones as well: keep it short. Whatever else it does happens only if it passes: on an error, let
-    /// it roll back. Every isolation level will do.
+    /// Takes one round trip, and a second one to tell what was needed. Until the transaction ends others at
+    /// the fence of this resource wait for it, shared ones as well: keep it short. Whatever else it does
+    /// happens only if it passes: on an error, let it roll back. Every isolation level will do.
     ///
     /// # Errors
     ///
-    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the database fails: under
-    /// `repeatable read` and `serializable` also with a serialisation failure, when somebody else passed since the transaction began.
+    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the
+    /// database fails: under `repeatable read` and `serializable` also with a serialisation failure, when
+    /// somebody else passed since the transaction began.
     ///
     /// # Cancel safety
     ///

@@ -6,10 +6,9 @@
 //! use rusqlite::{Connection, TransactionBehavior};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut db = Connection::open_in_memory()?;
-//! fence::sqlite::create_table(&db)?;
-//! db.execute_batch("create table stock (item text primary key, count integer not null); insert into stock values ('chair', 5)")?;
-//! let token = FencingToken::new(17); // lock.fencing_token()
+//! let mut db = Connection::open_in_memory()?; fence::sqlite::create_table(&db)?; db.execute_batch("create
+//! table stock (item text primary key, count integer not null); insert into stock values ('chair', 5)")?; let
+//! token = FencingToken::new(17); // lock.fencing_token()
 //!
 //! // The critical section begins: from here on nobody with an older token passes.
 //! let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -34,7 +33,8 @@ create table if not exists lockhouse_fence (
     highest_exclusive integer not null
 ) without rowid";
 
-/// Passes the fence: one row if it did, none if the token is stale. Run it inside the transaction that it guards.
+/// Passes the fence: one row if it did, none if the token is stale. Run it inside the transaction that it
+/// guards.
 ///
 /// ?1 is the resource as a blob, ?2 the token, ?3 is 1 for an exclusive lock and 0 for a shared one.
 pub const PASS: &str = "\
@@ -46,7 +46,8 @@ on conflict (resource) do update set
 where excluded.highest >= case when ?3 then lockhouse_fence.highest else lockhouse_fence.highest_exclusive end
 returning highest";
 
-/// After a refusal: the token that was needed. ?1 is the resource, ?2 is 1 for an exclusive lock and 0 for a shared one.
+/// After a refusal: the token that was needed. ?1 is the resource, ?2 is 1 for an exclusive lock and 0 for a
+/// shared one.
 pub const NEEDED: &str =
     "select case when ?2 then highest else highest_exclusive end from lockhouse_fence where resource = ?1";
 
@@ -70,14 +71,16 @@ mod functions {
         db.execute_batch(TABLE)
     }
 
-    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an older one.
+    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an
+    /// older one.
     ///
-    /// Whatever else the transaction does happens only if it passes: on an error, let it roll back. Begin it as `IMMEDIATE`, so that
-    /// SQLite does not find only now that somebody else has written since.
+    /// Whatever else the transaction does happens only if it passes: on an error, let it roll back. Begin it
+    /// as `IMMEDIATE`, so that SQLite does not find only now that somebody else has written since.
     ///
     /// # Errors
     ///
-    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the database fails.
+    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the
+    /// database fails.
     pub fn pass(
         tx: &Transaction<'_>,
         resource: impl AsRef<[u8]>,

@@ -20,10 +20,11 @@ tokio::task_local! {
     static CURRENT: ApplicationSession;
 }
 
-/// The user, the objects and the locks of a business transaction, bound to the request that is its present step.
+/// The user, the objects and the locks of a business transaction, bound to the request that is its present
+/// step.
 ///
-/// It is found by [`current`](Self::current) from anywhere in the request's task, or, in axum, as `Extension<ApplicationSession>`. Once the request is over
-/// it refuses everything.
+/// It is found by [`current`](Self::current) from anywhere in the request's task, or, in axum, as
+/// `Extension<ApplicationSession>`. Once the request is over it refuses everything.
 #[derive(Clone)]
 pub struct ApplicationSession {
     transaction: Arc<Transaction>,
@@ -102,7 +103,8 @@ impl ApplicationSession {
     ///
     /// # Errors
     ///
-    /// [`AccessError::Undeclared`] outside of a request whose route begins or continues a business transaction.
+    /// [`AccessError::Undeclared`] outside of a request whose route begins or continues a business
+    /// transaction.
     pub fn current() -> Result<Self, AccessError> {
         CURRENT.try_with(Self::clone).map_err(|_| AccessError::Undeclared)
     }
@@ -122,14 +124,16 @@ impl ApplicationSession {
         &self.transaction.owner
     }
 
-    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so. `load` is given the lock, with whose
-    /// token it can pass the [fence](crate::fence). A record that this business transaction has loaded under the same lock is the same object again.
+    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so.
+    /// `load` is given the lock, with whose token it can pass the [fence](crate::fence). A record that this
+    /// business transaction has loaded under the same lock is the same object again.
     ///
     /// A record of a kind whose readers take no lock is loaded without one, once per step.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Access`] if it cannot be locked: then `load` has not run. [`LoadError::Load`] with the error of `load`.
+    /// [`LoadError::Access`] if it cannot be locked: then `load` has not run. [`LoadError::Load`] with the
+    /// error of `load`.
     ///
     /// # Cancel safety
     ///
@@ -209,7 +213,8 @@ impl ApplicationSession {
         Ok(locks)
     }
 
-    /// The lock of a record that must be there already: for a step that works on what an earlier one has locked, and takes nothing itself.
+    /// The lock of a record that must be there already: for a step that works on what an earlier one has
+    /// locked, and takes nothing itself.
     ///
     /// # Errors
     ///
@@ -220,13 +225,14 @@ impl ApplicationSession {
         held.map_err(LockError::Store)?.ok_or_else(|| AccessError::NotLocked(record.name().to_buf()))
     }
 
-    /// The object that this business transaction has of a record. After a restart it has none, while the locks are still there:
-    /// [`load`](Self::load) finds either.
+    /// The object that this business transaction has of a record. After a restart it has none, while the
+    /// locks are still there: [`load`](Self::load) finds either.
     pub fn get<T: Send + Sync + 'static>(&self, record: &Record) -> Option<Arc<T>> {
         self.transaction.objects.lock().get(&record.name().to_buf())
     }
 
-    /// Puts an object that was created or changed in the place of what this business transaction has of the record, which must be locked.
+    /// Puts an object that was created or changed in the place of what this business transaction has of the
+    /// record, which must be locked.
     ///
     /// # Errors
     ///
@@ -293,7 +299,8 @@ impl ApplicationSession {
         &self.transaction
     }
 
-    /// The request has succeeded. Returns the error that makes its answer a lie; one that does not goes to `harmless`.
+    /// The request has succeeded. Returns the error that makes its answer a lie; one that does not goes to
+    /// `harmless`.
     pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), Refusal> {
         *self.step.phase.lock() = Phase::Committing;
         // Waits for a task of the handler that is still at it: what it locks is part of the step.
@@ -332,7 +339,8 @@ impl ApplicationSession {
 }
 
 impl Bound {
-    /// Drops a step that was undone. If somebody has it in use, in a task that outlives the request, that one does it when it has finished.
+    /// Drops a step that was undone. If somebody has it in use, in a task that outlives the request, that one
+    /// does it when it has finished.
     fn leave(&self) {
         if *self.phase.lock() == Phase::Undone
             && let Ok(mut open) = self.open.try_lock()

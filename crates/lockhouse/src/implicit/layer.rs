@@ -18,11 +18,13 @@ use crate::owners::kinds::Wanted;
 
 /// Runs the requests of a route as steps of business transactions; made by [`Sessions`].
 ///
-/// A step succeeds with an answer below status 400. With any other, with an error or a panic, and if the client goes away before the answer, it is
-/// undone: what it has locked anew is taken back, what it wanted to give back stays, and if it was to begin a business transaction then the one before goes on.
-/// The steps of one session come one after the other.
+/// A step succeeds with an answer below status 400. With any other, with an error or a panic, and if the
+/// client goes away before the answer, it is undone: what it has locked anew is taken back, what it wanted to
+/// give back stays, and if it was to begin a business transaction then the one before goes on. The steps of
+/// one session come one after the other.
 ///
-/// What stands in the extensions of the request: an `Option<WebSession>`, the [`WebSession`] itself if there is one, and in a step the [`ApplicationSession`].
+/// What stands in the extensions of the request: an `Option<WebSession>`, the [`WebSession`] itself if there
+/// is one, and in a step the [`ApplicationSession`].
 #[derive(Clone)]
 pub struct ImplicitLock {
     sessions: Sessions,
@@ -59,7 +61,8 @@ impl ImplicitLock {
         Self { sessions, declared: Declared::Nothing, wanted: None }
     }
 
-    /// Locks these records, found by the request alone, before the handler runs; if they cannot be locked it does not run.
+    /// Locks these records, found by the request alone, before the handler runs; if they cannot be locked it
+    /// does not run.
     ///
     /// # Panics
     ///

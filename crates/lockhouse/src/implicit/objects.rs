@@ -1,4 +1,5 @@
-//! The identity map: one object per record within a business transaction. <https://martinfowler.com/eaaCatalog/identityMap.html>
+//! The identity map: one object per record within a business transaction.
+//! <https://martinfowler.com/eaaCatalog/identityMap.html>
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -38,7 +39,8 @@ impl Objects {
         (guard.is_none() || guard == object.guard.as_ref()).then(|| self.get(record)).flatten()
     }
 
-    /// Locks that are new: whatever was loaded under an earlier lock of that name may have changed in between.
+    /// Locks that are new: whatever was loaded under an earlier lock of that name may have changed in
+    /// between.
     pub(crate) fn locked(&mut self, locks: &[OfflineLock]) {
         for lock in locks.iter().filter(|lock| lock.how == Acquired::Fresh) {
             self.0.retain(|_, object| object.guard.as_ref() != Some(&lock.name));

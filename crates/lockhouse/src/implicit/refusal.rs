@@ -10,7 +10,8 @@ use crate::owners::error::{LockError, OwnerError};
 
 /// Why the layer answered a request in the handler's place.
 ///
-/// It answers in plain text, and puts this into the extensions of the response, so that an outer layer can make a page of it.
+/// It answers in plain text, and puts this into the extensions of the response, so that an outer layer can
+/// make a page of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -17,7 +17,8 @@ pub(crate) type Errors = Arc<dyn Fn(SeriousError) + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeriousError {
-    /// A web session is over, but its locks could not be released. They go at the latest with their owner, when nothing was heard of it for its TTL.
+    /// A web session is over, but its locks could not be released. They go at the latest with their owner,
+    /// when nothing was heard of it for its TTL.
     #[error("the locks of {user:?} (owner {}) could not be released at the end of the session: {error}", owner.get())]
     NotRemoved {
         /// The owner of the locks.
@@ -27,7 +28,8 @@ pub enum SeriousError {
         /// Why.
         error: StoreError,
     },
-    /// A request has succeeded, but what it gave back is still locked, at the latest until the end of its session.
+    /// A request has succeeded, but what it gave back is still locked, at the latest until the end of its
+    /// session.
     #[error("the locks that a step of {user:?} (owner {}) gave back could not be released: {error}", owner.get())]
     NotGivenBack {
         /// The owner of the locks.
@@ -39,8 +41,9 @@ pub enum SeriousError {
     },
 }
 
-/// Releases all locks of a web session when the session is over, however that comes. There is exactly one per session, made together with it and
-/// before it can lock anything; so none is ever replaced by another, which would have to be told whose locks are whose.
+/// Releases all locks of a web session when the session is over, however that comes. There is exactly one per
+/// session, made together with it and before it can lock anything; so none is ever replaced by another, which
+/// would have to be told whose locks are whose.
 pub(crate) struct LockRemover {
     owner: Owner,
     user: String,
@@ -68,7 +71,8 @@ impl LockRemover {
         Ok(())
     }
 
-    /// Ends the owner after all, for as long as that makes sense: not if the store is gone for good, and not for longer than the owner lives.
+    /// Ends the owner after all, for as long as that makes sense: not if the store is gone for good, and not
+    /// for longer than the owner lives.
     pub(crate) async fn try_again(&self, mut error: StoreError, until: Instant) {
         while Instant::now() < until {
             let pause = match error {

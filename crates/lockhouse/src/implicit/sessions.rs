@@ -37,16 +37,16 @@ pub struct SessionOptions {
     guests: Option<String>,
 }
 
-/// A user's session with the application, and the owner of all locks that it takes. It ends with [`end`](Self::end), or once no request of it came for
-/// the time that [`SessionOptions`] say.
+/// A user's session with the application, and the owner of all locks that it takes. It ends with
+/// [`end`](Self::end), or once no request of it came for the time that [`SessionOptions`] say.
 #[derive(Clone, Debug)]
 pub struct WebSession {
     sessions: Weak<Inner>,
     open: Arc<Open>,
 }
 
-/// What finds a session again: what the cookie holds. An application that keeps sessions of its own can store its text there, and put the key
-/// into the extensions of each request, which counts before any cookie.
+/// What finds a session again: what the cookie holds. An application that keeps sessions of its own can store
+/// its text there, and put the key into the extensions of each request, which counts before any cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionKey {
     owner: OwnerId,
@@ -82,12 +82,14 @@ struct Open {
     cookie: HeaderValue,
     heard: Mutex<Instant>,
     remover: LockRemover,
-    /// The present business transaction. Its steps come one after the other, as an owner has but one transaction at a time.
+    /// The present business transaction. Its steps come one after the other, as an owner has but one
+    /// transaction at a time.
     transaction: Arc<tokio::sync::Mutex<Option<Arc<Transaction>>>>,
 }
 
 impl SessionOptions {
-    /// Sessions that end after `timeout` without any request. Whatever goes wrong at their ends is told to `on_serious_error`.
+    /// Sessions that end after `timeout` without any request. Whatever goes wrong at their ends is told to
+    /// `on_serious_error`.
     pub fn new(timeout: Duration, on_serious_error: impl Fn(SeriousError) + Send + Sync + 'static) -> Self {
         let errors = Arc::new(on_serious_error);
         Self { timeout, errors, cookie: "lockhouse-session".to_owned(), is_secure: false, guests: None }
@@ -111,7 +113,8 @@ impl SessionOptions {
         self
     }
 
-    /// Whoever has no session gets one of this user name where a business transaction begins; without it the request is refused.
+    /// Whoever has no session gets one of this user name where a business transaction begins; without it the
+    /// request is refused.
     pub fn guests(mut self, user: &str) -> Self {
         self.guests = Some(user.to_owned());
         self
@@ -139,8 +142,8 @@ impl Sessions {
         Self { inner: Arc::new(Inner { owners, options, known, transactions }) }
     }
 
-    /// The layer of a route that begins a business transaction: once it has succeeded, whatever the session has locked before is given
-    /// back, unless it locked it again.
+    /// The layer of a route that begins a business transaction: once it has succeeded, whatever the session
+    /// has locked before is given back, unless it locked it again.
     pub fn begins(&self) -> ImplicitLock {
         ImplicitLock::begins(self.clone())
     }
@@ -150,8 +153,9 @@ impl Sessions {
         ImplicitLock::continues(self.clone())
     }
 
-    /// The layer of whatever else the application serves: it counts as activity, and a handler finds its session as `Extension<Option<WebSession>>`. It
-    /// refuses nobody: if nobody can tell whose session it is, it is nobody's.
+    /// The layer of whatever else the application serves: it counts as activity, and a handler finds its
+    /// session as `Extension<Option<WebSession>>`. It refuses nobody: if nobody can tell whose session it is,
+    /// it is nobody's.
     pub fn attends(&self) -> ImplicitLock {
         ImplicitLock::attends(self.clone())
     }
@@ -231,8 +235,8 @@ impl Sessions {
         }
     }
 
-    /// The session of an owner, which has its lock remover from now on. If another request was quicker, it is that one's; none if
-    /// it has ended meanwhile.
+    /// The session of an owner, which has its lock remover from now on. If another request was quicker, it is
+    /// that one's; none if it has ended meanwhile.
     fn bind(&self, owner: Owner, user: &str) -> Option<WebSession> {
         let Inner { options, known, .. } = &*self.inner;
         let key = SessionKey { owner: owner.id(), secret: owner.secret().clone() };
@@ -310,8 +314,8 @@ async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
     }
 }
 
-/// Ends the owner of a session that is forgotten; `first` hears what came of the first attempt. While the store is away it goes on trying, until the
-/// owner has ended by itself.
+/// Ends the owner of a session that is forgotten; `first` hears what came of the first attempt. While the
+/// store is away it goes on trying, until the owner has ended by itself.
 async fn end(sessions: Weak<Inner>, open: Arc<Open>, first: impl FnOnce(Result<(), StoreError>)) {
     let owner = open.owner.id();
     let timeout = sessions.upgrade().map(|inner| inner.options.timeout);
@@ -351,9 +355,9 @@ impl WebSession {
     ///
     /// # Errors
     ///
-    /// [`StoreError`], which was told to the handler of serious errors, too. The session is over all the same: this process finds it no more, and ends
-    /// its owner once the store serves again. Only another process may find it before that, so take the cookie away as well
-    /// ([`Sessions::no_cookie`]).
+    /// [`StoreError`], which was told to the handler of serious errors, too. The session is over all the
+    /// same: this process finds it no more, and ends its owner once the store serves again. Only another
+    /// process may find it before that, so take the cookie away as well ([`Sessions::no_cookie`]).
     ///
     /// # Cancel safety
     ///

@@ -52,7 +52,8 @@ pub struct Conflict {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell who has it.
+    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell
+    /// who has it.
     #[error("{}", conflicts(.0))]
     Conflict(Vec<Conflict>),
     /// The owner has ended.

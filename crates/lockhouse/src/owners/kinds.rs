@@ -1,4 +1,5 @@
-//! Kinds of record, and what it takes to lock one of them: the lock type belongs to the kind, not to the call.
+//! Kinds of record, and what it takes to lock one of them: the lock type belongs to the kind, not to the
+//! call.
 
 use std::fmt::Display;
 
@@ -7,8 +8,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// How the records of a kind are locked. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 ///
-/// Readers of an `ExclusiveWrite` kind may see what somebody is about to change. `ExclusiveRead` lets nobody look while somebody else does, which costs the most
-/// concurrency. `ReadWrite` lets any number of readers in while nobody writes.
+/// Readers of an `ExclusiveWrite` kind may see what somebody is about to change. `ExclusiveRead` lets nobody
+/// look while somebody else does, which costs the most concurrency. `ReadWrite` lets any number of readers in
+/// while nobody writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockType {
     /// Whoever edits locks the record; readers take no lock.
@@ -109,7 +111,8 @@ impl Record {
         Wanted { record: self.clone(), intent: Intent::Write }
     }
 
-    /// The resource name that is locked: the kind and the id with a slash between, both percent-encoded where need be.
+    /// The resource name that is locked: the kind and the id with a slash between, both percent-encoded where
+    /// need be.
     pub fn name(&self) -> Name<'_> {
         self.name.as_name()
     }

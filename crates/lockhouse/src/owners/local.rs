@@ -165,7 +165,8 @@ pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<O
         expires_at: bucket.wall(owner.expires),
         ends_at: owner.ends.map(|ends| bucket.wall(ends)),
     };
-    // While it lives: its beginning is kept, and what changes with its activity never is. Its end is told once that is kept.
+    // While it lives: its beginning is kept, and what changes with its activity never is. Its end is told
+    // once that is kept.
     let seen = bucket.with(|state| state.manager().owner(owner.id).map(describe));
     if seen.is_none() {
         bucket.execute_read(|_| ()).await?;

@@ -48,8 +48,9 @@ pub struct Owners {
 
 /// A session or business transaction, which holds offline locks until it releases them or ends.
 ///
-/// It is kept: dropping it changes nothing, and whoever has its id and secret [resumes](Owners::resume) it, after a restart, too. It ends by
-/// [`end`](Self::end), or once nothing was heard of it for its TTL; [`touch`](Self::touch) and every other call that succeeds count as activity.
+/// It is kept: dropping it changes nothing, and whoever has its id and secret [resumes](Owners::resume) it,
+/// after a restart, too. It ends by [`end`](Self::end), or once nothing was heard of it for its TTL;
+/// [`touch`](Self::touch) and every other call that succeeds count as activity.
 #[derive(Clone, Debug)]
 pub struct Owner {
     location: Location,
@@ -80,7 +81,8 @@ impl Owners {
         Self { location }
     }
 
-    /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was heard of it for `ttl`.
+    /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was
+    /// heard of it for `ttl`.
     ///
     /// # Errors
     ///
@@ -146,9 +148,11 @@ impl Owner {
         &self.secret
     }
 
-    /// Locks records at once, all of them or none; what it has already stays as it is. Kinds whose readers take no lock give none. Nothing is ever waited for.
+    /// Locks records at once, all of them or none; what it has already stays as it is. Kinds whose readers
+    /// take no lock give none. Nothing is ever waited for.
     ///
-    /// The sole reader of a record becomes its writer when it asks, with a new token. Lock before you load: only then what is loaded stays the newest.
+    /// The sole reader of a record becomes its writer when it asks, with a new token. Lock before you load:
+    /// only then what is loaded stays the newest.
     ///
     /// # Errors
     ///
@@ -156,7 +160,8 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes back what it had locked, except what others were told meanwhile that the owner has, as they may rest on that.
+    /// Dropping the future takes back what it had locked, except what others were told meanwhile that the
+    /// owner has, as they may rest on that.
     pub async fn lock(
         &self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -213,7 +218,8 @@ impl Owner {
         call_at!(&self.location, local::lock | remote::lock, (self, locks, metadata, note))
     }
 
-    /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given; else nothing happens.
+    /// Gives back the lock of that name, if the owner has it, and if it has the token, where one is given;
+    /// else nothing happens.
     ///
     /// # Errors
     ///
@@ -272,9 +278,10 @@ impl Owner {
         call_at!(&self.location, local::give_back | remote::give_back, (self, locks))
     }
 
-    /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is shared again. What is no longer held under its
-    /// token is passed over, and so is what the owner had before, and what others were told since that the owner has it, as they may rest on that; how many
-    /// it changed.
+    /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is
+    /// shared again. What is no longer held under its token is passed over, and so is what the owner had
+    /// before, and what others were told since that the owner has it, as they may rest on that; how many it
+    /// changed.
     ///
     /// # Errors
     ///
@@ -382,7 +389,8 @@ impl Undo {
         &self.owner
     }
 
-    /// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its last token.
+    /// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its
+    /// last token.
     pub(crate) fn note(&mut self, granted: Vec<OfflineLock>) {
         for lock in granted {
             match self.acquired.iter_mut().find(|known| known.lock.name == lock.name) {

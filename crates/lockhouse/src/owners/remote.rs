@@ -201,7 +201,8 @@ fn of_owner(call: fn(&[&str]) -> Call, id: OwnerId, secret: &Secret) -> Call {
     call(&["owners", &id.to_string()]).by(secret)
 }
 
-/// What was answered; `None` if the server knows no such owner. A secret that was right once is that of an owner whom it does not know.
+/// What was answered; `None` if the server knows no such owner. A secret that was right once is that of an
+/// owner whom it does not know.
 fn known<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

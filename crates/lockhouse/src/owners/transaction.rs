@@ -10,8 +10,9 @@ use crate::owners::{Owner, Undo};
 
 /// A business transaction of an owner: several steps, such as the requests of one user who edits something.
 ///
-/// What a step locks is locked at once, and taken back if the step fails. What it gives back is given back when it succeeds, all in one, and so is
-/// what an earlier transaction of the same owner left behind when a new one [begins](Self::begin), sparing what the first step locked again.
+/// What a step locks is locked at once, and taken back if the step fails. What it gives back is given back
+/// when it succeeds, all in one, and so is what an earlier transaction of the same owner left behind when a
+/// new one [begins](Self::begin), sparing what the first step locked again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,8 +67,8 @@ impl std::fmt::Debug for Step<'_> {
 }
 
 impl BusinessTransaction {
-    /// Begins a new one: once its first step succeeds, all locks that the owner has from before are given back, but for those that the step asked for
-    /// again.
+    /// Begins a new one: once its first step succeeds, all locks that the owner has from before are given
+    /// back, but for those that the step asked for again.
     pub fn begin(owner: &Owner) -> Self {
         Self { owner: owner.clone(), is_new: true }
     }
@@ -88,7 +89,8 @@ impl BusinessTransaction {
         Step { transaction: Some(self), is_first, undo, releases: Vec::new() }
     }
 
-    /// Becomes its next step, which can be kept wherever one likes; [`resume`](Self::resume) goes on after it.
+    /// Becomes its next step, which can be kept wherever one likes; [`resume`](Self::resume) goes on after
+    /// it.
     pub fn into_step(self) -> Step<'static> {
         Step { transaction: None, is_first: self.is_new, undo: Undo::new(&self.owner), releases: Vec::new() }
     }
@@ -137,8 +139,9 @@ impl Step<'_> {
     ///
     /// # Cancel safety
     ///
-    /// What it had locked is taken back together with the step. Over the network, what the step has locked before and a future that is dropped asks for again may
-    /// stay the owner's: whether the step was told so is not known then.
+    /// What it had locked is taken back together with the step. Over the network, what the step has locked
+    /// before and a future that is dropped asks for again may stay the owner's: whether the step was told so
+    /// is not known then.
     pub async fn lock(
         &mut self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -162,7 +165,8 @@ impl Step<'_> {
         self.releases.push((name.to_buf(), token));
     }
 
-    /// The step has succeeded: gives back what it released, and in a new transaction what came before, all in one.
+    /// The step has succeeded: gives back what it released, and in a new transaction what came before, all in
+    /// one.
     ///
     /// # Errors
     ///

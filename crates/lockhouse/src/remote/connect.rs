@@ -34,11 +34,13 @@ pub struct Connect {
     certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a recovery by default.
+/// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a
+/// recovery by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Begins a connection to the server at this URL: `http://` or `ws://`, or with the feature `tls` also `https://` or `wss://`, the path `/`
-/// standing for `/v1/ws`. Its query may name the scope, as in `http://127.0.0.1:7420/?bucket=jobs`.
+/// Begins a connection to the server at this URL: `http://` or `ws://`, or with the feature `tls` also
+/// `https://` or `wss://`, the path `/` standing for `/v1/ws`. Its query may name the scope, as in
+/// `http://127.0.0.1:7420/?bucket=jobs`.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -80,15 +82,17 @@ impl Connect {
         self
     }
 
-    /// What says who connects, where the server wants to know: an API key, or a token that is good for as long as the connection is to last.
+    /// What says who connects, where the server wants to know: an API key, or a token that is good for as
+    /// long as the connection is to last.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
         self.credentials = Credentials::new(move || key.clone());
         self
     }
 
-    /// The same, asked for anew with each connection and each call, and a little before a token ends: for tokens that do not last. It is called within the
-    /// connection's task, so that it should give what something else keeps fresh.
+    /// The same, asked for anew with each connection and each call, and a little before a token ends: for
+    /// tokens that do not last. It is called within the connection's task, so that it should give what
+    /// something else keeps fresh.
     ///
     /// ```no_run
     /// # fn token_of_now() -> String { unimplemented!() }
@@ -101,25 +105,29 @@ impl Connect {
         self
     }
 
-    /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer, repeats included; 30 s unless told
-    /// otherwise. Whatever it had to wait for before it was sent may take as long again. Locks of agents are not meant: their requests have a timeout
+    /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer,
+    /// repeats included; 30 s unless told otherwise. Whatever it had to wait for before it was sent may take
+    /// as long again. Locks of agents are not meant: their requests have a timeout
     /// [of their own](crate::Request::timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The only CAs that are believed, instead of those that the system trusts: a PEM file, which is read when the connection is begun. For URLs that begin with
-    /// `https://` or `wss://`; others do not look at it. A self-signed certificate is its own CA.
+    /// The only CAs that are believed, instead of those that the system trusts: a PEM file, which is read
+    /// when the connection is begun. For URLs that begin with `https://` or `wss://`; others do not look at
+    /// it. A self-signed certificate is its own CA.
     #[cfg(feature = "tls")]
     pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(file.into());
         self
     }
 
-    /// The certificate that says who connects, where the server knows its clients by certificates, and its private key: two PEM files, or twice the same. In the
-    /// first stand behind the certificate those up to its CA; keys are PKCS #8, PKCS #1 or SEC 1. Both are read anew for each new connection, so that a
-    /// certificate may be renewed in its place. For URLs that begin with `https://` or `wss://`; others do not look at it. A [key](Self::key) goes before it.
+    /// The certificate that says who connects, where the server knows its clients by certificates, and its
+    /// private key: two PEM files, or twice the same. In the first stand behind the certificate those up to
+    /// its CA; keys are PKCS #8, PKCS #1 or SEC 1. Both are read anew for each new connection, so that a
+    /// certificate may be renewed in its place. For URLs that begin with `https://` or `wss://`; others do
+    /// not look at it. A [key](Self::key) goes before it.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -136,8 +144,8 @@ impl Connect {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`], [`ConnectError::Ca`],
-    /// [`ConnectError::Certificate`].
+    /// [`ConnectError::Url`], [`ConnectError::Scope`], [`ConnectError::Label`], [`ConnectError::Key`],
+    /// [`ConnectError::Ca`], [`ConnectError::Certificate`].
     pub fn http(self) -> Result<Http, ConnectError> {
         let address = self.address()?;
         self.credentials.show()?;
@@ -170,8 +178,8 @@ impl IntoFuture for Connect {
     type Output = Result<Connection, ConnectError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    /// Connects once; what breaks later is connected anew without end. Needs a tokio runtime with I/O and time enabled, on which the
-    /// connection then lives.
+    /// Connects once; what breaks later is connected anew without end. Needs a tokio runtime with I/O and
+    /// time enabled, on which the connection then lives.
     ///
     /// # Errors
     ///

@@ -22,7 +22,8 @@ use crate::snapshot::Snapshot;
 use crate::web_locks::agent::Agent;
 use crate::web_locks::backend::Backend;
 
-/// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of agents.
+/// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of
+/// agents.
 ///
 /// Dropping it leaves its agents at work; the connection is closed when the last of them has gone, too.
 pub struct Connection {
@@ -36,19 +37,20 @@ impl Connection {
         Self { shared, bucket, api }
     }
 
-    /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes on in the next,
-    /// without the locks that it held unless they could be reclaimed.
+    /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes
+    /// on in the next, without the locks that it held unless they could be reclaimed.
     ///
     /// # Errors
     ///
-    /// [`Quota`] if the label has more than 256 bytes, or the connection as many agents as the server allows. An agent of a closed
-    /// connection has ended.
+    /// [`Quota`] if the label has more than 256 bytes, or the connection as many agents as the server allows.
+    /// An agent of a closed connection has ended.
     pub fn agent(&self, client_id: &str) -> Result<Agent, Quota> {
         let agent = self.shared.with(|state| state.join(client_id))?;
         Ok(Agent::with(Backend::Remote(RemoteAgent { shared: self.shared.clone(), agent })))
     }
 
-    /// The owners of the bucket, who hold offline locks. They know no partitions: in all of them the bucket is the same.
+    /// The owners of the bucket, who hold offline locks. They know no partitions: in all of them the bucket
+    /// is the same.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,7 +67,8 @@ impl Connection {
         Owners::new(Location::Remote(self.api.clone()))
     }
 
-    /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the same.
+    /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the
+    /// same.
     pub fn claims(&self) -> Claims {
         Claims::new(Location::Remote(self.api.clone()))
     }
@@ -82,7 +85,8 @@ impl Connection {
 
     /// A snapshot of everything that is held and pending in the bucket, or only of that name.
     ///
-    /// It sees every request that was made over this connection before, and may be out of date by the time it is read.
+    /// It sees every request that was made over this connection before, and may be out of date by the time it
+    /// is read.
     ///
     /// # Errors
     ///
@@ -100,8 +104,9 @@ impl Connection {
         Watch { looking: Looking::begin(&self.shared, |state| state.look(name.cloned(), true)) }
     }
 
-    /// Ends every agent of the connection, at the server at once if it can be reached, and closes it. Returns when that is done,
-    /// or could not be done within 2 s. Owners and claims stay as they are, but are spoken for over another connection from now on.
+    /// Ends every agent of the connection, at the server at once if it can be reached, and closes it. Returns
+    /// when that is done, or could not be done within 2 s. Owners and claims stay as they are, but are spoken
+    /// for over another connection from now on.
     ///
     /// # Cancel safety
     ///

@@ -58,7 +58,8 @@ pub enum ConnectError {
     /// The key is no API key and no token.
     #[error("key: must be 1 to {limit} visible ASCII characters", limit = wire::CREDENTIAL_BYTES)]
     Key,
-    /// The server takes no such key, or the key may do nothing in the bucket. Trying again with the same key is in vain.
+    /// The server takes no such key, or the key may do nothing in the bucket. Trying again with the same key
+    /// is in vain.
     #[error("{address} denies access: {message}")]
     Denied {
         /// The server.

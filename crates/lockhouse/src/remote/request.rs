@@ -26,7 +26,8 @@ pub(crate) struct RemoteRequest {
 enum Stage {
     New,
     Waiting {
-        /// Withdraws the request when it is dropped; releases the lock if that was granted at that very moment.
+        /// Withdraws the request when it is dropped; releases the lock if that was granted at that very
+        /// moment.
         hold: RemoteHold,
         limits: Option<Limits>,
     },

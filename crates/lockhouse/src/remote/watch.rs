@@ -12,13 +12,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next snapshot: at first the present one, then one after each change. Whoever is slow gets only the latest, and after
-    /// a broken connection one that may say nothing new.
+    /// The next snapshot: at first the present one, then one after each change. Whoever is slow gets only the
+    /// latest, and after a broken connection one that may say nothing new.
     ///
     /// # Errors
     ///
-    /// [`RequestError::AgentEnded`] once the connection is closed, [`RequestError::Quota`] if it has too many watches. A watch that
-    /// has failed stays so.
+    /// [`RequestError::AgentEnded`] once the connection is closed, [`RequestError::Quota`] if it has too many
+    /// watches. A watch that has failed stays so.
     ///
     /// # Cancel safety
     ///

@@ -11,8 +11,8 @@ use crate::web_locks::backend::Backend;
 use crate::web_locks::local_agent::LocalAgent;
 use crate::web_locks::locks::LockManager;
 
-/// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its requests end, its
-/// locks are released. <https://w3c.github.io/web-locks/#agent-integration>
+/// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its
+/// requests end, its locks are released. <https://w3c.github.io/web-locks/#agent-integration>
 #[derive(Debug)]
 pub struct Agent {
     locks: LockManager,
@@ -48,7 +48,8 @@ impl Agent {
         Self { locks: LockManager { backend } }
     }
 
-    /// Its handle for requests and queries, which may be cloned; it is of no more use once the agent has ended.
+    /// Its handle for requests and queries, which may be cloned; it is of no more use once the agent has
+    /// ended.
     pub fn locks(&self) -> &LockManager {
         &self.locks
     }

@@ -14,8 +14,8 @@ use crate::web_locks::backend::Backend;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::request::{Acquiring, Request};
 
-/// A request for several names; awaiting it makes it. Names are sorted by their 16-bit units, duplicates dropped; of two modes
-/// for one name the exclusive one wins. No names at all are granted at once.
+/// A request for several names; awaiting it makes it. Names are sorted by their 16-bit units, duplicates
+/// dropped; of two modes for one name the exclusive one wins. No names at all are granted at once.
 ///
 /// # Errors
 ///

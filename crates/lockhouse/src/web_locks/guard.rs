@@ -9,8 +9,9 @@ use crate::web_locks::local_agent::LocalAgent;
 
 /// A lock that is held until the guard is dropped, or the lock is [lost](Self::lost).
 ///
-/// Dropping it never blocks on the network, never spawns a task and never fails. Over the network the session's task tells the server, and tells it
-/// again until that is acknowledged or the lease ends; use [`release`](Self::release) to be sure.
+/// Dropping it never blocks on the network, never spawns a task and never fails. Over the network the
+/// session's task tells the server, and tells it again until that is acknowledged or the lease ends; use
+/// [`release`](Self::release) to be sure.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
@@ -58,11 +59,12 @@ impl LockGuard {
         self.mode
     }
 
-    /// A number that grows with every grant of the bucket: hand it to the guarded resource, which then can refuse whoever
-    /// comes with an older one.
+    /// A number that grows with every grant of the bucket: hand it to the guarded resource, which then can
+    /// refuse whoever comes with an older one.
     ///
-    /// It stays the same after a loss, when the resource refuses it as soon as it has seen a newer one. Over the network, reading
-    /// it also looks at the lease: if that has run out, the [loss](Self::loss) is known from then on.
+    /// It stays the same after a loss, when the resource refuses it as soon as it has seen a newer one. Over
+    /// the network, reading it also looks at the lease: if that has run out, the [loss](Self::loss) is known
+    /// from then on.
     pub fn fencing_token(&self) -> FencingToken {
         #[cfg(feature = "remote")]
         if let Hold::Remote(hold) = &self.hold {

@@ -119,7 +119,8 @@ impl<'a> LocalRequest<'a> {
         };
         let over = waiting.rare.as_mut().and_then(|rare| rare.limits.as_mut()?.poll(context));
         if over == Some(RequestError::Aborted) {
-            // The abort wins until the lock has been handed over: dropping `waiting` releases one that was just granted.
+            // The abort wins until the lock has been handed over: dropping `waiting` releases one that was
+            // just granted.
             self.give_up();
             return Poll::Ready(Err(RequestError::Aborted));
         }

@@ -12,8 +12,8 @@ use crate::web_locks::request::Request;
 ///
 /// # No re-entrancy, no upgrade
 ///
-/// A task that waits for a name which its own agent holds waits like anybody else, and so does one that asks for exclusive
-/// under its own shared lock.
+/// A task that waits for a name which its own agent holds waits like anybody else, and so does one that asks
+/// for exclusive under its own shared lock.
 #[derive(Clone, Debug)]
 pub struct LockManager {
     pub(crate) backend: Backend,
@@ -50,8 +50,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// As [`Request`], and [`RequestError::Lost`] if the lock was lost while the task ran. The task is not stopped then, and
-    /// should watch [`LockGuard::lost`] if it can stop.
+    /// As [`Request`], and [`RequestError::Lost`] if the lock was lost while the task ran. The task is not
+    /// stopped then, and should watch [`LockGuard::lost`] if it can stop.
     ///
     /// # Cancel safety
     ///
@@ -64,8 +64,9 @@ impl LockManager {
         self.request(name).run(task).await
     }
 
-    /// Begins a request for several names, which are taken one after another in one strict order, so that those who take
-    /// several names this way cannot deadlock. It is no cure-all: others may take locks behind one's back.
+    /// Begins a request for several names, which are taken one after another in one strict order, so that
+    /// those who take several names this way cannot deadlock. It is no cure-all: others may take locks behind
+    /// one's back.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

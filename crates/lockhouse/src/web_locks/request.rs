@@ -18,7 +18,8 @@ use crate::web_locks::local_request::LocalRequest;
 use crate::web_locks::options::Options;
 use crate::whole_millis::whole_millis;
 
-/// A request that has not been made yet; awaiting it makes it. <https://w3c.github.io/web-locks/#api-lock-manager-request>
+/// A request that has not been made yet; awaiting it makes it.
+/// <https://w3c.github.io/web-locks/#api-lock-manager-request>
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]
 pub struct Request<'a> {
@@ -55,14 +56,16 @@ impl<'a> Request<'a> {
 
     /// Take the name from whoever holds it, ahead of all who wait.
     ///
-    /// For what cannot be recovered otherwise: the victims' code keeps running, no longer alone, and nobody can promise the
-    /// thief that nobody else is still at work. Guard the resource by the [fencing token](LockGuard::fencing_token).
+    /// For what cannot be recovered otherwise: the victims' code keeps running, no longer alone, and nobody
+    /// can promise the thief that nobody else is still at work. Guard the resource by the
+    /// [fencing token](LockGuard::fencing_token).
     pub fn steal(mut self) -> Self {
         self.steal = true;
         self
     }
 
-    /// Give up with [`RequestError::TimedOut`] if not granted within so long. Needs a tokio runtime with time enabled.
+    /// Give up with [`RequestError::TimedOut`] if not granted within so long. Needs a tokio runtime with time
+    /// enabled.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options().timeout = Some(timeout);
         self
@@ -80,10 +83,11 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lose the lock so long after its grant, in whole milliseconds and at least one, if it is still held then.
+    /// Lose the lock so long after its grant, in whole milliseconds and at least one, if it is still held
+    /// then.
     ///
-    /// Needs a tokio runtime with time enabled, which watches the time. Should that runtime end before the lock does, whoever uses
-    /// the bucket next in another one takes over.
+    /// Needs a tokio runtime with time enabled, which watches the time. Should that runtime end before the
+    /// lock does, whoever uses the bucket next in another one takes over.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options().max_hold = Some(max_hold);
         self

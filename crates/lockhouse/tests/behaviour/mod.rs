@@ -1,4 +1,5 @@
-//! What every agent's requests do, whether in this process or over a network: grants, queues, refusals, steals, ends.
+//! What every agent's requests do, whether in this process or over a network: grants, queues, refusals,
+//! steals, ends.
 //!
 //! A world says where the agents live; `behaviours!` makes a test of every behaviour for it.
 
@@ -72,7 +73,8 @@ async fn counts(agent: &Agent) -> (usize, usize) {
     (snapshot.held.len(), snapshot.pending.len())
 }
 
-/// Returns when everything that the agent has asked for before has happened, and what it was told has been answered.
+/// Returns when everything that the agent has asked for before has happened, and what it was told has been
+/// answered.
 async fn settle(agent: &Agent) {
     for _ in 0..2 {
         agent.locks().query().await.unwrap();

@@ -109,7 +109,8 @@ async fn cut_and_compare(store: &MemoryStore, faulty: FaultStore, polls: u64) ->
     (done, before)
 }
 
-/// Polls the future at most `polls` times, letting others run in between, then drops it; whether it was done by then.
+/// Polls the future at most `polls` times, letting others run in between, then drops it; whether it was done
+/// by then.
 async fn cut_after(polls: u64, future: impl Future<Output = ()>) -> bool {
     let mut future = pin!(future);
     for _ in 0..polls {

@@ -96,7 +96,8 @@ async fn of_two_transactions_on_postgres_the_stale_one_never_writes() {
     let (server, db) = shop().await;
     let (mut old, mut new) = (server.connect().await, server.connect().await);
 
-    // The first visit of all: the newer one has passed and not committed, the older one waits for it, and is refused.
+    // The first visit of all: the newer one has passed and not committed, the older one waits for it, and is
+    // refused.
     let tx = new.transaction().await.unwrap();
     pass(&tx, 6).await.unwrap();
     let waiter = tokio::spawn(async move { (write(&mut old, 5).await, old) });
@@ -129,7 +130,8 @@ async fn of_two_transactions_on_postgres_the_stale_one_never_writes() {
 async fn a_zombie_never_writes_to_postgres() {
     let (server, db) = shop().await;
     let (mut zombie, mut next) = (server.connect().await, server.connect().await);
-    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it wakes up.
+    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it
+    // wakes up.
     visit(&mut zombie, &Step::new(b"stock/chair", 5, Mode::Exclusive)).await.unwrap();
     visit(&mut next, &Step::new(b"stock/chair", 6, Mode::Exclusive)).await.unwrap();
     let refused = write(&mut zombie, 5).await;

@@ -60,7 +60,8 @@ impl Server {
         client
     }
 
-    /// Reads what the server says until it says that it is ready, and the rest of it from then on, so that it never blocks on that.
+    /// Reads what the server says until it says that it is ready, and the rest of it from then on, so that it
+    /// never blocks on that.
     fn wait_until_it_is_ready(&mut self) {
         let mut lines = BufReader::new(self.child.stderr.take().unwrap()).lines();
         let mut said = String::new();
@@ -76,7 +77,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory behind.
+        // SIGINT ends its sessions and then itself; SIGKILL would leave its children and its shared memory
+        // behind.
         let pid = self.child.id().to_string();
         _ = Command::new("kill").args(["-INT", &pid]).status();
         _ = self.child.wait();

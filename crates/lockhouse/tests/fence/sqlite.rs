@@ -105,7 +105,8 @@ proptest! {
 fn a_zombie_never_writes_to_sqlite() {
     let shop = Shop::new();
     let (mut zombie, mut next) = (shop.connect(), shop.connect());
-    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it wakes up.
+    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it
+    // wakes up.
     visit(&mut zombie, &Step::new(b"stock/chair", 5, Mode::Exclusive)).unwrap();
     visit(&mut next, &Step::new(b"stock/chair", 6, Mode::Exclusive)).unwrap();
     let refused = write(&mut zombie, "zombie", 5).unwrap_err();

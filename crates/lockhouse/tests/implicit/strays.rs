@@ -23,7 +23,8 @@ struct Stray {
     session: ApplicationSession,
 }
 
-/// An office whose handler locks one customer, and leaves behind a task that waits for the store to keep its lock of the next.
+/// An office whose handler locks one customer, and leaves behind a task that waits for the store to keep its
+/// lock of the next.
 async fn over_a_gate(
     gate: &Arc<Gate>,
     answer: StatusCode,

@@ -1,5 +1,6 @@
-//! Offline locks and claims behave the same wherever their state is: in memory alone, over the memory store, over SQLite, and over a
-//! store that loses answers and stalls. The tests of the server have the same over the network.
+//! Offline locks and claims behave the same wherever their state is: in memory alone, over the memory store,
+//! over SQLite, and over a store that loses answers and stalls. The tests of the server have the same over
+//! the network.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,6 +1,7 @@
 //! What each lock type costs: the same working day of the same users under each of them, counted.
 //!
-//! docs/offline-locks.md shows the table that this prints (`--no-capture`), and invites its readers to change the numbers to their own.
+//! docs/offline-locks.md shows the table that this prints (`--no-capture`), and invites its readers to change
+//! the numbers to their own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

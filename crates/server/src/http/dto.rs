@@ -34,7 +34,8 @@ impl PartialSchema for At {
 
 impl ToSchema for At {}
 
-/// An answer that is JSON already, so that what it tells could be counted, and its memory until it is written.
+/// An answer that is JSON already, so that what it tells could be counted, and its memory until it is
+/// written.
 #[derive(Debug)]
 pub(crate) struct JsonAnswer {
     text: Vec<u8>,

@@ -6,7 +6,8 @@ const REFRESH_MS = 500;
 const $ = (id) => document.getElementById(id);
 let refreshing = false;
 const me = `tab ${Math.random().toString(36).slice(2, 6)}`;
-// A server with authentication wants a key. What follows the # is sent to no server, and does not stay in the address.
+// A server with authentication wants a key. What follows the # is sent to no server, and does not stay in the
+// address.
 const key = new URLSearchParams(location.hash.slice(1)).get('key') || undefined;
 if (key) history.replaceState(null, '', location.pathname + location.search);
 const client = lockhouse.connect(location.origin + location.search, { clientId: me, key, onstate: showState });

@@ -67,7 +67,8 @@ pub(super) enum PendingCall {
 /// Why a session has to end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// The house has lost its store, and with it every lock. Whatever else ends the session does not count beside this.
+    /// The house has lost its store, and with it every lock. Whatever else ends the session does not count
+    /// beside this.
     StoreLost,
     LeaseExpired,
     /// It has more to take than a session may have.
@@ -126,8 +127,8 @@ impl Steal {
 impl SessionEnd {
     pub(super) fn verdict(self) -> Verdict {
         let (code, message) = match self {
-            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the server had
-            // died.
+            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the
+            // server had died.
             Self::StoreLost => return Verdict::Stop,
             Self::LeaseExpired => {
                 (FatalCode::LeaseExpired, "no ping was answered for the length of the lease")

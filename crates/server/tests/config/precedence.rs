@@ -1,4 +1,5 @@
-//! Of several that say something, the first one is heard: the command line, the environment, the file, the defaults.
+//! Of several that say something, the first one is heard: the command line, the environment, the file, the
+//! defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! A running server whose disk is full, and then is not any more. The disk is a small one, mounted by the test.
+//! A running server whose disk is full, and then is not any more. The disk is a small one, mounted by the
+//! test.
 
 use std::cell::{Cell, RefCell};
 use std::fs;

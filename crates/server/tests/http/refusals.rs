@@ -9,7 +9,8 @@ use crate::places::Folder;
 use crate::places::mount::Mount;
 use crate::process::ServerProcess;
 
-/// The line with which `serve` refuses the file, for which it stands as F. Nothing in the folder is another than before.
+/// The line with which `serve` refuses the file, for which it stands as F. Nothing in the folder is another
+/// than before.
 fn refusal(folder: &Folder, file: &Path) -> String {
     let before = folder.content();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));

@@ -1,4 +1,5 @@
-//! Connections that break or fall silent, futures that are dropped, and connections that are closed, while the server lives.
+//! Connections that break or fall silent, futures that are dropped, and connections that are closed, while
+//! the server lives.
 
 use std::time::Duration;
 

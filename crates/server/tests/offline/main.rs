@@ -1,5 +1,5 @@
-//! Owners and claims of the library over the network: the suite that they pass in process, against a real server, and what else can
-//! happen there.
+//! Owners and claims of the library over the network: the suite that they pass in process, against a real
+//! server, and what else can happen there.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

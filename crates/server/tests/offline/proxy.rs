@@ -10,7 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Forwards to a server. The answers to requests that begin like that are withheld: the server has given them, the client waits.
+/// Forwards to a server. The answers to requests that begin like that are withheld: the server has given
+/// them, the client waits.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     pattern: Mutex<Option<String>>,

@@ -104,7 +104,8 @@ async fn what_a_key_does_not_permit_is_refused_and_the_connection_goes_on() {
 #[tokio::test]
 async fn a_client_that_hears_nothing_counts_on_no_lock_beyond_the_end_of_its_credential() {
     let server = Scripted::start().await;
-    // The end comes in the lease, and behind the moment at which the client connects anew, for a credential that may be newer.
+    // The end comes in the lease, and behind the moment at which the client connects anew, for a credential
+    // that may be newer.
     let fields = json!({"credentialMs": 1000});
     let (connection, mut peer) = tokio::join!(connect(server.url()), server.welcome(fields));
     let connection = connection.unwrap();

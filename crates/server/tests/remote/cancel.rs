@@ -124,7 +124,8 @@ impl Wake for OwnsAGuard {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Makes a future wait with a waker that is the last to own a guard, then polls it with another one; or drops it.
+/// Makes a future wait with a waker that is the last to own a guard, then polls it with another one; or drops
+/// it.
 fn displace<F: Future>(guard: LockGuard, is_dropped: bool, future: F) {
     let mut future = Box::pin(future);
     let mut poll = |waker: &Waker| {

@@ -1,4 +1,5 @@
-//! Servers that break the protocol, or all connections: the client ends the session or comes back, and nothing hangs.
+//! Servers that break the protocol, or all connections: the client ends the session or comes back, and
+//! nothing hangs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use crate::scripted::{accept, next_text};
 
 const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
 
-/// What becomes of a held lock and a pending request when a server that has granted request 1 goes on with this message.
+/// What becomes of a held lock and a pending request when a server that has granted request 1 goes on with
+/// this message.
 async fn after(message: Message) -> (Loss, RequestError) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -32,8 +32,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Breaks the first connection once that many WebSocket frames have passed that way: the last of them goes through in full or, if
-    /// `torn`, in half.
+    /// Breaks the first connection once that many WebSocket frames have passed that way: the last of them
+    /// goes through in full or, if `torn`, in half.
     pub(crate) async fn cutting_after(server: SocketAddr, way: Way, frames: usize, torn: bool) -> Arc<Self> {
         Self::start(server, Some((way, frames, torn)), None).await
     }

@@ -1,4 +1,5 @@
-//! What the client does with its locks when the server is started anew: every line of the table in `remote/reclaim.rs`.
+//! What the client does with its locks when the server is started anew: every line of the table in
+//! `remote/reclaim.rs`.
 
 use std::future::{IntoFuture, poll_fn};
 use std::pin::pin;

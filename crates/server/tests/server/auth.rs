@@ -162,7 +162,8 @@ async fn a_resume_by_a_credential_that_may_do_more_goes_on_with_the_session() {
     while resumed.next().await["type"] != "snapshot" {}
 }
 
-/// The settings of an issuer whose tokens are signed with `SECRET`, in a file that lives as long as the folder.
+/// The settings of an issuer whose tokens are signed with `SECRET`, in a file that lives as long as the
+/// folder.
 fn issuer(folder: &tempfile::TempDir) -> JwtSettings {
     let file = folder.path().join("key");
     std::fs::write(&file, SECRET).unwrap();

@@ -1,4 +1,5 @@
-//! Ends that come while the server has something to say: the session ends with them at once, not with its lease.
+//! Ends that come while the server has something to say: the session ends with them at once, not with its
+//! lease.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,8 @@ async fn a_close_behind_more_than_is_looked_through_is_heeded_when_the_client_ha
     drop(deaf);
 }
 
-/// Sends these bytes before anybody else can run. When the client is dropped, its connection breaks by a reset.
+/// Sends these bytes before anybody else can run. When the client is dropped, its connection breaks by a
+/// reset.
 fn send_last(client: &Client, bytes: &[u8]) {
     let stream = client.socket.get_ref();
     assert_eq!(stream.try_write(bytes).unwrap(), bytes.len());
@@ -92,7 +94,8 @@ async fn an_end_is_heeded_though_a_write_to_the_broken_connection_fails_before_i
     let bye = [&[0x81, 0x80 | 14, 0, 0, 0, 0][..], br#"{"type":"bye"}"#].concat();
     for last_words in [close, bye] {
         let server = server().await;
-        // Held in the process of the server, so that its release reaches the session before anything from outside does.
+        // Held in the process of the server, so that its release reaches the session before anything from
+        // outside does.
         let agent = server.server.house().bucket("default").agent("holder").unwrap();
         let held = agent.locks().request("n").await.unwrap();
         let mut client = waiter(&server).await;

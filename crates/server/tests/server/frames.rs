@@ -142,8 +142,8 @@ async fn a_watch_is_silent_while_nothing_changes() {
     }
 }
 
-/// Asks again and again, without a pause and for more than it reads meanwhile, on two threads that nothing else shares; tells
-/// when a text has come that begins so.
+/// Asks again and again, without a pause and for more than it reads meanwhile, on two threads that nothing
+/// else shares; tells when a text has come that begins so.
 fn flood_until(client: Client, beginning: &'static str) -> oneshot::Receiver<()> {
     let stream = client.socket.into_inner();
     let mut stream = stream.into_std().unwrap();

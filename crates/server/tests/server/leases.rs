@@ -175,7 +175,8 @@ async fn pings_count_up_and_tell_the_highest_answer() {
 async fn a_busy_client_that_answers_pings_keeps_its_locks() {
     let server = TestServer::with(config(1_000)).await;
     let mut busy = holder(&server).await;
-    // One snapshot has two megabytes, and all that is asked for at once more than fits between server and client.
+    // One snapshot has two megabytes, and all that is asked for at once more than fits between server and
+    // client.
     for id in 2..500 {
         busy.request(id, 1, &format!("{id}{}", "n".repeat(4000))).await;
         busy.granted(id).await;

@@ -309,7 +309,8 @@ async fn calls_that_are_admitted_together_owe_no_more_than_one_of_them_costs() {
     let long = format!("{head}\r\n\r\n{body}{}", " ".repeat(60 << 10));
     for (request, status) in [(dear(), 401), (long, 201)] {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        // Whoever is asked for the body has been admitted. They are as many as may be at once, and each costs sixty times as much as that.
+        // Whoever is asked for the body has been admitted. They are as many as may be at once, and each costs
+        // sixty times as much as that.
         let mut calls = Vec::new();
         for _ in 0..90 {
             let head = format!("{head}\r\nExpect: 100-continue\r\n\r\n");
@@ -428,7 +429,8 @@ async fn a_session_that_sends_too_fast_is_read_more_slowly_and_loses_nothing() {
     let start = Instant::now();
     flood(&mut client, 1, 350).await;
     answers(&mut client, 1, 350).await;
-    // A second of it at once, the rest at the rate; and longer than the lease, which the pongs renew meanwhile.
+    // A second of it at once, the rest at the rate; and longer than the lease, which the pongs renew
+    // meanwhile.
     assert!(start.elapsed() >= Duration::from_millis(2_300), "{:?}", start.elapsed());
     let mut other = server.client().await;
     flood(&mut other, 1, 50).await;
@@ -563,7 +565,8 @@ async fn a_session_that_has_much_to_do_gives_way_to_what_has_come_for_others() {
     client.join(1).await;
     let inner = server.server.clone();
     let held = move || inner.house().buckets().iter().map(Bucket::len).sum::<usize>();
-    // On the one thread of this runtime, it has its turn when the session pauses, behind or before the next one of that.
+    // On the one thread of this runtime, it has its turn when the session pauses, behind or before the next
+    // one of that.
     let other = tokio::spawn(async move {
         let (mut before, mut most) = (0, 0);
         while before < FRAMES {

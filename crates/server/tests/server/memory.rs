@@ -72,7 +72,8 @@ async fn share(holder: &mut Client, ids: std::ops::RangeInclusive<u64>) {
     }
 }
 
-/// Clients that have more than 1 MiB together, and each one as much as a client may have that has yet to acknowledge.
+/// Clients that have more than 1 MiB together, and each one as much as a client may have that has yet to
+/// acknowledge.
 async fn deaf(server: &TestServer) -> Vec<Client> {
     let mut deaf = Vec::new();
     for _ in 0..6 {
@@ -84,7 +85,8 @@ async fn deaf(server: &TestServer) -> Vec<Client> {
     deaf
 }
 
-/// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the close, if the connection ends before.
+/// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the
+/// close, if the connection ends before.
 async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
     for id in refusals {
         let request = json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true});

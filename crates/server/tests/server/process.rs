@@ -97,7 +97,8 @@ fn resident(process: &Mortal) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// One short session: fifty frames that are wrong, each in its own way, the last of them so that the connection ends.
+/// One short session: fifty frames that are wrong, each in its own way, the last of them so that the
+/// connection ends.
 async fn short_session(address: SocketAddr, number: u64) {
     let mut client = Client::hello(address, "").await;
     client.join(1).await;
@@ -138,7 +139,8 @@ async fn short_sessions(address: SocketAddr, count: u64) {
 #[tokio::test]
 async fn memory_returns_after_four_hundred_thousand_wrong_frames_and_eight_thousand_short_sessions() {
     const SESSIONS: u64 = 8_000;
-    // What the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of more than 16 KiB per session is three times as much.
+    // What the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of more than 16
+    // KiB per session is three times as much.
     const GROWTH: u64 = SESSIONS * (16 << 10);
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "2s", "--fresh"];
     let (child, address) = start(&mut lockhouse(&arguments));

@@ -1,5 +1,6 @@
-//! No log tells a secret, however talkative the server is and whatever is done with it. `cargo xtask test` looks through the logs of all tests in the
-//! same way; here is one server that meets every kind of secret, used rightly and wrongly.
+//! No log tells a secret, however talkative the server is and whatever is done with it. `cargo xtask test`
+//! looks through the logs of all tests in the same way; here is one server that meets every kind of secret,
+//! used rightly and wrongly.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

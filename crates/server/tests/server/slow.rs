@@ -1,4 +1,5 @@
-//! Peers that are slow on purpose, or silent: half a head, a byte now and then, a body that never comes, nothing read.
+//! Peers that are slow on purpose, or silent: half a head, a byte now and then, a body that never comes,
+//! nothing read.
 
 use std::time::{Duration, Instant};
 

@@ -29,7 +29,8 @@ pub async fn batches_stand_or_fall_alone(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [reserved(10)]));
 }
 
-/// Several batches of one slot in one call are kept one after the other, each with what the ones before it did.
+/// Several batches of one slot in one call are kept one after the other, each with what the ones before it
+/// did.
 pub async fn batches_of_one_call_are_kept_in_their_order(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let held = lock("a", 1, 3);
@@ -67,8 +68,8 @@ pub async fn a_batch_sent_again_changes_nothing(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [Change::OwnerOpened(owner(1))]));
 }
 
-/// A batch that leaves out a number is not kept until the one before it is, and one that counts wrongly is never taken
-/// for one that is kept.
+/// A batch that leaves out a number is not kept until the one before it is, and one that counts wrongly is
+/// never taken for one that is kept.
 pub async fn a_batch_ahead_of_its_turn_is_refused(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let first = life.batch(writes(&scope(), [Change::OwnerOpened(owner(1))]));
@@ -103,7 +104,8 @@ pub async fn a_batch_without_writes_shows_whether_its_epoch_stands(harness: &dyn
     assert_eq!(next.kept, told(&scope(), false, [reserved(10)]));
 }
 
-/// After a take nothing of an earlier epoch is kept any more: not what is new, and not what was kept before either.
+/// After a take nothing of an earlier epoch is kept any more: not what is new, and not what was kept before
+/// either.
 pub async fn a_newer_epoch_fences_what_came_before(harness: &dyn Harness) {
     let mut earlier = Life::begin(harness).await;
     let kept = earlier.write(writes(&scope(), [reserved(10)])).await;

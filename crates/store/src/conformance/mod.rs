@@ -1,7 +1,7 @@
 //! What every store has to promise: one function each, which panics if the promise is broken.
 //!
-//! A test makes a [`Harness`], which opens the store under test, kills it and opens it again, and hands a new one to each
-//! function. [`for_each_promise!`](crate::for_each_promise) lists them:
+//! A test makes a [`Harness`], which opens the store under test, kills it and opens it again, and hands a new
+//! one to each function. [`for_each_promise!`](crate::for_each_promise) lists them:
 //!
 //! ```
 //! use lockhouse_store::conformance::{self, Harness};
@@ -71,7 +71,8 @@ pub trait Harness: Send + Sync {
     /// Opens the store: an empty one at first, then always the same. Nobody has it open when this is called.
     fn open(&self) -> StoreFuture<'_, Arc<dyn Store>>;
 
-    /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is under way.
+    /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is
+    /// under way.
     fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()>;
 }
 

@@ -16,8 +16,8 @@ use crate::{MemoryStore, RecoveredRow, Scope, SecretKey, Write};
 const LIVES: u64 = 20;
 const SECTIONS: u64 = 15;
 
-/// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after kills, closes and
-/// takes, and also where a change ends what never began.
+/// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after
+/// kills, closes and takes, and also where a change ends what never began.
 pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
     let mut life = Life::begin(harness).await;

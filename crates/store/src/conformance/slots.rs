@@ -76,8 +76,8 @@ pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness:
     }
 }
 
-/// A bucket recovers if it was told of in an epoch that no recovery has made good: one that was completed in the same
-/// epoch included, as what was told then is still out there.
+/// A bucket recovers if it was told of in an epoch that no recovery has made good: one that was completed in
+/// the same epoch included, as what was told then is still out there.
 pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let tell = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
@@ -114,8 +114,8 @@ pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &
     assert_eq!(told(&life), Vec::<Box<str>>::new());
 }
 
-/// What is recovered for is the longest lease of all epochs since the last completed recovery, and of the one in which it
-/// was completed.
+/// What is recovered for is the longest lease of all epochs since the last completed recovery, and of the one
+/// in which it was completed.
 pub async fn the_longest_lease_counts_until_a_recovery_is_completed(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(vec![Write::LongestLease { ms: 30_000 }, Write::LongestLease { ms: 10_000 }]).await;

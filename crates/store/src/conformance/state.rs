@@ -68,7 +68,8 @@ pub async fn each_change_does_what_it_says(harness: &dyn Harness) {
     }
 }
 
-/// Tenants, then bucket by bucket; within one the mark, owners, locks, claims, assignments, each by its number.
+/// Tenants, then bucket by bucket; within one the mark, owners, locks, claims, assignments, each by its
+/// number.
 pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness) {
     use Change::{Assigned, Claimed, Locked, OwnerOpened};
     let mut life = Life::begin(harness).await;
@@ -114,7 +115,8 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
     assert_eq!(buckets, expected);
 }
 
-/// A bucket that is dropped leaves nothing but a mark for its tenant; and if it comes back, it comes back empty.
+/// A bucket that is dropped leaves nothing but a mark for its tenant; and if it comes back, it comes back
+/// empty.
 pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let other = Arc::new(Scope::new("u", "a"));
@@ -152,7 +154,8 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     assert_eq!(life.kept, [vec![tenant(650)], a, u].concat());
 }
 
-/// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and none for another.
+/// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and none for
+/// another.
 pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
     let units: Vec<Vec<u16>> = vec![
         vec![],

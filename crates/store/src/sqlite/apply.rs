@@ -35,8 +35,9 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
 /// A bucket and its number in the tables.
 pub(crate) type CachedBucket = Option<(Arc<Scope>, i64)>;
 
-/// Puts the batch into the tables if it is its turn; `last` is the bucket of the write before, as most follow one of the same.
-/// Whose writer_state it is need not stand in the file: only this process writes it, and the next one begins a new epoch.
+/// Puts the batch into the tables if it is its turn; `last` is the bucket of the write before, as most follow
+/// one of the same. Whose writer_state it is need not stand in the file: only this process writes it, and the
+/// next one begins a new epoch.
 pub(crate) fn apply_batch(
     statements: &Statements<'_>,
     writer_state: &mut WriterState,

@@ -122,8 +122,8 @@ impl SqliteOpenError {
     }
 }
 
-/// Which process has a lock on the file, as Linux tells it. Opening the file to ask would drop the locks that this process
-/// has on it.
+/// Which process has a lock on the file, as Linux tells it. Opening the file to ask would drop the locks that
+/// this process has on it.
 #[cfg(target_os = "linux")]
 fn holder(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

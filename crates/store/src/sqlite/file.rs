@@ -15,11 +15,11 @@ use super::error::{SqliteOpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
-/// How long a page is, in bytes: as short as still takes a few rows. A commit of a single row writes whole pages, and computes a
-/// checksum of each.
+/// How long a page is, in bytes: as short as still takes a few rows. A commit of a single row writes whole
+/// pages, and computes a checksum of each.
 const PAGE_BYTES: i32 = 1024;
-/// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and what the last commit
-/// adds to them.
+/// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and
+/// what the last commit adds to them.
 const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
 /// Memory for pages, in KiB: with a million locks most of what is written lies in it.
 const CACHE_KIB: i32 = 32_000;
@@ -32,7 +32,8 @@ pub(crate) const LOGS: [&str; 2] = ["-wal", "-journal"];
 /// So many links may follow one another to a file that is not there.
 const LINKS: usize = 40;
 
-/// Where the file itself stands, which `path` may be a link to, whether or not it is there: its log lies beside it, and not beside the link.
+/// Where the file itself stands, which `path` may be a link to, whether or not it is there: its log lies
+/// beside it, and not beside the link.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..LINKS {
@@ -71,8 +72,8 @@ fn exists(path: &Path) -> Result<bool, SqliteOpenError> {
     }
 }
 
-/// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that of somebody
-/// else's database.
+/// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that
+/// of somebody else's database.
 fn identify(path: &Path, steps: &[&str]) -> Result<(), SqliteOpenError> {
     match open_unlocked(path) {
         Ok(file) => {
@@ -116,7 +117,8 @@ pub(crate) fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
 /// What is escaped in a URI that names a file.
 const ALL_BUT_PATHS: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'_').remove(b'-');
 
-/// Opens the file as if nobody could change it: no locks, no log, no traces. The header is read, and nothing else.
+/// Opens the file as if nobody could change it: no locks, no log, no traces. The header is read, and nothing
+/// else.
 pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
     let path = percent_encode(path.as_os_str().as_bytes(), &ALL_BUT_PATHS);
     let uri = format!("file:{path}?immutable=1");
@@ -126,7 +128,8 @@ pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
     Ok(file)
 }
 
-/// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of one.
+/// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of
+/// one.
 fn make(path: &Path) -> Result<(), SqliteOpenError> {
     let draft = Draft::new(path).map_err(|error| SqliteOpenError::io(path, &error))?;
     let key = SecretKey::random().map_err(|error| SqliteOpenError::System {
@@ -163,8 +166,9 @@ fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, SqliteOpenEr
     Ok(file)
 }
 
-/// Gives the log its size before it is used. Where a file grows, each sync waits for the file system's own log as well; SQLite writes
-/// its log over and over, so that it grows only at first. It reads nothing behind the last frame that was committed.
+/// Gives the log its size before it is used. Where a file grows, each sync waits for the file system's own
+/// log as well; SQLite writes its log over and over, so that it grows only at first. It reads nothing behind
+/// the last frame that was committed.
 ///
 /// Without space for that, the log grows as it is used.
 fn extend_log(path: &Path) {

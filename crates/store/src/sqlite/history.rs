@@ -1,4 +1,5 @@
-//! Who held what from when to when, and why it ended: for people, not for lockhouse itself, which never reads it.
+//! Who held what from when to when, and why it ended: for people, not for lockhouse itself, which never reads
+//! it.
 
 use std::cell::Cell;
 
@@ -35,7 +36,8 @@ impl HistoryBound {
         Self { rows, since: Cell::new(SLACK) }
     }
 
-    /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does no harm.
+    /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does
+    /// no harm.
     pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &AddedRows) -> rusqlite::Result<()> {
         self.since.set(self.since.get() + rows.0.get());
         if rows.0.get() == 0 || self.since.get() < SLACK {
@@ -50,8 +52,8 @@ impl HistoryBound {
 
 /// Adds rows for one bucket.
 ///
-/// Where rows come out of another table, SQLite would keep a journal for the statement alone, to take back half of it. `OR ROLLBACK` spares
-/// that: whatever fails here fails with its whole transaction.
+/// Where rows come out of another table, SQLite would keep a journal for the statement alone, to take back
+/// half of it. `OR ROLLBACK` spares that: whatever fails here fails with its whole transaction.
 pub(crate) struct Writer<'a, 'f> {
     pub(crate) statements: &'a Statements<'f>,
     pub(crate) scope: &'a Scope,

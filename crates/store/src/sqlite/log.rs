@@ -33,9 +33,11 @@ impl Log {
         Ok(Self { pages, most })
     }
 
-    /// Moves the pages into the file if there are many. SQLite could do this by itself, but tells nobody when the disk fails.
+    /// Moves the pages into the file if there are many. SQLite could do this by itself, but tells nobody when
+    /// the disk fails.
     ///
-    /// Whatever comes of it, what was committed is kept: the log is written anew only when all of it is in the file and on the disk.
+    /// Whatever comes of it, what was committed is kept: the log is written anew only when all of it is in
+    /// the file and on the disk.
     pub(crate) fn shorten(&self, file: &Connection) -> rusqlite::Result<()> {
         // If it cannot be done now, the next commit tells that it is to be done.
         if self.pages.swap(0, Ordering::Relaxed) >= self.most {

@@ -41,7 +41,8 @@ const BATCHES_AHEAD: usize = 4;
 
 /// Keeps everything in one database file, which it has for itself alone. Has [`Slot::ONLY`].
 ///
-/// What is committed survives `kill -9` and the loss of power. The file has a key in it, so only its owner may read it.
+/// What is committed survives `kill -9` and the loss of power. The file has a key in it, so only its owner
+/// may read it.
 ///
 /// Dropping it ends it as well, a moment later; only [`close`](Store::close) tells when.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, or makes it with mode 0600. Blocks for as long as it takes to read the whole file once.
+    /// Opens the file, or makes it with mode 0600. Blocks for as long as it takes to read the whole file
+    /// once.
     ///
     /// # Errors
     ///

@@ -63,10 +63,12 @@ pub enum RestoreError {
     },
 }
 
-/// Puts the backup `from` in the place `to`, where no lockhouse may be running. What stands there is kept aside.
+/// Puts the backup `from` in the place `to`, where no lockhouse may be running. What stands there is kept
+/// aside.
 ///
-/// As nobody knows what was given out after the backup, every mark of fencing tokens is raised to 2^32 above the highest,
-/// the epoch leaps likewise, and at the next start every bucket recovers ([`Opened::restored`](crate::Opened::restored)).
+/// As nobody knows what was given out after the backup, every mark of fencing tokens is raised to 2^32 above
+/// the highest, the epoch leaps likewise, and at the next start every bucket recovers
+/// ([`Opened::restored`](crate::Opened::restored)).
 ///
 /// # Errors
 ///

@@ -125,7 +125,8 @@ pub(crate) fn create(file: &mut Connection, key: &SecretKey) -> rusqlite::Result
     file.execute("INSERT INTO secret VALUES (1, ?1)", [key.as_bytes()]).map(drop)
 }
 
-/// Takes a file from its version to that of the steps: in one transaction, so that it has the old version or the new one.
+/// Takes a file from its version to that of the steps: in one transaction, so that it has the old version or
+/// the new one.
 pub(crate) fn migrate(file: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let from: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -167,7 +168,8 @@ mod tests {
         }
     }
 
-    /// SQLite makes one for each row that it checks against more than two values `IN (…)`, which costs more than all else of an insert.
+    /// SQLite makes one for each row that it checks against more than two values `IN (…)`, which costs more
+    /// than all else of an insert.
     #[test]
     fn no_insert_needs_a_table_of_its_own() {
         let mut file = Connection::open_in_memory().unwrap();

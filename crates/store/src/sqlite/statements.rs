@@ -5,7 +5,8 @@ use std::ptr;
 
 use rusqlite::{Connection, Params, Statement};
 
-/// The statements that have run. They stay prepared, and are found again by where their text stands, which costs less than to compare it.
+/// The statements that have run. They stay prepared, and are found again by where their text stands, which
+/// costs less than to compare it.
 pub(crate) struct Statements<'f> {
     file: &'f Connection,
     known: RefCell<Vec<(&'static str, Statement<'f>)>>,

@@ -41,7 +41,8 @@ fn open(path: &Path, steps: &[&str], history_rows: u64) -> Result<SqliteStore, S
     SqliteStore::open_with(path, steps, history_rows)
 }
 
-/// Keeps the changes, some in each batch, and closes the store. Every batch is sent twice, which must not show.
+/// Keeps the changes, some in each batch, and closes the store. Every batch is sent twice, which must not
+/// show.
 async fn keep(store: SqliteStore, scope: &Arc<Scope>, changes: Vec<Change>) {
     let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut drop).await.unwrap();
     let mut first_seq = 1;

@@ -204,8 +204,8 @@ impl<'f> Worker<'f> {
         done.inspect(|_| self.shorten_log())
     }
 
-    /// What was committed stays so, whatever comes of this: without space it is tried again behind the next commit, and of an error
-    /// of the disk whoever asks next is told.
+    /// What was committed stays so, whatever comes of this: without space it is tried again behind the next
+    /// commit, and of an error of the disk whoever asks next is told.
     fn shorten_log(&self) {
         if let Err(error) = self.at.log.shorten(&self.at.file) {
             self.classify(&error);
@@ -222,7 +222,8 @@ impl<'f> Worker<'f> {
             *self.fatal.borrow_mut() = Some(fatal.clone());
         }
         if let Trouble::Fatal(Fatal::Io { .. }) = &trouble {
-            // Closing would move the log into a file of which nobody knows what the disk keeps, and remove it.
+            // Closing would move the log into a file of which nobody knows what the disk keeps, and remove
+            // it.
             let _ = self.at.file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
         trouble

@@ -76,8 +76,9 @@ impl Harness for Memory {
     }
 }
 
-/// A database file. A kill leaves the bytes that the file and its log have at that moment, as a killed process does: what
-/// the store does at its end happens to the files of the past. tests/kill.rs kills real processes.
+/// A database file. A kill leaves the bytes that the file and its log have at that moment, as a killed
+/// process does: what the store does at its end happens to the files of the past. tests/kill.rs kills real
+/// processes.
 pub(crate) struct Sqlite {
     folder: Folder,
     life: AtomicU32,

@@ -26,7 +26,8 @@ impl Mount {
         mount
     }
 
-    /// Mounts a file or a folder in its own place, where it stays writable if the folder around it is read-only.
+    /// Mounts a file or a folder in its own place, where it stays writable if the folder around it is
+    /// read-only.
     pub(crate) fn same(path: &Path) -> Self {
         run("mount", &["--bind".as_ref(), path, path]);
         Self(path.to_path_buf())

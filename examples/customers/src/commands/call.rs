@@ -1,4 +1,5 @@
-//! Being on the phone about a customer: it must not change meanwhile, but colleagues may talk about it as well.
+//! Being on the phone about a customer: it must not change meanwhile, but colleagues may talk about it as
+//! well.
 
 use askama::Template;
 use axum::extract::{Path, State};

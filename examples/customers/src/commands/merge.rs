@@ -1,4 +1,5 @@
-//! Making one customer of two: a step with two locks, both or none, and a next one that works only on what the first has locked.
+//! Making one customer of two: a step with two locks, both or none, and a next one that works only on what
+//! the first has locked.
 
 use askama::Template;
 use axum::Form;

@@ -41,7 +41,8 @@ pub(crate) async fn form(frame: Frame, Query(Next { next }): Query<Next>) -> Res
     page(StatusCode::OK, &SignInPage { frame, next, ..SignInPage::default() })
 }
 
-/// Begins a session; one that was there is over. A form that was typed before its session had ended goes on with it, to where it was sent at first.
+/// Begins a session; one that was there is over. A form that was typed before its session had ended goes on
+/// with it, to where it was sent at first.
 pub(crate) async fn sign_in(State(app): State<App>, frame: Frame, bytes: Bytes) -> Result<Response, Trouble> {
     let SignIn { user, next, saves } = form_of(&bytes).await.unwrap_or_default();
     let user = user.trim();
@@ -65,7 +66,8 @@ pub(crate) async fn sign_in(State(app): State<App>, frame: Frame, bytes: Bytes) 
     Ok((cookie, to).into_response())
 }
 
-/// Ends the session, and takes its cookie away: should the session still be there after a restart, as its end could not be kept, nobody comes back to it.
+/// Ends the session, and takes its cookie away: should the session still be there after a restart, as its end
+/// could not be kept, nobody comes back to it.
 pub(crate) async fn sign_out(State(app): State<App>, frame: Frame) -> Response {
     end(&frame).await;
     let no_cookie = AppendHeaders([(header::SET_COOKIE, app.sessions.no_cookie())]);

@@ -28,7 +28,10 @@ export async function temporaryFolder() {
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** Starts the application and waits until it listens: `{ url, port, kill() }`; `kill` is SIGKILL and waits for the end. */
+/**
+ * Starts the application and waits until it listens: `{ url, port, kill() }`; `kill` is SIGKILL and waits for
+ * the end.
+ */
 export async function startApplication({ data, port = 0, timeout = '20m' }) {
   const args = ['--port', String(port), '--data', data, '--session-timeout', timeout];
   const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', log ?? 'inherit'] });

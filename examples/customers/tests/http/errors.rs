@@ -1,4 +1,5 @@
-//! The front controller: every command is found by its path, and every error is written to the reply as a page that says what to do.
+//! The front controller: every command is found by its path, and every error is written to the reply as a
+//! page that says what to do.
 
 use crate::office::Office;
 

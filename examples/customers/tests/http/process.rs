@@ -82,7 +82,8 @@ impl Browser {
     }
 }
 
-/// Application session, business transaction, lock manager and transaction of the database, all together and over a kill.
+/// Application session, business transaction, lock manager and transaction of the database, all together and
+/// over a kill.
 #[tokio::test]
 async fn a_business_transaction_goes_on_after_a_kill_as_if_nothing_had_been() {
     let folder = tempfile::tempdir().unwrap();

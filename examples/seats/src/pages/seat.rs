@@ -62,7 +62,8 @@ impl SeatPage {
                 (format!("{seat} is {how} {}", by.by), version("taken", Some(&by)), scene)
             }
             Standing::Held { hold, paying, renewable } => {
-                // The time is no part of the version, as it changes with every renewal, and what is being filled in shall stay.
+                // The time is no part of the version, as it changes with every renewal, and what is being
+                // filled in shall stay.
                 let (left, until) = (Countdown::new(hold.until, now), millis(hold.until));
                 if paying {
                     let scene = Scene::Paying { left, until };

@@ -174,7 +174,8 @@ async fn told<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeEr
         Err(error) => return Err(error.into()),
     };
     let (payment, by) = app.office.aftermath(seat, stub).await?;
-    // An assignment is no claim: where somebody else has booked the seat already, ours has only expired. The payer has lost it all the same.
+    // An assignment is no claim: where somebody else has booked the seat already, ours has only expired. The
+    // payer has lost it all the same.
     let (status, ending) = match is_lost || by.is_some() {
         true => (StatusCode::CONFLICT, Ending::Lost),
         false => (StatusCode::GONE, Ending::Expired),
@@ -187,7 +188,8 @@ fn back_to(seat: Seat) -> Response {
     Redirect::to(&format!("/seats/{seat}")).into_response()
 }
 
-/// Goes on even if the browser hangs up in the middle: between booking and charging, nobody should be left standing.
+/// Goes on even if the browser hangs up in the middle: between booking and charging, nobody should be left
+/// standing.
 async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     tokio::spawn(work).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

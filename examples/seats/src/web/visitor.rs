@@ -143,7 +143,8 @@ pub(super) fn introduce(id: &str) -> SetCookie {
     set(ID, id, AS_LONG_AS_THE_BROWSER_RUNS)
 }
 
-/// The visitor keeps a claim. It is kept when the claim is over as well: a late payer is told so, not taken for a stranger.
+/// The visitor keeps a claim. It is kept when the claim is over as well: a late payer is told so, not taken
+/// for a stranger.
 pub(super) fn keep(seat: Seat, stub: &Stub) -> SetCookie {
     let value = format!("{}.{}", stub.number, stub.token.reveal());
     set(&format!("{CLAIM}{seat}"), &value, AS_LONG_AS_THE_BROWSER_RUNS)

@@ -42,7 +42,10 @@ async function start(data, hold, port) {
   return { url: url[1], port: Number(url[2]), kill };
 }
 
-/** A box office that holds seats for that long; `restart()` is a SIGKILL and a new start, `down()` and `up()` its halves. */
+/**
+ * A box office that holds seats for that long; `restart()` is a SIGKILL and a new start, `down()` and `up()`
+ * its halves.
+ */
 export async function openOffice(hold) {
   const data = await mkdtemp(join(tmpdir(), 'seats-'));
   let program = await start(data, hold, 0);

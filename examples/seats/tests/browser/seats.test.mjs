@@ -29,7 +29,10 @@ describe('the box office', () => {
     return opened;
   };
 
-  /** A browser of somebody of that name, with the hall open in it. What goes wrong in its scripts fails the test. */
+  /**
+   * A browser of somebody of that name, with the hall open in it. What goes wrong in its scripts fails the
+   * test.
+   */
   const visitor = async (t, { url }, name, options = {}) => {
     const context = await chromium.newContext({ viewport: { width: 1000, height: 820 }, ...options });
     t.after(() => context.close());

@@ -1,4 +1,5 @@
-//! A hall to play in: the real server on a free port, with time that is moved on by hand, and browsers that keep cookies.
+//! A hall to play in: the real server on a free port, with time that is moved on by hand, and browsers that
+//! keep cookies.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

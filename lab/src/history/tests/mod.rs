@@ -1,4 +1,5 @@
-//! The planted histories of tests/histories: the good ones pass, and of the bad ones the verdict names what is wrong.
+//! The planted histories of tests/histories: the good ones pass, and of the bad ones the verdict names what
+//! is wrong.
 
 mod mutate;
 mod naive;

@@ -1,5 +1,5 @@
-//! A lock table that is too simple to be wrong, with clients that hammer it while it is killed and started again, and lose
-//! connections. Time is a number, and every choice comes from the seed.
+//! A lock table that is too simple to be wrong, with clients that hammer it while it is killed and started
+//! again, and lose connections. Time is a number, and every choice comes from the seed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,5 +1,6 @@
-//! What the core has told so far of owners, claims and the agent, and nothing else. Durable state moves by changes alone, in
-//! their order among the grants, so that a grant told before the change that it rests on is found.
+//! What the core has told so far of owners, claims and the agent, and nothing else. Durable state moves by
+//! changes alone, in their order among the grants, so that a grant told before the change that it rests on is
+//! found.
 
 use lockhouse_core::{
     Acquired, Change, ClaimEnd, Effect, FencingToken, LockEnd, LossReason, Mode, NameBuf, Outcome, OwnedLock,

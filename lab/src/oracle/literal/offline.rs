@@ -1,4 +1,5 @@
-//! The pessimistic offline lock as the pattern has it: one table from locks to owners, asked one row at a time.
+//! The pessimistic offline lock as the pattern has it: one table from locks to owners, asked one row at a
+//! time.
 //! <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 
 use lockhouse_core::{

@@ -34,8 +34,8 @@ pub(in crate::oracle) struct DurableState {
 }
 
 impl Literal {
-    /// Agents, what they hold and what they wait for are gone. The rest lives on, for as long as `anew` says: given a number
-    /// and a length it tells when what has that number ends now.
+    /// Agents, what they hold and what they wait for are gone. The rest lives on, for as long as `anew` says:
+    /// given a number and a length it tells when what has that number ends now.
     pub(in crate::oracle) fn restart(&mut self, anew: impl Fn(u64, u64) -> Instant) {
         self.agents.clear();
         self.queue_map.clear();
@@ -122,7 +122,8 @@ impl Literal {
         Ok(self.take_own_grant(id).map_or(Outcome::Queued(id), Outcome::Granted))
     }
 
-    /// A lock was given back, or lost, before any lock that excludes it was granted, and each later one has a higher token.
+    /// A lock was given back, or lost, before any lock that excludes it was granted, and each later one has a
+    /// higher token.
     fn not_to_be_brought_back(&self, new: &NewReclaim<'_>) -> Option<Refusal> {
         let Some(recovery) = &self.recovery else { return Some(Refusal::NotRecovering) };
         if new.token.get() > recovery.mark {
@@ -138,7 +139,8 @@ impl Literal {
         (younger || twice || durable).then_some(Refusal::Superseded)
     }
 
-    /// Whoever waits asks once more, all in the order in which they came, name by name, the name of the first one first.
+    /// Whoever waits asks once more, all in the order in which they came, name by name, the name of the first
+    /// one first.
     pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
         if self.recovery.take().is_none() {
             return false;

@@ -9,7 +9,8 @@ use super::*;
 const NOW: Instant = Instant::from_millis(0);
 
 impl Literal {
-    /// Section 2.6 to the letter: first each request is aborted, then each lock released, each with its processing.
+    /// Section 2.6 to the letter: first each request is aborted, then each lock released, each with its
+    /// processing.
     fn end_to_the_letter(&mut self, agent: AgentId) {
         let requests: Vec<RequestId> = self
             .queue_map

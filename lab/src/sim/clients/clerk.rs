@@ -1,4 +1,5 @@
-//! Clients with business transactions: each has one owner at a time, which outlives crashes of the server, and asks one thing at a time.
+//! Clients with business transactions: each has one owner at a time, which outlives crashes of the server,
+//! and asks one thing at a time.
 
 mod questions;
 

@@ -1,4 +1,5 @@
-//! A session of a client far away: the server's side of it, what is on the wire, and the client's own view of its lease.
+//! A session of a client far away: the server's side of it, what is on the wire, and the client's own view of
+//! its lease.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub(super) enum Frame {
     Ended,
 }
 
-/// One session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and nobody waits for an answer with 0.
+/// One session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and nobody waits for an
+/// answer with 0.
 #[derive(Debug)]
 pub(super) struct Session {
     port: Arc<Port>,

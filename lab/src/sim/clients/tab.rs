@@ -1,4 +1,5 @@
-//! Clients far away, with a lease and with tickets: their web locks outlive a crash of the server, if they come back in time.
+//! Clients far away, with a lease and with tickets: their web locks outlive a crash of the server, if they
+//! come back in time.
 
 mod hearing;
 
@@ -237,7 +238,8 @@ impl Tab {
         }
     }
 
-    /// Locks are held until then, unless they are brought back; what is pending is asked again, except steals.
+    /// Locks are held until then, unless they are brought back; what is pending is asked again, except
+    /// steals.
     fn hold_until(&mut self, deadline_ms: u64) {
         for request in &mut self.requests {
             request.tag = 0;

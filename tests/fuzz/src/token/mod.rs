@@ -1,7 +1,8 @@
-//! Tokens (RFC 7519), judged by an authority with three issuers: `hs` signs by HS256, `ed` by EdDSA with two keys, `rs` by RS256.
+//! Tokens (RFC 7519), judged by an authority with three issuers: `hs` signs by HS256, `ed` by EdDSA with two
+//! keys, `rs` by RS256.
 //!
-//! An input is who signs, in the first line; the header, in the second; and the claims. Who is no signer is taken for the signature itself.
-//! `$NOW+9` and `$NOW-9` stand for points of time, in seconds.
+//! An input is who signs, in the first line; the header, in the second; and the claims. Who is no signer is
+//! taken for the signature itself. `$NOW+9` and `$NOW-9` stand for points of time, in seconds.
 //!
 //! ```text
 //! hs
@@ -26,8 +27,9 @@ use crate::promise;
 /// So many bytes of a token that is taken are changed, one at a time.
 const CHANGES: usize = 24;
 
-/// Nothing is taken but what an issuer signed, in his one way, with his one key, for us and for now; and it stands for what its claims
-/// say. What is signed so and says all that is needed is taken. No byte of it may be another.
+/// Nothing is taken but what an issuer signed, in his one way, with his one key, for us and for now; and it
+/// stands for what its claims say. What is signed so and says all that is needed is taken. No byte of it may
+/// be another.
 pub fn token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n');

@@ -1,5 +1,5 @@
-//! Random commands for the core: a [`World`] draws steps, whose agents, requests and owners are labels, and [`Labels`] makes commands
-//! of them.
+//! Random commands for the core: a [`World`] draws steps, whose agents, requests and owners are labels, and
+//! [`Labels`] makes commands of them.
 
 mod durable;
 mod labels;

@@ -1,4 +1,5 @@
-//! Commands with labels for identities, so that a sequence stays meaningful when some of its commands are left out.
+//! Commands with labels for identities, so that a sequence stays meaningful when some of its commands are
+//! left out.
 #![allow(missing_docs, reason = "variants and fields are called what they are in the commands of the core")]
 
 use std::fmt;

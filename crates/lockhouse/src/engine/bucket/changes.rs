@@ -35,7 +35,8 @@ impl State {
         }
     }
 
-    /// Whether ports may hear of grants: the store knows that the bucket needs recovery. If it does not, it soon will.
+    /// Whether ports may hear of grants: the store knows that the bucket needs recovery. If it does not, it
+    /// soon will.
     pub(super) fn may_announce_grants(&mut self) -> bool {
         let Durability::Durable(durable) = &mut self.durability else { return true };
         match durable.announcement() {
@@ -62,14 +63,16 @@ impl State {
         self.outbox.change(&[], change);
     }
 
-    /// The command is over; whether the pipeline is to be told that there is something to send, and how many commands have come.
+    /// The command is over; whether the pipeline is to be told that there is something to send, and how many
+    /// commands have come.
     pub(super) fn seal(&mut self) -> (bool, usize) {
         self.outbox.seal();
         let Durability::Durable(durable) = &mut self.durability else { return (false, 0) };
         durable.report(self.outbox.unsent())
     }
 
-    /// Sends a share of the changes; how many commands the pipeline has less to wait for, and whether there are more.
+    /// Sends a share of the changes; how many commands the pipeline has less to wait for, and whether there
+    /// are more.
     pub(super) fn take(&mut self, share: usize, changes: &mut Vec<DurableChange>) -> (usize, bool) {
         self.outbox.take(share, changes);
         let Durability::Durable(durable) = &mut self.durability else { return (0, false) };
@@ -95,7 +98,8 @@ impl State {
         self.outbox.len()
     }
 
-    /// The house has lost its store, and with it every lock. What is given back is to be dropped once the mutex is free.
+    /// The house has lost its store, and with it every lock. What is given back is to be dropped once the
+    /// mutex is free.
     pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Deferred> {
         if self.loss().is_some() {
             return Vec::new();
@@ -130,7 +134,8 @@ impl State {
         }
     }
 
-    /// Whether the store has to hear that the bucket is forgotten: it may know of it, and keeps nothing more of it.
+    /// Whether the store has to hear that the bucket is forgotten: it may know of it, and keeps nothing more
+    /// of it.
     pub(super) fn is_to_be_dropped(&self) -> bool {
         self.durability.is_known_to_store() && !self.is_needed()
     }

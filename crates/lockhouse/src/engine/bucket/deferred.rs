@@ -59,7 +59,8 @@ pub(crate) enum DependsOn<'a> {
 }
 
 impl<'a> DependsOn<'a> {
-    /// What the answer to that command speaks of. `has_changed`: whether the command has changed something that is kept.
+    /// What the answer to that command speaks of. `has_changed`: whether the command has changed something
+    /// that is kept.
     pub(crate) fn answer(command: &Command<'a>, outcome: &Outcome, has_changed: bool) -> Self {
         match *command {
             // Whatever a request changes, it changes on its name.

@@ -31,8 +31,8 @@ impl State {
         }
     }
 
-    /// What becomes of a request in the rarer cases: if what its future is told rests on something uncommitted, a grant becomes one of a request that had to
-    /// wait, and a refusal comes later.
+    /// What becomes of a request in the rarer cases: if what its future is told rests on something
+    /// uncommitted, a grant becomes one of a request that had to wait, and a refusal comes later.
     #[cold]
     pub(super) fn made_rarer(
         &mut self,
@@ -164,7 +164,8 @@ impl State {
         }
     }
 
-    /// Losses are told to agents of this process at once: whatever the store makes of it, they do not outlive it.
+    /// Losses are told to agents of this process at once: whatever the store makes of it, they do not outlive
+    /// it.
     fn deliver_here(&mut self, effect: Effect) {
         match effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {

@@ -17,7 +17,8 @@ pub(super) enum Durability {
 #[derive(Debug)]
 pub(super) struct Durable {
     record: Record,
-    /// How many commands the pipeline knows of that are to be sent; the bucket is in its queue if there are any.
+    /// How many commands the pipeline knows of that are to be sent; the bucket is in its queue if there are
+    /// any.
     reported: usize,
 }
 
@@ -30,7 +31,8 @@ enum Record {
     Present(Announcement),
 }
 
-/// Whether the store knows that the bucket needs recovery after a crash. Only then may ports hear of web locks.
+/// Whether the store knows that the bucket needs recovery after a crash. Only then may ports hear of web
+/// locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announcement {
     NotAnnounced,
@@ -101,7 +103,8 @@ impl Durable {
         self.record = Record::Present(step);
     }
 
-    /// So many commands are to be sent now: whether they are the first of which the pipeline hears, and how many it has not heard of.
+    /// So many commands are to be sent now: whether they are the first of which the pipeline hears, and how
+    /// many it has not heard of.
     pub(super) fn report(&mut self, unsent: usize) -> (bool, usize) {
         debug_assert!(unsent >= self.reported, "only the pipeline takes commands");
         let known = std::mem::replace(&mut self.reported, unsent);

@@ -17,8 +17,8 @@ use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
 
 impl Shared {
-    /// Carries out a command at once, and answers once its outcome is kept. `look` sees the outcome before that, so that the caller can take
-    /// it back should nobody wait for the answer any more.
+    /// Carries out a command at once, and answers once its outcome is kept. `look` sees the outcome before
+    /// that, so that the caller can take it back should nobody wait for the answer any more.
     pub(crate) async fn execute_durable(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -33,8 +33,8 @@ impl Shared {
         }
     }
 
-    /// As [`execute_durable`](Self::execute_durable), for what is never written: it goes on while nothing can be kept, unless its answer rests on what could
-    /// not be kept. An answer that waits holds that memory.
+    /// As [`execute_durable`](Self::execute_durable), for what is never written: it goes on while nothing can
+    /// be kept, unless its answer rests on what could not be kept. An answer that waits holds that memory.
     pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -67,7 +67,8 @@ impl Shared {
         Ok(value)
     }
 
-    /// The answer to a question, or why there is none for the time being: whoever asks is not left waiting for a store that is away.
+    /// The answer to a question, or why there is none for the time being: whoever asks is not left waiting
+    /// for a store that is away.
     async fn while_serving<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
         let mut answer = pin!(answer);
         let Some(store) = &self.environment.store else {

@@ -31,7 +31,8 @@ use crate::engine::memory::MemoryReservation;
 use crate::error::StoreError;
 use crate::snapshot::Snapshot;
 
-/// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is the same bucket.
+/// One name space of locks. <https://w3c.github.io/web-locks/#lock-manager>. Cheap to clone; every clone is
+/// the same bucket.
 #[derive(Clone, Debug)]
 pub struct Bucket(pub(crate) Arc<Shared>);
 
@@ -60,8 +61,8 @@ impl Bucket {
         self.snapshot_in(None).await
     }
 
-    /// As [`snapshot`](Self::snapshot). The answer holds that memory as long as it waits for the store, even if its caller
-    /// has gone.
+    /// As [`snapshot`](Self::snapshot). The answer holds that memory as long as it waits for the store, even
+    /// if its caller has gone.
     ///
     /// # Errors
     ///
@@ -103,7 +104,8 @@ impl Bucket {
         self.0.handle(Command::Close);
     }
 
-    /// Marked as changed after every command that may have changed something; snapshots and renewals are none.
+    /// Marked as changed after every command that may have changed something; snapshots and renewals are
+    /// none.
     pub fn changed(&self) -> watch::Receiver<()> {
         self.0.changed()
     }

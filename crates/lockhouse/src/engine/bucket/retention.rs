@@ -1,7 +1,7 @@
 //! Why a bucket lives though nobody uses it.
 //!
-//! A house forgets a bucket with its last handle, save a bucket that has owners, claims or assignments, or that recovers
-//! from a crash: the house retains it.
+//! A house forgets a bucket with its last handle, save a bucket that has owners, claims or assignments, or
+//! that recovers from a crash: the house retains it.
 //!
 //! ```text
 //!   a command, a tick, a commit ─▶ [mutex of the bucket] is it needed, but not retained, or the reverse? ─▶ Housekeeping

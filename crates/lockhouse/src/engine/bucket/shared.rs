@@ -44,13 +44,15 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     /// Keeps the present runtime for the ticker. Panics outside a tokio runtime.
     fn remember_runtime(&self);
 
-    /// The bucket has so many commands more to send to the store; the first since it was last asked, if `is_first`.
+    /// The bucket has so many commands more to send to the store; the first since it was last asked, if
+    /// `is_first`.
     fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize);
 
     /// Does what the bucket needs of the house now.
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping);
 
-    /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to keep of it.
+    /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to
+    /// keep of it.
     fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>);
 }
 
@@ -97,8 +99,8 @@ impl Shared {
         self.with(|state| state.handle(self.environment.clock.now(), command))
     }
 
-    /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory meanwhile; `look`
-    /// sees it before.
+    /// Carries out a command. An answer that rests on something uncommitted waits, and holds that memory
+    /// meanwhile; `look` sees it before.
     pub(crate) fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -185,8 +187,8 @@ impl Shared {
         wait
     }
 
-    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told of the same name.
-    /// False if the manager does not fit, under the same mutex: nothing has happened then.
+    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told
+    /// of the same name. False if the manager does not fit, under the same mutex: nothing has happened then.
     pub(crate) fn submit(
         self: &Arc<Self>,
         inbox: &Arc<Inbox>,
@@ -240,8 +242,8 @@ impl Shared {
         });
     }
 
-    /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its end, so that its TTL must
-    /// not begin at the tick before.
+    /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its
+    /// end, so that its TTL must not begin at the tick before.
     fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
         match command {
             Command::Claim(claim) => {
@@ -304,7 +306,8 @@ impl Shared {
         self.house.remember_runtime();
     }
 
-    /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all ended that had to.
+    /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all
+    /// ended that had to.
     pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
         self.with_housekeeping(|state| {
             let is_done = state.time_has_passed(judged_by, most);
@@ -313,7 +316,8 @@ impl Shared {
         })
     }
 
-    /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to it.
+    /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to
+    /// it.
     fn with_housekeeping<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, housekeeping) = self.with(|state| (run(state), state.take_housekeeping()));
         if let Some(what) = housekeeping {
@@ -327,7 +331,8 @@ impl Shared {
         self.state.lock().settle_retention()
     }
 
-    /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is more.
+    /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is
+    /// more.
     pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
         let mut changes = Vec::new();
         let mut state = self.state.lock();

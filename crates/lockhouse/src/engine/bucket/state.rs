@@ -40,8 +40,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state of a bucket in which nothing has happened but what was restored, with so many owners, claims and
-    /// assignments.
+    /// The state of a bucket in which nothing has happened but what was restored, with so many owners, claims
+    /// and assignments.
     pub(super) fn new(
         manager: LockManager<RandomState>,
         memory: Option<MemoryReservation>,
@@ -122,7 +122,8 @@ impl State {
         }
     }
 
-    /// Ends what ends at or before `due`, and processes the queues that it leaves, at most so many; whether that was all.
+    /// Ends what ends at or before `due`, and processes the queues that it leaves, at most so many; whether
+    /// that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, most: usize) -> bool {
         // What came after `due` has been told another time already.
         let now = self.stamp(due);
@@ -246,8 +247,8 @@ impl State {
     }
 }
 
-/// The memory that a command is charged for. Sessions have bounds of their own, and join even without memory left: to
-/// look, and to give back. A reclaim was charged for before the restart.
+/// The memory that a command is charged for. Sessions have bounds of their own, and join even without memory
+/// left: to look, and to give back. A reclaim was charged for before the restart.
 fn most_bytes(manager: &LockManager<RandomState>, command: &Command<'_>) -> usize {
     match command {
         Command::Join(NewAgent { lease_ms: Some(_), .. }) | Command::Reclaim(_) => 0,

@@ -1,8 +1,8 @@
 //! When to commit: at once, or after a moment in which those come back who have just been answered.
 //!
-//! Whoever is answered by a commit often has more to keep. Were the next commit to begin at once, it would have only what came meanwhile,
-//! and everybody would wait for every other commit: two halves that never meet. A moment's patience brings them together, where a commit takes
-//! long beside it.
+//! Whoever is answered by a commit often has more to keep. Were the next commit to begin at once, it would
+//! have only what came meanwhile, and everybody would wait for every other commit: two halves that never
+//! meet. A moment's patience brings them together, where a commit takes long beside it.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ impl CommitDelay {
         self.tired = self.tired.saturating_sub(1);
     }
 
-    /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and more than one commit can
-    /// keep are not worth a wait.
+    /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and
+    /// more than one commit can keep are not worth a wait.
     pub(crate) fn patience(&self) -> Option<(usize, Duration)> {
         let wanted = (self.known - self.known / 8).min(WRITES_PER_COMMIT);
         (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))

@@ -5,13 +5,13 @@
 //!   notice ─▶ hold ──────────────────────────────────────▶ at once, if nothing it speaks of is uncommitted
 //! ```
 //!
-//! Each bucket has one outbox, which is used under the bucket's mutex. The changes of one command form a group. Groups
-//! become durable in their order.
+//! Each bucket has one outbox, which is used under the bucket's mutex. The changes of one command form a
+//! group. Groups become durable in their order.
 //!
-//! A notice that speaks of names waits for the latest group that changed one of them, and for the group that reserves
-//! its token. While a notice waits for a group, later notices about its names wait for that group, too: so the notices
-//! about one name leave in their order. A notice about the whole bucket waits for the latest group. The outbox remembers
-//! only the names whose notices have to wait.
+//! A notice that speaks of names waits for the latest group that changed one of them, and for the group that
+//! reserves its token. While a notice waits for a group, later notices about its names wait for that group,
+//! too: so the notices about one name leave in their order. A notice about the whole bucket waits for the
+//! latest group. The outbox remembers only the names whose notices have to wait.
 
 use std::collections::VecDeque;
 
@@ -88,8 +88,8 @@ impl<C, N> Outbox<C, N> {
         self.open = false;
     }
 
-    /// Keeps a notice that speaks of these names and of tokens up to `token` (0 for none), or gives it back if it may leave
-    /// now.
+    /// Keeps a notice that speaks of these names and of tokens up to `token` (0 for none), or gives it back
+    /// if it may leave now.
     pub(crate) fn hold(&mut self, names: &[Name<'_>], token: u64, notice: N) -> Option<N> {
         if self.is_idle() {
             debug_assert!(token <= self.kept_mark, "token {token} was never reserved");
@@ -102,8 +102,8 @@ impl<C, N> Outbox<C, N> {
         None
     }
 
-    /// As [`hold`](Self::hold), but the notice waits for the latest group, even if that group changes none of its names.
-    /// Later notices about these names wait for the latest group, too.
+    /// As [`hold`](Self::hold), but the notice waits for the latest group, even if that group changes none of
+    /// its names. Later notices about these names wait for the latest group, too.
     pub(crate) fn hold_longest(&mut self, names: &[Name<'_>], notice: N) -> Option<N> {
         if !self.is_idle() {
             let group = self.last();
@@ -121,8 +121,9 @@ impl<C, N> Outbox<C, N> {
         None
     }
 
-    /// Sends whole groups, oldest first, as long as they have at most `budget` changes together; one at least, whatever it has.
-    /// May be called again until all that was taken is [`committed`](Self::committed).
+    /// Sends whole groups, oldest first, as long as they have at most `budget` changes together; one at
+    /// least, whatever it has. May be called again until all that was taken is
+    /// [`committed`](Self::committed).
     pub(crate) fn take(&mut self, budget: usize, into: &mut Vec<C>) {
         debug_assert!(!self.open, "a command is under way");
         let limit = into.len().saturating_add(budget);
@@ -137,7 +138,8 @@ impl<C, N> Outbox<C, N> {
         }
     }
 
-    /// The groups that were taken are durable. Gives the notices that waited for nothing else, in their order.
+    /// The groups that were taken are durable. Gives the notices that waited for nothing else, in their
+    /// order.
     pub(crate) fn committed(&mut self) -> Vec<N> {
         debug_assert!(self.sent <= self.groups.len(), "no more groups are sent than there are");
         let mut free = Vec::new();
@@ -164,7 +166,8 @@ impl<C, N> Outbox<C, N> {
         free
     }
 
-    /// The store is lost: no group that waits will ever be durable. Gives the notices back, which nobody may hear.
+    /// The store is lost: no group that waits will ever be durable. Gives the notices back, which nobody may
+    /// hear.
     pub(crate) fn fenced(&mut self) -> Vec<N> {
         self.names.clear();
         self.marks.clear();

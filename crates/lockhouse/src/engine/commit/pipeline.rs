@@ -25,7 +25,8 @@ use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
 
-/// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the largest command fits.
+/// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the
+/// largest command fits.
 const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a batch is sent again: at first, and at most.
@@ -85,7 +86,8 @@ struct Batch {
 /// Buckets of one partition that have something to send.
 type Buckets = VecDeque<Arc<Shared>>;
 
-/// The buckets that have something to send, by their tenants and there by their partitions: each tenant has its turn, however many of them it has.
+/// The buckets that have something to send, by their tenants and there by their partitions: each tenant has
+/// its turn, however many of them it has.
 #[derive(Debug)]
 struct Turns(VecDeque<VecDeque<Buckets>>);
 
@@ -205,8 +207,9 @@ impl Pipeline {
     /// So many commands more are to be sent. Called without any mutex, after [`enqueue`](Self::enqueue).
     pub(crate) fn has_more(&self, commands: usize) {
         let more = commands.cast_signed();
-        // Here it is first `unsent`, then `wanted`; the task does it the other way round. Only one order for all lets one of the two see
-        // what the other did, so that the task does not sleep while what it waits for is there.
+        // Here it is first `unsent`, then `wanted`; the task does it the other way round. Only one order for
+        // all lets one of the two see what the other did, so that the task does not sleep while what it waits
+        // for is there.
         if self.unsent.fetch_add(more, Ordering::SeqCst) + more >= self.wanted.load(Ordering::SeqCst) {
             self.wake.notify_one();
         }
@@ -256,7 +259,8 @@ impl Pipeline {
         known
     }
 
-    /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has every bucket told.
+    /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has
+    /// every bucket told.
     pub(crate) async fn run(self: Arc<Self>, is_over: impl FnOnce()) {
         let ending = Ending { pipeline: self.clone(), is_over: Some(is_over) };
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
@@ -322,8 +326,9 @@ impl Pipeline {
         delay.has_waited(in_vain);
     }
 
-    /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all have given everything or the commit is
-    /// full. A bucket that has more waits behind those whose turn has not come.
+    /// Takes a share of each tenant in turn, and there of each partition, and there of each bucket, until all
+    /// have given everything or the commit is full. A bucket that has more waits behind those whose turn has
+    /// not come.
     fn gather(&self) -> Batch {
         let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
         let mut batch = Batch::default();
@@ -341,7 +346,8 @@ impl Pipeline {
         let mut queue = self.queue.lock();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;
-        // The end of a bucket comes before what its successor of the same name has sent, which may be in this batch.
+        // The end of a bucket comes before what its successor of the same name has sent, which may be in this
+        // batch.
         batch.writes.splice(..0, queue.loose.drain(..));
         batch
     }

@@ -15,17 +15,19 @@ use crate::loss::Loss;
 pub enum StoreState {
     /// What has to be kept is kept.
     Serving,
-    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held meanwhile stays held.
+    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held
+    /// meanwhile stays held.
     Unavailable {
         /// One line that says what is wrong and what to do.
         why: String,
         /// When to try again.
         retry_after: Duration,
     },
-    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any more.
+    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any
+    /// more.
     Fenced,
-    /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the next one starts from what was
-    /// kept.
+    /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the
+    /// next one starts from what was kept.
     Failed(Fatal),
     /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
     Closed {
@@ -41,7 +43,8 @@ impl StoreState {
     }
 }
 
-/// The state of the store and what the store is known to have kept. The pipeline writes it, the buckets read it.
+/// The state of the store and what the store is known to have kept. The pipeline writes it, the buckets read
+/// it.
 #[derive(Debug)]
 pub(crate) struct StoreStatus {
     state: watch::Sender<StoreState>,

@@ -110,7 +110,8 @@ impl Inner {
         self.registry.lock().buckets.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket there, or is found closing.
+    /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket
+    /// there, or is found closing.
     pub(super) fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
         let mut manager = LockManager::with_limits(RandomState::default(), self.environment.bounds.limits);
         manager.continue_tokens_above(token_mark);
@@ -120,7 +121,8 @@ impl Inner {
             self.recovery.count.fetch_add(1, Ordering::AcqRel);
         }
         if self.is_closing.load(Ordering::Acquire) {
-            // Before anybody can find it: it is not among those that are closed, and what is granted in it would be held after a clean stop.
+            // Before anybody can find it: it is not among those that are closed, and what is granted in it
+            // would be held after a clean stop.
             manager.handle(self.environment.clock.now(), Command::Close);
         }
         Arc::new(Shared::new(key, self.environment.clone(), self.clone(), manager))

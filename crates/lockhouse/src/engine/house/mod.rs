@@ -87,7 +87,8 @@ impl House {
         self.bucket_if_room(key, usize::MAX).expect("there is always room for one more")
     }
 
-    /// The bucket with that key; none if nobody uses it, and `most` others of the same [tenant](BucketKey::tenant) are in use already.
+    /// The bucket with that key; none if nobody uses it, and `most` others of the same
+    /// [tenant](BucketKey::tenant) are in use already.
     ///
     /// ```
     /// let house = lockhouse::House::new();

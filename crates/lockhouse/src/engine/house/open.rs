@@ -44,10 +44,12 @@ pub enum OpenError {
 }
 
 impl House {
-    /// Opens a house whose offline locks, owners, claims and assignments are kept in a store, beginning with what is kept there.
+    /// Opens a house whose offline locks, owners, claims and assignments are kept in a store, beginning with
+    /// what is kept there.
     ///
-    /// Nobody is told what the store has not kept: answers come once it has. Buckets that have to recover from a crash grant nothing until whoever
-    /// held web locks in them far away has come back, or has had the time to.
+    /// Nobody is told what the store has not kept: answers come once it has. Buckets that have to recover
+    /// from a crash grant nothing until whoever held web locks in them far away has come back, or has had the
+    /// time to.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -111,8 +113,8 @@ impl House {
 
     /// Ends the house: from now on nothing is granted, what has to be kept is kept, and the store is closed.
     ///
-    /// The stop is clean, so that the next start need not recover, if nobody far away holds a web lock any more: let them go first, or
-    /// close them.
+    /// The stop is clean, so that the next start need not recover, if nobody far away holds a web lock any
+    /// more: let them go first, or close them.
     ///
     /// # Cancel safety
     ///
@@ -135,8 +137,8 @@ impl House {
         self.inner.pipeline().map_or(StoreState::Serving, |pipeline| pipeline.status().get())
     }
 
-    /// Waits until the house will never keep anything again: it was closed, or has lost its store, and then its owner should end the
-    /// process. Never returns without a store.
+    /// Waits until the house will never keep anything again: it was closed, or has lost its store, and then
+    /// its owner should end the process. Never returns without a store.
     ///
     /// # Cancel safety
     ///
@@ -161,7 +163,8 @@ impl House {
         settled.unwrap_or(StoreState::Closed { clean: false })
     }
 
-    /// Waits until the house can keep nothing, for the moment or for good; the state says why. Never returns without a store.
+    /// Waits until the house can keep nothing, for the moment or for good; the state says why. Never returns
+    /// without a store.
     ///
     /// # Cancel safety
     ///

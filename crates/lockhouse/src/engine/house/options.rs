@@ -35,8 +35,9 @@ impl Options {
         self
     }
 
-    /// How many bytes the buckets of each [tenant](crate::BucketKey::tenant) may take in memory, together: whatever would take more is refused as a [`Quota`](crate::Quota).
-    /// Without it they may take as much as the limits of each let them. What a store brings back counts, and is there whether or not there is
+    /// How many bytes the buckets of each [tenant](crate::BucketKey::tenant) may take in memory, together:
+    /// whatever would take more is refused as a [`Quota`](crate::Quota). Without it they may take as much as
+    /// the limits of each let them. What a store brings back counts, and is there whether or not there is
     /// room.
     ///
     /// ```
@@ -68,22 +69,22 @@ impl Options {
         self
     }
 
-    /// The longest lease that ports will ask for, so that the store knows of it from the start and nobody has to wait for that; and how long a recovery
-    /// lasts at least.
+    /// The longest lease that ports will ask for, so that the store knows of it from the start and nobody has
+    /// to wait for that; and how long a recovery lasts at least.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease_ms = lease.as_millis() as u64;
         self
     }
 
-    /// Whether every bucket recovers first, as with a store that keeps nothing over a restart; without it only those do of which the
-    /// store knows that they have to.
+    /// Whether every bucket recovers first, as with a store that keeps nothing over a restart; without it
+    /// only those do of which the store knows that they have to.
     pub fn always_recover(mut self, always: bool) -> Self {
         self.always_recovers = always;
         self
     }
 
-    /// Whether holders of web locks far away are given tickets, with which they can bring their locks back after a restart: yes, unless
-    /// the store keeps nothing over it.
+    /// Whether holders of web locks far away are given tickets, with which they can bring their locks back
+    /// after a restart: yes, unless the store keeps nothing over it.
     pub fn tickets(mut self, tickets: bool) -> Self {
         self.reclaims_nothing = !tickets;
         self

@@ -44,8 +44,8 @@ impl Registry {
     }
 }
 
-/// The highest token of the buckets that were dropped, by partition. A bucket that comes anew in a partition starts above
-/// it, and learns nothing of other partitions.
+/// The highest token of the buckets that were dropped, by partition. A bucket that comes anew in a partition
+/// starts above it, and learns nothing of other partitions.
 ///
 /// A tenant that has more partitions than are remembered apart is told of itself, and of no other one.
 #[derive(Debug, Default)]

@@ -5,7 +5,8 @@
 //!                                   └─ more has to end there ──▶ crowds: by turns of tenants, a part at a time, between rounds
 //! ```
 //!
-//! Time stands still during a round only, so that a crowd of leases that ends in one bucket makes none in another last longer.
+//! Time stands still during a round only, so that a crowd of leases that ends in one bucket makes none in
+//! another last longer.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -73,7 +74,8 @@ impl Crowds {
     }
 }
 
-/// How many leases, holds and claims of a bucket end, and names that they leave are processed, before others may do something in it.
+/// How many leases, holds and claims of a bucket end, and names that they leave are processed, before others
+/// may do something in it.
 const ENDS_AT_ONCE: usize = 256;
 
 /// How many buckets are visited before other tasks come to run.
@@ -90,7 +92,8 @@ pub(super) enum Ticked {
 }
 
 impl Inner {
-    /// Keeps the present runtime for the ticker: it may have to start where there is none, as in the drop of a guard.
+    /// Keeps the present runtime for the ticker: it may have to start where there is none, as in the drop of
+    /// a guard.
     ///
     /// # Panics
     ///

@@ -73,8 +73,8 @@ impl Api {
         self.send(&call).await
     }
 
-    /// Does some work to its end. If nobody waits for that any more, `tidy` is given what it brought, and whatever else is asked waits until
-    /// that is done.
+    /// Does some work to its end. If nobody waits for that any more, `tidy` is given what it brought, and
+    /// whatever else is asked waits until that is done.
     pub(crate) async fn carry_out<T, W, U>(
         self: &Arc<Self>,
         work: W,

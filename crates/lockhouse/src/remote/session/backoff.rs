@@ -12,8 +12,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// How long to wait before the next attempt: half to the whole of a span that doubles up to 5 s, at random, so that a
-    /// restarted server is not met by all its clients at once.
+    /// How long to wait before the next attempt: half to the whole of a span that doubles up to 5 s, at
+    /// random, so that a restarted server is not met by all its clients at once.
     pub(crate) fn pause(&mut self) -> Duration {
         let span = FIRST_MS.saturating_mul(1 << self.attempts.min(16)).min(LONGEST_MS);
         self.attempts += 1;

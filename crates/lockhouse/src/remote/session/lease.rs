@@ -8,8 +8,8 @@ use crate::loss::Loss;
 /// The answers that are remembered until the server confirms them.
 const ANSWERS: usize = 256;
 
-/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the server has confirmed, but
-/// not beyond the end of the credential, with which the server ends the session.
+/// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the
+/// server has confirmed, but not beyond the end of the credential, with which the server ends the session.
 #[derive(Debug)]
 pub(crate) struct Lease {
     /// The server's length less 10 %.
@@ -22,7 +22,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still good.
+    /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still
+    /// good.
     pub(crate) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
         let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
         let credential = credential_ms.map(|ms| Deadline {

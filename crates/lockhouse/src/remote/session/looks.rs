@@ -12,7 +12,8 @@ use super::state::State;
 use crate::error::RequestError;
 use crate::snapshot::{LockInfo, Snapshot};
 
-/// The open questions, by keys that outlive sessions; their numbers on the wire are new with every connection.
+/// The open questions, by keys that outlive sessions; their numbers on the wire are new with every
+/// connection.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     last_key: u64,

@@ -1,4 +1,5 @@
-//! A session with a server: what is asked, held and sent, under one mutex, and the task that does all that waits.
+//! A session with a server: what is asked, held and sent, under one mutex, and the task that does all that
+//! waits.
 
 pub(crate) mod backoff;
 pub(crate) mod breach;

@@ -14,7 +14,8 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// With so many frames waiting for room under way, no request is taken any more; what ends requests still is.
 pub(crate) const BACKLOG_FRAMES: usize = 262_144;
 
-/// Frames under way (the window, which a resume sends again), and behind them, in order, those that wait for room in it.
+/// Frames under way (the window, which a resume sends again), and behind them, in order, those that wait for
+/// room in it.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// The first of them has the number `acknowledged + 1`.

@@ -97,13 +97,14 @@ impl Entry {
         self.proof.is_some() && matches!(self.stage, Stage::Granted(_) | Stage::Held)
     }
 
-    /// Its session has gone with the former server: it stays held until that session's deadline. Of two restarts in a row only the
-    /// first ended the session of the grant.
+    /// Its session has gone with the former server: it stays held until that session's deadline. Of two
+    /// restarts in a row only the first ended the session of the grant.
     pub(crate) fn hold_until(&mut self, deadline: Deadline) {
         self.due.get_or_insert(deadline);
     }
 
-    /// The server has granted it again; gives the release to be sent if it was given up while the answer was on its way.
+    /// The server has granted it again; gives the release to be sent if it was given up while the answer was
+    /// on its way.
     pub(crate) fn reclaimed(
         &mut self,
         token: FencingToken,

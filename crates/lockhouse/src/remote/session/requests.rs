@@ -295,7 +295,8 @@ impl State {
                     self.failed(key, error);
                 }
             }
-            // It answers a frame whose sender does not wait: an agent that could not join hears of it with its first request.
+            // It answers a frame whose sender does not wait: an agent that could not join hears of it with
+            // its first request.
             ServerEvent::Error { id: None, .. } => {}
         }
         Ok(())
@@ -375,8 +376,8 @@ impl State {
         }
     }
 
-    /// The session has ended: what is held is lost, unless there is a deadline until which it is held and it can be reclaimed; what
-    /// is pending is asked again in the next one, unless it has failed with this one.
+    /// The session has ended: what is held is lost, unless there is a deadline until which it is held and it
+    /// can be reclaimed; what is pending is asked again in the next one, unless it has failed with this one.
     pub(crate) fn lose_requests(
         &mut self,
         unsent_steals: &HashSet<u64>,
@@ -392,7 +393,8 @@ impl State {
             entry.due = None;
             let stays = entry.ask.acquire != Acquire::Steal || unsent_steals.contains(&entry.ask.id);
             match (&entry.stage, failure) {
-                // A grant of which nobody has taken note is asked for again, rather than handed over with its loss.
+                // A grant of which nobody has taken note is asked for again, rather than handed over with its
+                // loss.
                 (Stage::Pending | Stage::Granted(_), None) if stays => entry.stage = Stage::Pending,
                 (Stage::Pending, None) => entry.stage = Stage::Failed(RequestError::OutcomeUnknown),
                 (Stage::Pending, Some(failure)) => entry.stage = Stage::Failed(failure.clone()),

@@ -24,7 +24,8 @@ use crate::error::RequestError;
 use crate::loss::Loss;
 use crate::remote::transport::socket::CLOSE_TIMEOUT;
 
-/// A connection that has been silent for so many heartbeats is given up, and the session resumed over another one.
+/// A connection that has been silent for so many heartbeats is given up, and the session resumed over another
+/// one.
 const SILENT_HEARTBEATS: u32 = 3;
 /// A close code that leaves the session to its lease, to be resumed.
 const CLOSE_SILENT: u16 = 4000;
@@ -47,10 +48,11 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) agents: BTreeMap<u64, AgentEntry>,
-    /// Requests and locks by keys that grow over all sessions, so that their order is that of the asking. The first number of an
-    /// entry on the wire is its key.
+    /// Requests and locks by keys that grow over all sessions, so that their order is that of the asking. The
+    /// first number of an entry on the wire is its key.
     pub(crate) entries: BTreeMap<u64, Entry>,
-    /// The keys of entries that go on in another session than their first, by the numbers that they have in it.
+    /// The keys of entries that go on in another session than their first, by the numbers that they have in
+    /// it.
     pub(crate) renumbered: HashMap<u64, u64>,
     /// No lock whose reclaim the server has not answered has an earlier deadline.
     pub(crate) first_due: Option<Deadline>,
@@ -85,7 +87,8 @@ pub(crate) struct Session {
     heartbeat: Duration,
     agents: u64,
     pub(crate) outbox: Outbox,
-    /// The last numbered frame of the server that was processed, and how many of them no frame of ours has acknowledged.
+    /// The last numbered frame of the server that was processed, and how many of them no frame of ours has
+    /// acknowledged.
     received: u64,
     unreported: u64,
     pongs: VecDeque<u64>,
@@ -165,7 +168,8 @@ impl Shared {
         }
     }
 
-    /// Runs under the mutex, then wakes whom it has left to be woken: wakers are code of the user, who may come back here.
+    /// Runs under the mutex, then wakes whom it has left to be woken: wakers are code of the user, who may
+    /// come back here.
     pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let was = state.status;
@@ -195,7 +199,8 @@ impl Shared {
         self.status.subscribe()
     }
 
-    /// Tells how the connection is, unless somebody has told meanwhile that it is closed; all else comes from the task alone.
+    /// Tells how the connection is, unless somebody has told meanwhile that it is closed; all else comes from
+    /// the task alone.
     fn tell(&self, status: ConnectionState) {
         self.status.send_if_modified(|told| {
             let is_open = *told != ConnectionState::Closed;
@@ -440,7 +445,8 @@ impl State {
         }
     }
 
-    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells whether it did.
+    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells
+    /// whether it did.
     pub(crate) fn expire_if_overdue(&mut self) -> bool {
         let deadline = self.session.as_ref().map(|session| session.lease.deadline());
         let Some(over) = deadline.filter(|deadline| deadline.remaining().is_zero()) else {
@@ -451,8 +457,8 @@ impl State {
         true
     }
 
-    /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it is asked again in the
-    /// next session.
+    /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it
+    /// is asked again in the next session.
     pub(crate) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
         self.end_session_until(None, loss, failure);
     }

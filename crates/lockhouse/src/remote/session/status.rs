@@ -7,6 +7,7 @@ pub enum ConnectionState {
     Open,
     /// The connection broke, and is being made anew. Locks are still held until the lease ends.
     Lost,
-    /// Closed for good: by [`Connection::close`](crate::remote::Connection::close), by the end of its runtime, or as the server takes its key no more.
+    /// Closed for good: by [`Connection::close`](crate::remote::Connection::close), by the end of its
+    /// runtime, or as the server takes its key no more.
     Closed,
 }

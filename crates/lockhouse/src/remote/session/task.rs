@@ -1,4 +1,5 @@
-//! The one task of a connection: it reads, writes and watches the clock, and connects anew when a connection breaks.
+//! The one task of a connection: it reads, writes and watches the clock, and connects anew when a connection
+//! breaks.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ impl SessionTask {
     /// One last connection, if the server did not hear the goodbye over another.
     async fn say_farewell(&self) {
         if let Some(time) = self.shared.with(|state| state.time_for_farewell()) {
-            // It takes the session up, and closes as everything is over. Whom it does not reach learns by the lease.
+            // It takes the session up, and closes as everything is over. Whom it does not reach learns by the
+            // lease.
             _ = timeout(time, self.connect()).await;
         }
     }
@@ -91,7 +93,8 @@ impl SessionTask {
             if let Ok(socket) = sink.reunite(stream) {
                 let close = socket::close(socket, how.code(), how.last_words());
                 if how == HangUp::Silent {
-                    // The session goes on: neither its deadline nor its next connection waits for a link that is silent.
+                    // The session goes on: neither its deadline nor its next connection waits for a link that
+                    // is silent.
                     tokio::spawn(close);
                 } else if close.await {
                     self.shared.with(State::farewell_answered);

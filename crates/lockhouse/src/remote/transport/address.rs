@@ -21,7 +21,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `http`, `https`, `ws` or `wss`; the path `/` stands for [`wire::PATH`]; the query is kept, save what `scope` sets.
+    /// Reads `http`, `https`, `ws` or `wss`; the path `/` stands for [`wire::PATH`]; the query is kept, save
+    /// what `scope` sets.
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
         let wrong = |rule| ConnectError::Url { url: url.chars().take(SHOWN_CHARS).collect(), rule };
         let url_without_fragment = url.split('#').next().unwrap_or(url);

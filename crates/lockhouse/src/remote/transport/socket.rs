@@ -75,7 +75,8 @@ pub(crate) async fn receive(
     }
 }
 
-/// Closes with that code, after `last` if there is something left to say, and waits a little for the answer; whether it came.
+/// Closes with that code, after `last` if there is something left to say, and waits a little for the answer;
+/// whether it came.
 pub(crate) async fn close<S>(mut socket: S, code: u16, last: Option<String>) -> bool
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,

@@ -23,7 +23,8 @@ pub(crate) fn is_of_tls(_: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Whether the other side refuses our certificate, or wants one: in TLS 1.3 it says so only behind the handshake, and has read nothing then.
+/// Whether the other side refuses our certificate, or wants one: in TLS 1.3 it says so only behind the
+/// handshake, and has read nothing then.
 #[cfg(feature = "tls")]
 pub(crate) fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
     use rustls::AlertDescription::{

@@ -6,7 +6,8 @@ pub(crate) mod locks;
 pub(crate) mod transactions;
 pub(crate) mod versions;
 
-/// Every behaviour as a test over that ground, with `[start_paused = true]` for instance as the options of its runtime.
+/// Every behaviour as a test over that ground, with `[start_paused = true]` for instance as the options of
+/// its runtime.
 macro_rules! behaviours {
     ($ground:ty, [$($option:tt)*]) => {
         $crate::suite::behaviours! { $ground, [$($option)*]

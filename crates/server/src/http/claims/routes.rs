@@ -25,8 +25,9 @@ use crate::state::AppState;
 
 /// Claim a resource
 ///
-/// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming again is answered to the
-/// same caller with the same claim while it lives, even over a restart of the server.
+/// A reservation that ends by itself, unless it is renewed or made final. With an `Idempotency-Key`, claiming
+/// again is answered to the same caller with the same claim while it lives, even over a restart of the
+/// server.
 #[utoipa::path(
     post, context_path = BASE, path = "/claims", tag = "claims", operation_id = "claim", request_body = NewClaim,
     responses(
@@ -48,8 +49,9 @@ pub(crate) async fn claim(
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 
-/// By which a claim is found again that came with this `Idempotency-Key`: by that and its caller, where callers are told apart. A `claimKey` is a secret, which
-/// may be shared on purpose; an `Idempotency-Key` is none, and others may use the same.
+/// By which a claim is found again that came with this `Idempotency-Key`: by that and its caller, where
+/// callers are told apart. A `claimKey` is a secret, which may be shared on purpose; an `Idempotency-Key` is
+/// none, and others may use the same.
 fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> String {
     if state.authority().is_open() {
         return idempotency_key;
@@ -124,7 +126,8 @@ pub(crate) async fn release(
 
 /// Make a claim final
 ///
-/// Succeeds only if, at that moment, the claim stands. Finalizing again is answered the same, until the assignment is deleted.
+/// Succeeds only if, at that moment, the claim stands. Finalizing again is answered the same, until the
+/// assignment is deleted.
 #[utoipa::path(
     post, context_path = BASE, path = "/claims/finalize", tag = "claims", operation_id = "finalizeClaim", request_body = ClaimKey,
     responses(

@@ -38,8 +38,8 @@ impl IntoParams for ListParameters {
 
 /// Lock records
 ///
-/// All of them or none, at once: nothing waits. What the owner holds already is kept, and the sole reader of a record may become its
-/// writer.
+/// All of them or none, at once: nothing waits. What the owner holds already is kept, and the sole reader of
+/// a record may become its writer.
 #[utoipa::path(
     post, context_path = BASE, path = "/locks", tag = "locks", operation_id = "lock", request_body = NewLocks, security(("ownerSecret" = [])),
     responses(
@@ -85,8 +85,8 @@ pub(crate) async fn release(
 
 /// Take locks back
 ///
-/// What a failed step was granted: what it took freshly is released, what it upgraded is shared again. What is no longer held under its token
-/// is passed over: taking back again does no harm.
+/// What a failed step was granted: what it took freshly is released, what it upgraded is shared again. What
+/// is no longer held under its token is passed over: taking back again does no harm.
 #[utoipa::path(
     post, context_path = BASE, path = "/locks/undo", tag = "locks", operation_id = "undoLocks", request_body = UndoneLocks,
     security(("ownerSecret" = [])),

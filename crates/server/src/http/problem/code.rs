@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 
 use crate::limits::Refused;
 
-/// What kind of problem, as a word that programs can tell apart. The `type` of a problem leads to an explanation.
+/// What kind of problem, as a word that programs can tell apart. The `type` of a problem leads to an
+/// explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Code {

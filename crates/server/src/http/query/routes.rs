@@ -36,8 +36,8 @@ impl IntoParams for QueryParameters {
 
 /// List what is held and who waits
 ///
-/// Everybody who may connect to a bucket sees all of it. Each page is a cut of its own moment: what was there all the time
-/// is shown once, what comes and goes meanwhile may be missed.
+/// Everybody who may connect to a bucket sees all of it. Each page is a cut of its own moment: what was there
+/// all the time is shown once, what comes and goes meanwhile may be missed.
 #[utoipa::path(
     get, context_path = BASE, path = "/query", tag = "query", operation_id = "query", params(QueryParameters),
     responses((status = 200, description = "A page of entries, ordered by name.", body = Page<Entry>)),

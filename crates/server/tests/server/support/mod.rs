@@ -47,7 +47,8 @@ impl TestServer {
         Self::listening(listener, config)
     }
 
-    /// A server whose links have room for next to nothing on their way to [`Client::hello_over_a_narrow_link`].
+    /// A server whose links have room for next to nothing on their way to
+    /// [`Client::hello_over_a_narrow_link`].
     pub(crate) async fn with_narrow_links(config: Config) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         // Connections have what their listener has.

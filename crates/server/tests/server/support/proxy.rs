@@ -24,9 +24,11 @@ pub(crate) enum Direction {
 /// What the proxy does to messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Of the first connection, forwards so many messages in that direction, then cuts both sides without a close.
+    /// Of the first connection, forwards so many messages in that direction, then cuts both sides without a
+    /// close.
     CutAfter(Direction, usize),
-    /// Holds each message back for a time that depends on the connection and on the message, in order within a connection.
+    /// Holds each message back for a time that depends on the connection and on the message, in order within
+    /// a connection.
     Delay { most_ms: u64 },
     /// Delivers what has come in bursts.
     Batch { every_ms: u64 },

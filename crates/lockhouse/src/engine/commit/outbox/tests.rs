@@ -1,4 +1,5 @@
-//! Every rule by itself, and all of them against a slow transcription that keeps every change and every notice for ever.
+//! Every rule by itself, and all of them against a slow transcription that keeps every change and every
+//! notice for ever.
 
 use proptest::prelude::*;
 
