@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use foldhash::fast::FixedState;
-use player::{Player, stories};
+use player::{Player, cases, stories};
 use proptest::prelude::*;
 use random::commands::Story;
 
@@ -34,6 +34,9 @@ fn log(story: &Story, hasher: impl BuildHasher + Clone) -> String {
 }
 
 proptest! {
+    // What fails is not made shorter: a manager that takes one name for another may never end another story.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..cases(256) })]
+
     #[test]
     fn hashing_shows_in_nothing_that_is_told(story in stories(), seed: u64) {
         let expected = log(&story, FixedState::with_seed(seed));

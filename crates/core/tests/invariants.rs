@@ -9,7 +9,7 @@ use lockhouse_core::{
     Acquired, AssignmentRecord, Change, ClaimRecord, Command, Effect, FencingToken, LockManager, LockState,
     Mode, NameBuf, Outcome, OwnerRecord, OwnerView, Party, RequestStatus, Snapshot, SnapshotEntry,
 };
-use player::{Player, stories};
+use player::{Player, cases, stories};
 use proptest::prelude::*;
 use random::commands::{Action, Durable, Story};
 
@@ -101,7 +101,7 @@ fn at_the_end_of(story: &Story) -> Player<FixedState> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn invariant_1_one_exclusive_holder_or_only_shared_ones(story in stories()) {

@@ -21,6 +21,11 @@ pub(crate) fn stories() -> impl Strategy<Value = Story> {
     prop::collection::vec(any::<u8>(), 1..4000).prop_map(|bytes| story(&bytes))
 }
 
+/// So many stories, and a few seconds to shorten one that fails: each attempt plays a whole story.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { max_shrink_time: 5_000, ..ProptestConfig::with_cases(cases) }
+}
+
 fn story(bytes: &[u8]) -> Story {
     let mut choices = Random::of_bytes(bytes);
     let world = World::new(&mut choices);
