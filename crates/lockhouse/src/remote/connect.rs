@@ -1,6 +1,7 @@
 //! Connecting to a server.
 
 use std::future::IntoFuture;
+#[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;

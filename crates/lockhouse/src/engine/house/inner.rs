@@ -112,7 +112,7 @@ impl Inner {
 
     /// Called with the mutex of the registry, so that a house that begins to close either finds the bucket
     /// there, or is found closing.
-    pub(super) fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
+    fn new_bucket(self: &Arc<Self>, key: BucketKey, token_mark: u64) -> Arc<Shared> {
         let mut manager = LockManager::with_limits(RandomState::default(), self.environment.bounds.limits);
         manager.continue_tokens_above(token_mark);
         if let Some(until) = self.recovery.of_new_until.filter(|until| *until > self.environment.clock.now())

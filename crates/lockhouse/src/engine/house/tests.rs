@@ -71,7 +71,7 @@ impl World {
 async fn a_bucket_that_comes_while_the_house_closes_is_closed_before_anybody_finds_it() {
     let world = World::new();
     world.house.inner.begin_to_close();
-    let bucket = world.house.inner.new_bucket("new".into(), 0);
+    let bucket = world.house.inner.bucket("new".into(), usize::MAX).expect("there is no bound");
     let name = NameBuf::new("n").unwrap();
     let outcome = bucket.handle(Command::Claim(NewClaim {
         name: name.as_name(),
