@@ -5,6 +5,7 @@ mod survivors;
 mod tool;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ struct Subject {
     package: &'static str,
     /// Its sources.
     folder: &'static str,
-    /// Only the file of this name, wherever it lies in the folder.
+    /// Only the module of this name, wherever it lies in the folder.
     only: Option<&'static str>,
     /// Which of the package's tests run. Those of cost are left out: what they say depends on the machine.
     tests: &'static [&'static str],
@@ -39,7 +40,7 @@ const SUBJECTS: [Subject; 2] = [
     Subject {
         package: "lockhouse",
         folder: "crates/lockhouse/src",
-        only: Some("outbox.rs"),
+        only: Some("outbox"),
         tests: &["--lib", "--test=durability", "--test=recovery"],
     },
 ];
@@ -170,13 +171,14 @@ fn files(tree: &Path, subject: &Subject) -> Result<Vec<String>> {
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let path = entry?.path();
-            let is_wanted = match subject.only {
-                Some(name) => path.file_name().is_some_and(|file| file == name),
-                None => path.extension().is_some_and(|extension| extension == "rs"),
+            let is_source = path.extension().is_some_and(|extension| extension == "rs");
+            let lies_in = |module: &str| {
+                let module = OsStr::new(module);
+                path.file_stem() == Some(module) || folder.file_name() == Some(module)
             };
             if path.is_dir() {
                 open.push(path);
-            } else if is_wanted {
+            } else if is_source && subject.only.is_none_or(lies_in) {
                 files.push(path.strip_prefix(tree)?.to_string_lossy().into_owned());
             }
         }
