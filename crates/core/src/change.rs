@@ -187,3 +187,21 @@ pub enum ClaimEnd {
     /// A web lock request stole the name.
     Stolen,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_every_name_that_it_speaks_of() {
+        let names = ["a", "b"].map(|name| NameBuf::new(name).unwrap());
+        let owner = OwnerId::new(1);
+        let at = Instant::from_millis(0);
+        let ended = Change::OwnerEnded { owner, names: names.to_vec(), reason: OwnerEnd::Ended, at };
+        assert_eq!(ended.names(), names);
+        let (name, token) = (names[0].clone(), FencingToken::new(1));
+        let unlocked = Change::Unlocked { name, owner, token, reason: LockEnd::Released, at };
+        assert_eq!(unlocked.names(), &names[..1]);
+        assert_eq!(Change::TokensReserved { up_to: 1 }.names(), &[]);
+    }
+}
