@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod circles;
 mod comments;
 mod functions;
 mod glossary;
