@@ -4,6 +4,7 @@
 
 mod circles;
 mod comments;
+mod folders;
 mod functions;
 mod glossary;
 mod text;
