@@ -8,6 +8,7 @@ mod folders;
 mod functions;
 mod glossary;
 mod text;
+mod types;
 mod words;
 
 use std::path::Path;
