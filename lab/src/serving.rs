@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use xtask::{cargo, shell};
+use xtask::workspace::{cargo, shell};
 
 /// The server that is named, or else the one of this tree as CI builds it.
 pub(crate) fn binary(named: Option<&Path>, root: &Path) -> Result<PathBuf> {

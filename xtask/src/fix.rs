@@ -6,8 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::Verdict;
+use crate::rings::dist;
 use crate::style::{comments, sources};
-use crate::{Verdict, dist, shell, tree};
+use crate::workspace::{shell, tree};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 
-use crate::shell::End;
-use crate::{Verdict, shell, tree};
+use crate::Verdict;
+use crate::workspace::shell::End;
+use crate::workspace::{shell, tree};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {

@@ -8,7 +8,8 @@ use std::process::Command;
 use anyhow::Context;
 use clap::Args as ClapArgs;
 
-use crate::{Verdict, cargo, tree};
+use crate::Verdict;
+use crate::workspace::{cargo, tree};
 
 /// The laboratory reads them, and explains them when it is asked for help.
 #[derive(Debug, ClapArgs)]

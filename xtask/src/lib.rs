@@ -6,8 +6,6 @@
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
-pub mod cargo;
-mod dist;
 mod fix;
 mod fuzz;
 mod lab;
@@ -16,16 +14,11 @@ mod measure;
 mod mutants;
 mod mutate;
 mod requirements;
-mod results;
 mod rings;
-mod schemathesis;
 mod secrets;
-mod setup;
-pub mod shell;
 pub mod style;
-mod test;
-pub mod tree;
 mod verify;
+pub mod workspace;
 
 use std::env;
 use std::ffi::OsString;
@@ -51,7 +44,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Install what the tests need, build once, run every ring; the last line is the total
-    Test(test::Args),
+    Test(rings::test::Args),
     /// The read-only gate before a commit: format, lints, docs, style, tests of core and library
     Verify,
     /// The writing twin of verify: lints with a remedy, width of comments, format, built client
@@ -97,7 +90,7 @@ enum Command {
 /// Runs the command that the arguments name, and ends as [`conclude`] says.
 pub fn run() -> ExitCode {
     conclude(|| match Cli::parse_from(arguments()).command {
-        Command::Test(args) => test::run(&args),
+        Command::Test(args) => rings::test::run(&args),
         Command::Verify => verify::run(),
         Command::Fix(args) => fix::run(&args),
         Command::Measure(args) => measure::run(&args),
@@ -137,7 +130,7 @@ pub fn commands() -> clap::Command {
 /// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. What it starts ends
 /// with it.
 pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
-    let verdict = shell::end_children_with_us().and_then(|()| command());
+    let verdict = workspace::shell::end_children_with_us().and_then(|()| command());
     if let Err(error) = &verdict {
         println!("error: {error:#}");
     }

@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::bail;
 use clap::Args as ClapArgs;
 
-use crate::{Verdict, shell, tree};
+use crate::Verdict;
+use crate::workspace::{shell, tree};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {

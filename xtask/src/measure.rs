@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::Verdict;
 use crate::style::circles;
 use crate::style::comments;
 use crate::style::functions::{functions, spread};
@@ -11,7 +12,7 @@ use crate::style::glossary;
 use crate::style::imports::{Imports, production_files};
 use crate::style::sources::{SourceFile, crate_folders, sources};
 use crate::style::words::{self, Gone, Searched};
-use crate::{Verdict, tree};
+use crate::workspace::tree;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -8,7 +8,8 @@ use clap::Args as ClapArgs;
 use serde_json::json;
 use traces::{Found, Kind};
 
-use crate::{Verdict, tree};
+use crate::Verdict;
+use crate::workspace::tree;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {

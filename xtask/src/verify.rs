@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::{Verdict, dist, shell, tree};
+use crate::Verdict;
+use crate::rings::dist;
+use crate::workspace::{shell, tree};
 
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;

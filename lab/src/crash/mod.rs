@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use xtask::tree;
+use xtask::workspace::tree;
 
 use crate::history::{self, Judgement};
 use crate::{Verdict, serving};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use xtask::shell;
+use xtask::workspace::shell;
 
 use super::LEASE;
 

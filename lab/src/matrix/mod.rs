@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use xtask::tree;
+use xtask::workspace::tree;
 
 use self::world::World;
 use crate::Verdict;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use lockhouse_server::auth::NewKey;
 use traces::Kind;
-use xtask::tree;
+use xtask::workspace::tree;
 
 use self::crowd::Tally;
 use self::story::{Length, Stage};

@@ -16,7 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use xtask::tree;
+use xtask::workspace::tree;
 
 use crate::Verdict;
 use crate::serving::{self, Crowd, Server};

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::tree;
+use crate::workspace::tree;
 
 pub(crate) struct Copy {
     /// The project itself; only read.

@@ -16,7 +16,7 @@ use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{setup, tree};
+use crate::workspace::{setup, tree};
 use copy::Copy;
 use patch::Patch;
 use ring::{Judgement, Programs};

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::copy::Copy;
-use crate::cargo::{BUILD, WHOLE};
-use crate::results;
 use crate::rings::NO_LIMIT;
-use crate::shell::{self, End};
-use crate::tree;
+use crate::rings::results;
+use crate::workspace::cargo::{BUILD, WHOLE};
+use crate::workspace::shell::{self, End};
+use crate::workspace::tree;
 
 /// How long a ring may take without a bug, building excluded.
 pub(crate) const SOUND_LIMIT: Duration = Duration::from_secs(400);

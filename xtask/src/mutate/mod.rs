@@ -15,8 +15,9 @@ use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::Verdict;
 use crate::mutants::copy::Copy;
-use crate::{Verdict, tree};
+use crate::workspace::tree;
 use survivors::Argument;
 
 /// What is changed, and what must notice.

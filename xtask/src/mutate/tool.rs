@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::Shard;
 use crate::mutants::copy::Copy;
-use crate::shell::{self, End};
+use crate::workspace::shell::{self, End};
 
 /// The version that `cargo xtask mutate` is known to work with.
 const CARGO_MUTANTS: &str = "27.1.0";

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::checklist::{Line, Named};
-use crate::results::TestRun;
+use crate::rings::results::TestRun;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

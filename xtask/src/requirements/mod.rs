@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 
-use crate::results::{RingResult, TestRun};
-use crate::{Verdict, rings, setup, tree};
+use crate::rings::results::{RingResult, TestRun};
+use crate::workspace::{setup, tree};
+use crate::{Verdict, rings};
 use checklist::Line;
 use join::{Joined, State};
 

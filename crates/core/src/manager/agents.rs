@@ -3,8 +3,8 @@
 use std::hash::BuildHasher;
 
 use super::LockManager;
-use super::deadlines::Due;
-use super::table::{Lease, Tenure};
+use super::tables::deadlines::Due;
+use super::tables::table::{Lease, Tenure};
 use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {

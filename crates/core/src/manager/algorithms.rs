@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use super::LockManager;
-use super::arena::KEPT;
-use super::list::{ByName, NONE};
-use super::table::{Extras, HeldToken, Removed, Tenure};
+use super::tables::arena::KEPT;
+use super::tables::list::{ByName, NONE};
+use super::tables::table::{Extras, HeldToken, Removed, Tenure};
 use crate::{
     Acquire, ClaimEnd, Effect, FencingToken, Grant, Instant, LockEnd, LossReason, Mode, NewRequest, Outcome,
     Refusal, RequestId,

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::ops::Deref;
 
 use super::LockManager;
-use super::table::{ClaimDetails, Extras, Lease, Tenure};
+use super::tables::table::{ClaimDetails, Extras, Lease, Tenure};
 use crate::{
     AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
     NewClaim, Outcome, Refusal, SecretSeed,
@@ -194,7 +194,7 @@ impl<S: BuildHasher> LockManager<S> {
     /// The entry and the claim that hold the name, if a claim does.
     pub(super) fn claim_on(&self, name: u32) -> Option<(u32, u32)> {
         let slot = self.table.names[name].held.head;
-        match self.table.entries.get(slot).map(super::table::LockEntry::tenure) {
+        match self.table.entries.get(slot).map(super::tables::table::LockEntry::tenure) {
             Some(Tenure::Ttl(claim)) => Some((slot, claim)),
             _ => None,
         }

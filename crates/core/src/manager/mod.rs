@@ -2,27 +2,24 @@
 
 mod agents;
 mod algorithms;
-mod arena;
 mod claims;
-mod deadlines;
-mod list;
 mod offline;
 mod owners;
 mod recovery;
 mod replay;
 mod sizes;
-mod table;
+mod tables;
 mod views;
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use arena::KEPT;
 use claims::AssignmentIndex;
-use deadlines::Deadlines;
 use recovery::RecoveryState;
 pub use replay::ReplayError;
-use table::LockTable;
+use tables::arena::KEPT;
+use tables::deadlines::Deadlines;
+use tables::table::LockTable;
 pub use views::RequestStatus;
 
 use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Refusal};

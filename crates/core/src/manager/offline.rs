@@ -4,8 +4,8 @@
 use std::hash::BuildHasher;
 
 use super::LockManager;
-use super::list::{ByName, ByParty};
-use super::table::{Extras, HeldToken, Tenure};
+use super::tables::list::{ByName, ByParty};
+use super::tables::table::{Extras, HeldToken, Tenure};
 use crate::{
     Acquired, Change, Conflict, FencingToken, GrantToUndo, Instant, LockEnd, LockRecord, Mode, Name,
     NewLocks, OwnedLock, OwnerId, Refusal, Unlock,

@@ -4,8 +4,8 @@
 use std::hash::BuildHasher;
 
 use super::LockManager;
-use super::list::ByParty;
-use super::table::OwnerDetails;
+use super::tables::list::ByParty;
+use super::tables::table::OwnerDetails;
 use crate::{Change, Instant, NameBuf, NewOwner, OwnerEnd, OwnerId, OwnerRecord, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {

@@ -6,8 +6,8 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::algorithms::extras;
-use super::list::{ByName, NONE};
-use super::table::Tenure;
+use super::tables::list::{ByName, NONE};
+use super::tables::table::Tenure;
 use crate::{
     Acquire, Effect, FencingToken, Grant, Instant, LossReason, Mode, Name, NameBuf, NewReclaim, NewRequest,
     Refusal,

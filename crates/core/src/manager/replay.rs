@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::claims::StoredAssignment;
-use super::table::HeldToken;
+use super::tables::table::HeldToken;
 use crate::{
     AssignmentRecord, Change, ClaimRecord, FencingToken, Instant, LockRecord, Mode, Name, NameBuf, OwnerId,
     OwnerRecord,

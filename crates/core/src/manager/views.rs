@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use super::LockManager;
 use super::claims::StoredAssignment;
-use super::list::{ByName, ByParty};
-use super::table::{LockEntry, Tenure};
+use super::tables::list::{ByName, ByParty};
+use super::tables::table::{LockEntry, Tenure};
 use crate::{
     AgentId, AssignmentView, ClaimView, FencingToken, Holder, Instant, LockRecord, LockState, Name, NameBuf,
     OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,

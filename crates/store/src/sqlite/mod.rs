@@ -16,7 +16,6 @@ mod file;
 mod history;
 mod load;
 mod log;
-mod restore;
 mod schema;
 mod statements;
 mod worker;
@@ -27,8 +26,8 @@ use std::sync::mpsc::{self, Sender};
 
 use tokio::sync::{mpsc as batches, oneshot};
 
+pub use backup::{RestoreError, Restored, restore};
 pub use error::SqliteOpenError;
-pub use restore::{RestoreError, Restored, restore};
 
 use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, Store, StoreFuture,

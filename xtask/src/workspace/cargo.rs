@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::tree;
+use crate::workspace::tree;
 
 /// One set of features for everything that is built, with whatever profile.
 pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// What ends a hold, unless its holder gives it back or it is stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tenure {
+pub(crate) enum Tenure {
     /// The end of the agent in this slot of `parties`.
     Agent(u32),
     /// The end of the owner in this slot of `parties`.
@@ -40,30 +40,30 @@ enum TenureKind {
 
 /// A lock request, or the lock that it became.
 #[derive(Debug)]
-pub(super) struct LockEntry {
-    pub(super) serial: u64,
+pub(crate) struct LockEntry {
+    pub(crate) serial: u64,
     /// `None` while pending.
-    pub(super) token: Option<HeldToken>,
-    pub(super) since: Instant,
-    pub(super) by_name: ListLink,
-    pub(super) by_party: ListLink,
-    pub(super) name: u32,
+    pub(crate) token: Option<HeldToken>,
+    pub(crate) since: Instant,
+    pub(crate) by_name: ListLink,
+    pub(crate) by_party: ListLink,
+    pub(crate) name: u32,
     /// The slot of its tenure, which in one piece would take four bytes more.
     holder_slot: u32,
     /// Its slot in `extras`, or `NONE`.
-    pub(super) extras: u32,
-    pub(super) mode: Mode,
+    pub(crate) extras: u32,
+    pub(crate) mode: Mode,
     kind: TenureKind,
     /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so
     /// many are counted, which stand for any number.
-    pub(super) repeats: u8,
+    pub(crate) repeats: u8,
     /// The same of what was told before the upgrade.
-    pub(super) repeats_before_upgrade: u8,
+    pub(crate) repeats_before_upgrade: u8,
 }
 
 impl LockEntry {
     #[inline]
-    pub(super) fn tenure(&self) -> Tenure {
+    pub(crate) fn tenure(&self) -> Tenure {
         match self.kind {
             TenureKind::Agent | TenureKind::AgentIfAvailable => Tenure::Agent(self.holder_slot),
             TenureKind::Owner => Tenure::Owner(self.holder_slot),
@@ -72,98 +72,98 @@ impl LockEntry {
     }
 
     /// From now on the request waits only because the manager recovers.
-    pub(super) fn wait_until_recovered(&mut self) {
+    pub(crate) fn wait_until_recovered(&mut self) {
         debug_assert_eq!(self.kind, TenureKind::Agent);
         self.kind = TenureKind::AgentIfAvailable;
     }
 
-    pub(super) fn waits_for_recovery(&self) -> bool {
+    pub(crate) fn waits_for_recovery(&self) -> bool {
         self.kind == TenureKind::AgentIfAvailable
     }
 
     /// What the owner is told from now on is told of an upgraded lock.
-    pub(super) fn count_upgraded_anew(&mut self) {
+    pub(crate) fn count_upgraded_anew(&mut self) {
         self.repeats_before_upgrade =
             self.repeats_before_upgrade.saturating_add(std::mem::take(&mut self.repeats));
     }
 
     /// The token of what is held.
     #[inline]
-    pub(super) fn held_token(&self) -> FencingToken {
+    pub(crate) fn held_token(&self) -> FencingToken {
         self.token.expect("what is in a held set was granted").token()
     }
 }
 
 /// The token of a held lock, in a form whose `Option` takes no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeldToken(std::num::NonZeroU64);
+pub(crate) struct HeldToken(std::num::NonZeroU64);
 
 impl HeldToken {
-    pub(super) fn new(token: FencingToken) -> Self {
+    pub(crate) fn new(token: FencingToken) -> Self {
         Self(std::num::NonZeroU64::new(token.get()).expect("a fencing token is never 0"))
     }
 
-    pub(super) fn token(self) -> FencingToken {
+    pub(crate) fn token(self) -> FencingToken {
         FencingToken::new(self.0.get())
     }
 }
 
 /// What few entries have.
 #[derive(Debug, Default)]
-pub(super) struct Extras {
-    pub(super) metadata: Option<Box<str>>,
-    pub(super) max_hold_ms: Option<u64>,
-    pub(super) expires: Option<Instant>,
+pub(crate) struct Extras {
+    pub(crate) metadata: Option<Box<str>>,
+    pub(crate) max_hold_ms: Option<u64>,
+    pub(crate) expires: Option<Instant>,
 }
 
 /// A name with something held or queued.
 #[derive(Debug)]
-pub(super) struct NameSlot {
-    pub(super) name: NameBuf,
+pub(crate) struct NameSlot {
+    pub(crate) name: NameBuf,
     hash: u64,
-    pub(super) held: List,
-    pub(super) queue: List,
-    pub(super) queued: u32,
+    pub(crate) held: List,
+    pub(crate) queue: List,
+    pub(crate) queued: u32,
 }
 
 /// An agent or an owner.
 #[derive(Debug)]
-pub(super) struct PartySlot {
-    pub(super) serial: u64,
-    pub(super) label: Box<str>,
+pub(crate) struct PartySlot {
+    pub(crate) serial: u64,
+    pub(crate) label: Box<str>,
     /// Every request and lock of it, oldest first.
-    pub(super) all: List,
-    pub(super) count: u32,
-    pub(super) lease: Option<Lease>,
+    pub(crate) all: List,
+    pub(crate) count: u32,
+    pub(crate) lease: Option<Lease>,
     /// What an owner has beyond that; `None`: it is an agent.
-    pub(super) owner: Option<Box<OwnerDetails>>,
+    pub(crate) owner: Option<Box<OwnerDetails>>,
 }
 
 /// What only owners have.
 #[derive(Debug)]
-pub(super) struct OwnerDetails {
-    pub(super) id: OwnerId,
-    pub(super) metadata: Option<Box<str>>,
-    pub(super) since: Instant,
-    pub(super) ends: Option<Instant>,
-    pub(super) seed: SecretSeed,
+pub(crate) struct OwnerDetails {
+    pub(crate) id: OwnerId,
+    pub(crate) metadata: Option<Box<str>>,
+    pub(crate) since: Instant,
+    pub(crate) ends: Option<Instant>,
+    pub(crate) seed: SecretSeed,
 }
 
 /// What only claims have.
 #[derive(Debug)]
-pub(super) struct ClaimDetails {
-    pub(super) claimant: Box<str>,
-    pub(super) seed: SecretSeed,
-    pub(super) lease: Lease,
+pub(crate) struct ClaimDetails {
+    pub(crate) claimant: Box<str>,
+    pub(crate) seed: SecretSeed,
+    pub(crate) lease: Lease,
 }
 
 /// The lease of a party or a claim. Renewing moves `ends` alone, never back; the armed deadline catches up
 /// when it fires.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lease {
-    pub(super) length_ms: u64,
-    pub(super) ends: Instant,
-    pub(super) armed: Instant,
+pub(crate) struct Lease {
+    pub(crate) length_ms: u64,
+    pub(crate) ends: Instant,
+    pub(crate) armed: Instant,
 }
 
 impl Weigh for LockEntry {
@@ -200,18 +200,18 @@ impl Weigh for ClaimDetails {
 
 /// What a new entry takes, whose name is new, too.
 #[inline]
-pub(super) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
+pub(crate) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
     const SLOTS: usize = size_of::<NameSlot>() + size_of::<LockEntry>() + size_of::<Extras>();
     SLOTS + name.as_wtf8().len() + length(metadata)
 }
 
 /// What a new agent or owner takes.
-pub(super) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
+pub(crate) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
     size_of::<PartySlot>() + size_of::<OwnerDetails>() + label.len() + length(metadata)
 }
 
 /// What a new claim takes beyond its entry.
-pub(super) fn most_bytes_of_claim(claimant: &str) -> usize {
+pub(crate) fn most_bytes_of_claim(claimant: &str) -> usize {
     size_of::<ClaimDetails>() + claimant.len()
 }
 
@@ -221,22 +221,22 @@ fn length(text: Option<&str>) -> usize {
 
 /// The whole state of a manager, without its rules.
 #[derive(Debug)]
-pub(super) struct LockTable<S> {
+pub(crate) struct LockTable<S> {
     index: HashTable<u32>,
     hasher: S,
-    pub(super) names: Arena<NameSlot>,
-    pub(super) entries: Arena<LockEntry>,
-    pub(super) extras: Arena<Extras>,
-    pub(super) parties: Arena<PartySlot>,
-    pub(super) claims: Arena<ClaimDetails>,
-    pub(super) owners: BTreeMap<OwnerId, u32>,
+    pub(crate) names: Arena<NameSlot>,
+    pub(crate) entries: Arena<LockEntry>,
+    pub(crate) extras: Arena<Extras>,
+    pub(crate) parties: Arena<PartySlot>,
+    pub(crate) claims: Arena<ClaimDetails>,
+    pub(crate) owners: BTreeMap<OwnerId, u32>,
     /// The offline locks, found by owner and name.
     owned: HashTable<u32>,
     last_serial: u64,
 }
 
 impl<S: BuildHasher> LockTable<S> {
-    pub(super) fn new(hasher: S) -> Self {
+    pub(crate) fn new(hasher: S) -> Self {
         Self {
             index: HashTable::new(),
             hasher,
@@ -253,7 +253,7 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// "Get the lock request queue": finds the name, or makes it; `None` if there are `limit` names already.
     #[inline]
-    pub(super) fn name_slot(&mut self, name: Name<'_>, limit: u32) -> Option<u32> {
+    pub(crate) fn name_slot(&mut self, name: Name<'_>, limit: u32) -> Option<u32> {
         let hash = self.hasher.hash_one(name.as_wtf8());
         let names = &mut self.names;
         if let Some(&slot) = self.index.find(hash, |&slot| names[slot].name.as_name() == name) {
@@ -269,20 +269,20 @@ impl<S: BuildHasher> LockTable<S> {
     }
 
     /// The name, if something of it is held or queued.
-    pub(super) fn find_name(&self, name: Name<'_>) -> Option<u32> {
+    pub(crate) fn find_name(&self, name: Name<'_>) -> Option<u32> {
         let hash = self.hasher.hash_one(name.as_wtf8());
         self.index.find(hash, |&slot| self.names[slot].name.as_name() == name).copied()
     }
 
     /// "Has lock": the offline lock of that owner on that name.
-    pub(super) fn own_lock(&self, party: u32, name: u32) -> Option<u32> {
+    pub(crate) fn own_lock(&self, party: u32, name: u32) -> Option<u32> {
         let is_it = |&slot: &u32| is_owned(&self.entries[slot], party, name);
         self.owned.find(self.hasher.hash_one((party, name)), is_it).copied()
     }
 
     /// Forgets a name of which nothing is held and nothing queued.
     #[inline]
-    pub(super) fn forget_if_idle(&mut self, name: u32) {
+    pub(crate) fn forget_if_idle(&mut self, name: u32) {
         let slot = &self.names[name];
         if !slot.held.is_empty() || !slot.queue.is_empty() {
             return;
@@ -306,7 +306,7 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// A new entry of that tenure, in no list of its name yet.
     #[inline]
-    pub(super) fn add_entry(
+    pub(crate) fn add_entry(
         &mut self,
         now: Instant,
         name: u32,
@@ -369,7 +369,7 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// Takes the entry out of every list and forgets it; its name stays for the caller to process or forget.
     #[inline]
-    pub(super) fn remove_entry(&mut self, slot: u32) -> Removed {
+    pub(crate) fn remove_entry(&mut self, slot: u32) -> Removed {
         let entry = &self.entries[slot];
         let (name, kind, holder_slot, token) = (entry.name, entry.kind, entry.holder_slot, entry.token);
         self.leave_name(name, slot, token.is_some());
@@ -418,7 +418,7 @@ impl<S: BuildHasher> LockTable<S> {
     }
 
     /// Removes a party and all its entries, oldest first.
-    pub(super) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> PartySlot {
+    pub(crate) fn remove_party(&mut self, slot: u32, mut removed: impl FnMut(Removed)) -> PartySlot {
         let party = self.parties.remove(slot);
         debug_assert_eq!(party.all.iter::<ByParty>(&self.entries).count(), party.count as usize);
         if let Some(owner) = &party.owner {
@@ -439,7 +439,7 @@ impl<S: BuildHasher> LockTable<S> {
     }
 
     /// A new party without a lease. Owners are named as agents are, here inside, besides by their numbers.
-    pub(super) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
+    pub(crate) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
         self.last_serial += 1;
         let serial = self.last_serial;
         let owner_id = owner.as_ref().map(|owner| owner.id);
@@ -451,23 +451,23 @@ impl<S: BuildHasher> LockTable<S> {
         AgentId { slot, serial }
     }
 
-    pub(super) fn agents(&self) -> usize {
+    pub(crate) fn agents(&self) -> usize {
         self.parties.len() - self.owners.len()
     }
 
     /// The party, unless it has ended.
     #[inline]
-    pub(super) fn party_mut(&mut self, id: AgentId) -> Option<&mut PartySlot> {
+    pub(crate) fn party_mut(&mut self, id: AgentId) -> Option<&mut PartySlot> {
         self.parties.get_mut(id.slot).filter(|party| party.serial == id.serial)
     }
 
     /// The entry, unless it has ended.
     #[inline]
-    pub(super) fn entry(&self, id: RequestId) -> Option<&LockEntry> {
+    pub(crate) fn entry(&self, id: RequestId) -> Option<&LockEntry> {
         self.entries.get(id.slot).filter(|entry| entry.serial == id.serial)
     }
 
-    pub(super) fn requests_of(&self, id: AgentId) -> impl Iterator<Item = RequestId> + '_ {
+    pub(crate) fn requests_of(&self, id: AgentId) -> impl Iterator<Item = RequestId> + '_ {
         let party = self.parties.get(id.slot).filter(|party| party.serial == id.serial);
         let all = party.map_or(List::EMPTY, |party| party.all);
         all.iter::<ByParty>(&self.entries).map(|slot| RequestId { slot, serial: self.entries[slot].serial })
@@ -475,16 +475,16 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// The party with its serial number.
     #[inline]
-    pub(super) fn party_id(&self, slot: u32) -> AgentId {
+    pub(crate) fn party_id(&self, slot: u32) -> AgentId {
         AgentId { slot, serial: self.parties[slot].serial }
     }
 
     /// What only an owner has. The party in that slot must be one.
-    pub(super) fn owner(&self, party: u32) -> &OwnerDetails {
+    pub(crate) fn owner(&self, party: u32) -> &OwnerDetails {
         self.parties[party].owner.as_ref().expect("offline locks are of owners alone")
     }
 
-    pub(super) fn set_metadata(&mut self, slot: u32, metadata: &str) {
+    pub(crate) fn set_metadata(&mut self, slot: u32, metadata: &str) {
         let entry = &mut self.entries[slot];
         let others = if entry.extras == NONE { Extras::default() } else { self.extras.remove(entry.extras) };
         entry.extras = self.extras.insert(Extras { metadata: Some(metadata.into()), ..others });
@@ -492,28 +492,28 @@ impl<S: BuildHasher> LockTable<S> {
 
     /// What everything in it takes.
     #[inline]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let Self { names, entries, extras, parties, claims, .. } = self;
         names.bytes() + entries.bytes() + extras.bytes() + parties.bytes() + claims.bytes()
     }
 
     /// What the metadata of all entries takes.
-    pub(super) fn metadata_bytes(&self) -> usize {
+    pub(crate) fn metadata_bytes(&self) -> usize {
         self.extras.heap_bytes()
     }
 
-    pub(super) fn extras_of(&self, entry: &LockEntry) -> Option<&Extras> {
+    pub(crate) fn extras_of(&self, entry: &LockEntry) -> Option<&Extras> {
         (entry.extras != NONE).then(|| &self.extras[entry.extras])
     }
 }
 
 /// An entry that is gone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Removed {
-    pub(super) request: RequestId,
-    pub(super) name: u32,
+pub(crate) struct Removed {
+    pub(crate) request: RequestId,
+    pub(crate) name: u32,
     /// When its deadline is armed for, if it has one.
-    pub(super) armed: Option<Instant>,
+    pub(crate) armed: Option<Instant>,
 }
 
 fn is_owned(entry: &LockEntry, party: u32, name: u32) -> bool {

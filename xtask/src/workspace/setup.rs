@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{dist, shell};
+use crate::rings::dist;
+use crate::workspace::shell;
 
 /// The oldest Node that the client supports and the tests run on.
 const NODE_MAJOR: u32 = 20;

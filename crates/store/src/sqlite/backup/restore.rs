@@ -8,10 +8,11 @@ use lockhouse_core::FencingToken;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
-use super::apply::{bits, number};
-use super::error::{SqliteOpenError, one_line, said};
-use super::file::{self, Draft, LOGS, beside, pragma};
-use super::{backup, schema};
+use super::copy::copy;
+use crate::sqlite::apply::{bits, number};
+use crate::sqlite::error::{SqliteOpenError, one_line, said};
+use crate::sqlite::file::{self, Draft, LOGS, beside, pragma};
+use crate::sqlite::schema;
 
 /// How far a restore raises the marks and the epoch: beyond whatever was given out after the backup.
 const LEAP: u64 = 1 << 32;
@@ -84,7 +85,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     let former = Former::lock(to)?;
     let source = open_backup(from)?;
     let draft = Draft::new(to).map_err(|error| not_written(&error))?;
-    backup::copy(&source, draft.path(), || ()).map_err(|error| not_written(&said(&error)))?;
+    copy(&source, draft.path(), || ()).map_err(|error| not_written(&said(&error)))?;
     let prepared = prepare(draft.path()).map_err(|error| said(&error)).and_then(|leap| match leap {
         Leap::Made => Ok(()),
         Leap::NoneLeft { highest } => {

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
-use crate::results::TestRun;
 use crate::rings::Run;
+use crate::rings::results::TestRun;
 
 /// Where the client is, and where its build goes.
 pub(crate) const CLIENT: &str = "clients/js";

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::results::TestRun;
 use crate::rings::Run;
-use crate::tree;
+use crate::rings::results::TestRun;
+use crate::workspace::tree;
 
 const VERSION: &str = "4.32.0";
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args as ClapArgs;
 
-use crate::{Verdict, requirements, rings, setup, tree};
+use crate::workspace::{setup, tree};
+use crate::{Verdict, requirements, rings};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {

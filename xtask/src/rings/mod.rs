@@ -1,5 +1,10 @@
 //! The rings of tests, as one table, and how each is run.
 
+pub(crate) mod dist;
+pub(crate) mod results;
+mod schemathesis;
+pub(crate) mod test;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::BUILD;
-use crate::results::{self, RingResult, TestRun, suite_of_package};
-use crate::{dist, schemathesis, shell, tree, verify};
+use self::results::{RingResult, TestRun, suite_of_package};
+use crate::verify;
+use crate::workspace::cargo::BUILD;
+use crate::workspace::{shell, tree};
 
 /// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
 pub(crate) struct Ring {
@@ -367,7 +373,7 @@ fn package_of_each_binary(root: &Path) -> Result<HashMap<String, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::End;
+    use crate::workspace::shell::End;
 
     fn run_of(passed: bool) -> TestRun {
         TestRun { suite: "core".into(), name: "t".into(), passed }

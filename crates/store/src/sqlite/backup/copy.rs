@@ -6,10 +6,10 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::error::said;
-use super::file::{Draft, pragma};
-use super::schema;
 use crate::BackupError;
+use crate::sqlite::error::said;
+use crate::sqlite::file::{Draft, pragma};
+use crate::sqlite::schema;
 
 /// What is copied before others have their turn, in bytes of pages.
 const BYTES_AT_ONCE: i32 = 1 << 20;

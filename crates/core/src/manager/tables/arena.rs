@@ -8,7 +8,7 @@ use slab::Slab;
 /// survivors at the end allow, at a cost that the removals since have paid for; after that, each time when
 /// half of the survivors have gone.
 #[derive(Debug)]
-pub(super) struct Arena<T> {
+pub(crate) struct Arena<T> {
     slots: Slab<T>,
     /// What the values take beyond their slots.
     heap_bytes: usize,
@@ -18,27 +18,27 @@ pub(super) struct Arena<T> {
 }
 
 /// How many slots are kept although nothing needs them.
-pub(super) const KEPT: usize = 1024;
+pub(crate) const KEPT: usize = 1024;
 
 /// What a value takes beyond its slot: the same as long as it is in an arena.
-pub(super) trait Weigh {
+pub(crate) trait Weigh {
     fn heap_bytes(&self) -> usize;
 }
 
 impl<T: Weigh> Arena<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { slots: Slab::new(), heap_bytes: 0, removed_since_shrinking: 0, survivors: 0 }
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, value: T) -> u32 {
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
         self.heap_bytes += value.heap_bytes();
         // Four billion entries would take more than 200 GB.
         self.slots.insert(value) as u32
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, slot: u32) -> T {
+    pub(crate) fn remove(&mut self, slot: u32) -> T {
         let value = self.slots.remove(slot as usize);
         self.heap_bytes -= value.heap_bytes();
         self.removed_since_shrinking += 1;
@@ -66,48 +66,48 @@ impl<T: Weigh> Arena<T> {
     }
 
     #[inline]
-    pub(super) fn get(&self, slot: u32) -> Option<&T> {
+    pub(crate) fn get(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)
     }
 
-    pub(super) fn contains(&self, slot: u32) -> bool {
+    pub(crate) fn contains(&self, slot: u32) -> bool {
         self.slots.contains(slot as usize)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// What the values take, and the slots: those in use, and of those that are kept beyond [`KEPT`] at least
     /// half, as room to grow by as much again is nobody's fault.
     #[inline]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let (used, there) = (self.slots.len(), self.slots.capacity());
         let slots = if there > KEPT { used.max(there / 2) } else { used };
         slots * size_of::<T>() + self.heap_bytes
     }
 
     /// What the values take beyond their slots.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.heap_bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     /// The values with their slots, in that order.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().map(|(slot, value)| (slot as u32, value))
     }
 
     /// The values in slot order.
-    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().map(|(_, value)| value)
     }
 }

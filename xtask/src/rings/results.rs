@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::tree;
+use crate::workspace::tree;
 
 /// One test that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

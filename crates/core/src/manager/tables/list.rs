@@ -4,36 +4,36 @@ use super::arena::Arena;
 use super::table::LockEntry;
 
 /// No entry.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// An entry's place in one list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ListLink {
-    pub(super) prev: u32,
-    pub(super) next: u32,
+pub(crate) struct ListLink {
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
 }
 
 impl ListLink {
-    pub(super) const ALONE: Self = Self { prev: NONE, next: NONE };
+    pub(crate) const ALONE: Self = Self { prev: NONE, next: NONE };
 }
 
 /// The ends of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct List {
-    pub(super) head: u32,
-    pub(super) tail: u32,
+pub(crate) struct List {
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
 }
 
 /// Which of its links an entry hangs by.
-pub(super) trait By {
+pub(crate) trait By {
     fn link(entry: &LockEntry) -> ListLink;
     fn link_mut(entry: &mut LockEntry) -> &mut ListLink;
 }
 
 /// The queue or the held set of a name.
-pub(super) struct ByName;
+pub(crate) struct ByName;
 /// The requests and locks of a party.
-pub(super) struct ByParty;
+pub(crate) struct ByParty;
 
 impl By for ByName {
     #[inline]
@@ -58,19 +58,19 @@ impl By for ByParty {
 }
 
 impl List {
-    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
     #[inline]
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.head == NONE
     }
 
-    pub(super) fn is_only(self, slot: u32) -> bool {
+    pub(crate) fn is_only(self, slot: u32) -> bool {
         self.head == slot && self.tail == slot
     }
 
     #[inline]
-    pub(super) fn push_back<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
+    pub(crate) fn push_back<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
         *B::link_mut(&mut entries[slot]) = ListLink { prev: self.tail, next: NONE };
         match self.tail {
             NONE => self.head = slot,
@@ -80,7 +80,7 @@ impl List {
     }
 
     #[inline]
-    pub(super) fn remove<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
+    pub(crate) fn remove<B: By>(&mut self, entries: &mut Arena<LockEntry>, slot: u32) {
         let ListLink { prev, next } = B::link(&entries[slot]);
         debug_assert_eq!(prev == NONE, self.head == slot, "only the head has nothing before it");
         debug_assert_eq!(next == NONE, self.tail == slot, "only the tail has nothing behind it");
@@ -95,7 +95,7 @@ impl List {
     }
 
     /// The slots from head to tail.
-    pub(super) fn iter<B: By>(self, entries: &Arena<LockEntry>) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn iter<B: By>(self, entries: &Arena<LockEntry>) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors((self.head != NONE).then_some(self.head), move |&slot| {
             let next = B::link(&entries[slot]).next;
             (next != NONE).then_some(next)

@@ -1,0 +1,6 @@
+//! What a lock manager keeps its state in: the table of names and their entries, and the structures below it.
+
+pub(super) mod arena;
+pub(super) mod deadlines;
+pub(super) mod list;
+pub(super) mod table;

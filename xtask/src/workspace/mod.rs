@@ -1,0 +1,6 @@
+//! The project's folder and the programs that the commands start in it.
+
+pub mod cargo;
+pub(crate) mod setup;
+pub mod shell;
+pub mod tree;
