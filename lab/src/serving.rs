@@ -25,12 +25,12 @@ pub(crate) fn binary(named: Option<&Path>, root: &Path) -> Result<PathBuf> {
 }
 
 /// The server, killed when dropped.
-pub(crate) struct Server {
+pub(crate) struct ServerProcess {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl Server {
+impl ServerProcess {
     /// At a free port, with its database and its log in that folder.
     pub(crate) fn start(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         // As talkative as it is in use: it is measured.
@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         _ = self.child.kill();

@@ -25,12 +25,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// An open connection with a session of one agent.
 pub(crate) struct Client {
     socket: WebSocketStream<TcpStream>,
-    pub(crate) session: Session,
+    pub(crate) session: ClientSession,
 }
 
 /// What a client knows of its session beyond one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     id: String,
     secret: String,
     seq: u64,
@@ -82,7 +82,8 @@ impl Client {
         name: &str,
         key: Option<&str>,
     ) -> Result<Self> {
-        let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
+        let mut client =
+            Self { socket: open(address, from, query).await?, session: ClientSession::default() };
         let resumed = client.hello(key, None).await?;
         ensure!(!resumed, "a new session goes on with another");
         client.call(ClientCall::Join { agent: 1, client_id: name.into() }).await?;
@@ -94,14 +95,15 @@ impl Client {
         address: SocketAddr,
         from: Ipv4Addr,
         query: &str,
-        session: Session,
+        session: ClientSession,
     ) -> Result<Option<Self>> {
-        let mut client = Self { socket: open(address, from, query).await?, session: Session::default() };
+        let mut client =
+            Self { socket: open(address, from, query).await?, session: ClientSession::default() };
         let resumed = client.hello(None, Some(session)).await?;
         Ok(resumed.then_some(client))
     }
 
-    async fn hello(&mut self, key: Option<&str>, resumed: Option<Session>) -> Result<bool> {
+    async fn hello(&mut self, key: Option<&str>, resumed: Option<ClientSession>) -> Result<bool> {
         let resume = resumed.as_ref().map(|session| Resume {
             session: (&*session.id).into(),
             secret: (&*session.secret).into(),
@@ -237,7 +239,7 @@ impl Client {
     }
 
     /// Breaks off without a word.
-    pub(crate) fn cut(self) -> Session {
+    pub(crate) fn cut(self) -> ClientSession {
         self.session
     }
 

@@ -8,7 +8,7 @@ use crate::remote::http::api::Api;
 
 /// A bucket of this process, or of a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Location {
+pub(crate) enum BucketLocation {
     Local(Arc<Shared>),
     #[cfg(feature = "remote")]
     Remote(Arc<Api>),
@@ -19,9 +19,9 @@ pub(crate) enum Location {
 macro_rules! call_at {
     ($location:expr, $local:path | $remote:path, ($($argument:expr),*)) => {
         match $location {
-            $crate::location::Location::Local(bucket) => $local(bucket, $($argument),*).await,
+            $crate::location::BucketLocation::Local(bucket) => $local(bucket, $($argument),*).await,
             #[cfg(feature = "remote")]
-            $crate::location::Location::Remote(api) => $remote(api, $($argument),*).await,
+            $crate::location::BucketLocation::Remote(api) => $remote(api, $($argument),*).await,
         }
     };
 }

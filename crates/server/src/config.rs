@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse::LockType;
 
 use crate::auth::{Authority, BadSettings};
-use crate::settings::{Lease, LimitSettings, Loaded, Origin, Settings, SettingsProblem};
+use crate::settings::{Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem};
 use crate::tls::Tls;
 
 /// How a server behaves.
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-impl Loaded {
+impl LoadedSettings {
     /// Who may do what by these settings; reads the files that they name.
     ///
     /// # Errors

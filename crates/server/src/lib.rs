@@ -51,7 +51,7 @@ pub use limits::{Refused, fit_open_files};
 pub use server::{AuthenticationStays, BindError, NotReloaded, Server, bind, router, serve};
 pub use settings::{
     ClientAuth, FlagValue, InvalidOrigin, Key, Lease, LeaseOutOfRange, LimitOutOfRange, LimitSetting,
-    LimitSettings, LimitValue, Loaded, Location, NoStore, Origin, Settings, SettingsProblem, Sources,
+    LimitSettings, LimitValue, LoadedSettings, Location, NoStore, Origin, Settings, SettingsProblem, Sources,
     StoreChoice, TlsSettings, keys, parse_duration,
 };
 pub use store::{OpenStoreError, operator_file};

@@ -6,7 +6,7 @@ use random::Random;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::history::record::{Answer, Call, Gain, Reason};
+use crate::history::record::{Completion, Gain, Invocation, Reason};
 
 use super::http::{Http, Reply, With};
 use super::recorder::{Recorder, durable};
@@ -84,7 +84,7 @@ impl ClaimsClient<'_> {
         let ttl_ms = claim.ttl.as_millis() as u64;
         let claimant = self.recorder.client().to_owned();
         let body = json!({"resource": claim.name, "claimant": claimant, "ttlMs": ttl_ms});
-        let call = Call::Claim { name: claim.name.clone(), claimant, ttl_ms };
+        let call = Invocation::Claim { name: claim.name.clone(), claimant, ttl_ms };
         let op = self.recorder.invoke(claim.bucket, call);
         let with = With { key: Some(&claim.key), body: Some(body), ..With::default() };
         let reply = self.http.post(claim.bucket, "claims", with).await;
@@ -123,13 +123,13 @@ impl ClaimsClient<'_> {
             let _ = self.ask(claim, true).await;
         }
         if self.random.percent(30) {
-            let call = Call::Renew { name: claim.name.clone(), claim: claim.id.clone() };
+            let call = Invocation::Renew { name: claim.name.clone(), claim: claim.id.clone() };
             self.present(claim, "claims/renew", call).await;
         }
         match self.random.below(100) {
             0..50 => self.finalize(claim).await,
             50..98 => {
-                let call = Call::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
+                let call = Invocation::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
                 self.present(claim, "claims/release", call).await;
             }
             // It is left to its TTL.
@@ -138,7 +138,7 @@ impl ClaimsClient<'_> {
     }
 
     async fn finalize(&mut self, claim: &Claim) {
-        let call = || Call::Finalize { name: claim.name.clone(), claim: claim.id.clone() };
+        let call = || Invocation::Finalize { name: claim.name.clone(), claim: claim.id.clone() };
         let mut reply = self.present(claim, "claims/finalize", call()).await;
         for _ in 0..ATTEMPTS {
             if !reply.is_unknown() || self.ground.is_over() {
@@ -162,13 +162,15 @@ impl ClaimsClient<'_> {
     }
 
     /// A call whose credential is the claim's token.
-    async fn present(&mut self, claim: &Claim, path: &str, call: Call) -> Reply {
+    async fn present(&mut self, claim: &Claim, path: &str, call: Invocation) -> Reply {
         let op = self.recorder.invoke(claim.bucket, call);
         let body = json!({"resource": claim.name, "token": claim.token});
         let reply = self.http.post(claim.bucket, path, With { body: Some(body), ..With::default() }).await;
         let answer = match &reply {
             // Renewals are never written, so that none is promised to survive.
-            Reply::Done(_) if path == "claims/renew" => Answer::Ok { durable: false, gain: Gain::default() },
+            Reply::Done(_) if path == "claims/renew" => {
+                Completion::Ok { durable: false, gain: Gain::default() }
+            }
             Reply::Done(body) => durable(Gain {
                 token: body["fencingToken"].as_u64(),
                 claimant: body["claimant"].as_str().map(str::to_owned),
@@ -182,7 +184,7 @@ impl ClaimsClient<'_> {
     }
 
     async fn unassign(&mut self, bucket: &str, name: &str) {
-        let op = self.recorder.invoke(bucket, Call::Unassign { name: name.to_owned() });
+        let op = self.recorder.invoke(bucket, Invocation::Unassign { name: name.to_owned() });
         let query = [("resource", name)];
         let with = With { query: &query, ..With::default() };
         let reply = self.http.delete(bucket, "assignments", with).await;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 
-use crate::history::record::{Answer, Found, Mode, Reason, Thing};
+use crate::history::record::{Completion, Found, Mode, Reason, Thing};
 
 use super::recorder::refusal;
 use super::worker::fail;
@@ -104,10 +104,10 @@ async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, V
 
 impl Reply {
     /// What is written down of a call that was not done for certain.
-    pub(super) fn failure(&self) -> Answer {
+    pub(super) fn failure(&self) -> Completion {
         match self {
             Self::Refused(reason) => refusal(*reason),
-            Self::Done(_) | Self::Replayed(_) | Self::Unknown => Answer::Unknown,
+            Self::Done(_) | Self::Replayed(_) | Self::Unknown => Completion::Unknown,
         }
     }
 

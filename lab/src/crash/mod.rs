@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use xtask::workspace::tree;
 
-use crate::history::{self, Judgement};
+use crate::history::{self, Findings};
 use crate::{Verdict, serving};
 use storm::Storm;
 use tally::Counts;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     report(args, &judgement, &counts, seconds)
 }
 
-fn report(args: &Args, judgement: &Judgement, counts: &Counts, seconds: f64) -> Verdict {
+fn report(args: &Args, judgement: &Findings, counts: &Counts, seconds: f64) -> Verdict {
     judgement.show();
     if let Some(path) = &args.json {
         let mut json = judgement.json();

@@ -3,7 +3,7 @@
 use random::Random;
 use serde_json::{Value, json};
 
-use crate::history::record::{Answer, Call, Gain, Mode, Reason};
+use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
 
 use super::KIND;
 use super::http::{Http, Reply, With};
@@ -47,7 +47,7 @@ impl OfflineClient<'_> {
     async fn open(&mut self) -> Option<Owner> {
         let bucket = bucket(&mut self.random);
         let ttl_ms = 600 + self.random.below(2000) as u64;
-        let op = self.recorder.invoke(bucket, Call::OpenOwner { ttl_ms, max_ms: None });
+        let op = self.recorder.invoke(bucket, Invocation::OpenOwner { ttl_ms, max_ms: None });
         let body = json!({"label": self.recorder.client(), "ttlMs": ttl_ms});
         let reply = self.http.post(bucket, "owners", With { body: Some(body), ..With::default() }).await;
         if let Reply::Done(opened) = &reply
@@ -93,12 +93,12 @@ impl OfflineClient<'_> {
         let numbers: Vec<usize> = (0..count).map(|nth| self.ground.neighbour(first, nth)).collect();
         let modes: Vec<Mode> = numbers.iter().map(|_| self.mode()).collect();
         let (id, at) = (owner.id.clone(), now());
-        let call = |(number, mode): (&usize, &Mode)| Call::Lock {
+        let call = |(number, mode): (&usize, &Mode)| Invocation::Lock {
             owner: id.clone(),
             name: self.ground.name_of(*number),
             mode: *mode,
         };
-        let calls: Vec<Call> = numbers.iter().zip(&modes).map(call).collect();
+        let calls: Vec<Invocation> = numbers.iter().zip(&modes).map(call).collect();
         let ops: Vec<u64> =
             calls.into_iter().map(|call| self.recorder.invoke_at(at, owner.bucket, call)).collect();
         let wanted = |(number, mode): (&usize, &Mode)| {
@@ -124,7 +124,7 @@ impl OfflineClient<'_> {
         let held = (!owner.held.is_empty() && self.random.percent(95))
             .then(|| owner.held.swap_remove(self.random.below(owner.held.len())));
         let number = held.unwrap_or_else(|| self.ground.number(&mut self.random));
-        let call = Call::Unlock { owner: owner.id.clone(), name: self.ground.name_of(number) };
+        let call = Invocation::Unlock { owner: owner.id.clone(), name: self.ground.name_of(number) };
         let op = self.recorder.invoke(owner.bucket, call);
         let body = json!({"owner": owner.id, "locks": [{"kind": KIND, "id": number.to_string()}]});
         let reply = self.post(owner, "locks/release", body).await;
@@ -134,25 +134,25 @@ impl OfflineClient<'_> {
 
     async fn unlock_all(&mut self, owner: &mut Owner) -> Reply {
         owner.held.clear();
-        let op = self.recorder.invoke(owner.bucket, Call::UnlockAll { owner: owner.id.clone() });
+        let op = self.recorder.invoke(owner.bucket, Invocation::UnlockAll { owner: owner.id.clone() });
         let reply = self.post(owner, "locks/release", json!({"owner": owner.id, "all": true})).await;
         self.recorder.answer(op, released(&reply));
         reply
     }
 
     async fn touch(&mut self, owner: &Owner) -> Reply {
-        let op = self.recorder.invoke(owner.bucket, Call::Touch { owner: owner.id.clone() });
+        let op = self.recorder.invoke(owner.bucket, Invocation::Touch { owner: owner.id.clone() });
         let path = format!("owners/{}/heartbeat", owner.id);
         let with = With { secret: Some(&owner.secret), ..With::default() };
         let reply = self.http.post(owner.bucket, &path, with).await;
         // A sign of life is never written: it is done, and not promised to survive.
-        let done = Answer::Ok { durable: false, gain: Gain::default() };
+        let done = Completion::Ok { durable: false, gain: Gain::default() };
         self.recorder.answer(op, if matches!(reply, Reply::Done(_)) { done } else { reply.failure() });
         reply
     }
 
     async fn end(&mut self, owner: &Owner) {
-        let op = self.recorder.invoke(owner.bucket, Call::EndOwner { owner: owner.id.clone() });
+        let op = self.recorder.invoke(owner.bucket, Invocation::EndOwner { owner: owner.id.clone() });
         let with = With { secret: Some(&owner.secret), ..With::default() };
         let reply = self.http.delete(owner.bucket, &format!("owners/{}", owner.id), with).await;
         let done = durable(Gain::default());
@@ -171,7 +171,7 @@ impl OfflineClient<'_> {
 }
 
 /// What became of the lock with that place in the call.
-fn granted(reply: &Reply, nth: usize) -> Answer {
+fn granted(reply: &Reply, nth: usize) -> Completion {
     let Reply::Done(locked) = reply else { return reply.failure() };
     let lock = &locked["locks"][nth];
     match lock["fencingToken"].as_u64() {
@@ -183,7 +183,7 @@ fn granted(reply: &Reply, nth: usize) -> Answer {
     }
 }
 
-fn released(reply: &Reply) -> Answer {
+fn released(reply: &Reply) -> Completion {
     match reply {
         Reply::Done(body) => {
             let was = body["released"].as_u64().map(|count| count > 0);

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::history::record::{Answer, Call, Event, Gain, Reason, What};
+use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
 use super::LEASE;
 
@@ -36,23 +36,23 @@ impl Recorder {
     }
 
     /// Writes a call down that is about to be sent; its number.
-    pub(super) fn invoke(&mut self, bucket: &str, call: Call) -> u64 {
+    pub(super) fn invoke(&mut self, bucket: &str, call: Invocation) -> u64 {
         self.invoke_at(now(), bucket, call)
     }
 
     /// The same, with an instant that was taken before.
-    pub(super) fn invoke_at(&mut self, at: u64, bucket: &str, call: Call) -> u64 {
+    pub(super) fn invoke_at(&mut self, at: u64, bucket: &str, call: Invocation) -> u64 {
         self.last_op += 1;
         let (client, bucket) = (self.client.clone(), bucket.to_owned());
         write(&Event { at, what: What::Invoke { client, op: self.last_op, bucket, call } });
         self.last_op
     }
 
-    pub(super) fn answer(&self, op: u64, answer: Answer) {
+    pub(super) fn answer(&self, op: u64, answer: Completion) {
         self.answer_at(now(), op, answer);
     }
 
-    pub(super) fn answer_at(&self, at: u64, op: u64, answer: Answer) {
+    pub(super) fn answer_at(&self, at: u64, op: u64, answer: Completion) {
         write(&Event { at, what: What::Answer { client: self.client.clone(), op, answer } });
     }
 
@@ -69,12 +69,12 @@ impl Recorder {
     }
 }
 
-pub(super) fn refusal(reason: Reason) -> Answer {
-    Answer::Refused { reason, token: None, claimant: None }
+pub(super) fn refusal(reason: Reason) -> Completion {
+    Completion::Refused { reason, token: None, claimant: None }
 }
 
-pub(super) fn durable(gain: Gain) -> Answer {
-    Answer::Ok { durable: true, gain }
+pub(super) fn durable(gain: Gain) -> Completion {
+    Completion::Ok { durable: true, gain }
 }
 
 /// One line, as its readers want it.

@@ -6,7 +6,7 @@ use lockhouse::remote::Connection;
 use lockhouse::{Agent, LockGuard, Loss, RequestError};
 use random::Random;
 
-use crate::history::record::{Answer, Call, Gain, Mode, Reason};
+use crate::history::record::{Completion, Gain, Invocation, Mode, Reason};
 
 use super::MEETING;
 use super::recorder::{Recorder, now};
@@ -56,11 +56,11 @@ impl WebClient<'_> {
                 Ok(guard) => {
                     let token = Some(guard.fencing_token().get());
                     let gain = Gain { token, ..Gain::default() };
-                    self.recorder.answer(op, Answer::Ok { durable: false, gain });
+                    self.recorder.answer(op, Completion::Ok { durable: false, gain });
                     let leaves = self.random.percent(3);
                     self.hold(op, guard, wish.max_hold, leaves.then_some(&mut agent)).await?;
                 }
-                Err(RequestError::OutcomeUnknown) => self.recorder.answer(op, Answer::Unknown),
+                Err(RequestError::OutcomeUnknown) => self.recorder.answer(op, Completion::Unknown),
                 Err(RequestError::Unavailable(_)) => self.recorder.refused(op, Reason::Busy),
                 Err(_) => self.recorder.refused(op, Reason::Other),
             }
@@ -144,15 +144,15 @@ impl WebClient<'_> {
             self.recorder.lost(op, deadline.flatten());
             return Ok(());
         }
-        let release = self.recorder.invoke_at(at, MEETING, Call::Release { of: op });
+        let release = self.recorder.invoke_at(at, MEETING, Invocation::Release { of: op });
         if let Some(agent) = leaving {
             *agent = self.connection.agent(self.recorder.client())?;
-            self.recorder.answer(release, Answer::Unknown);
+            self.recorder.answer(release, Completion::Unknown);
         } else if self.random.percent(20) {
             drop(guard);
-            self.recorder.answer(release, Answer::Unknown);
+            self.recorder.answer(release, Completion::Unknown);
         } else if guard.release().await.is_ok() {
-            self.recorder.answer(release, Answer::Ok { durable: false, gain: Gain::default() });
+            self.recorder.answer(release, Completion::Ok { durable: false, gain: Gain::default() });
         } else {
             self.recorder.refused(release, Reason::Other);
         }
@@ -168,9 +168,9 @@ fn can_pass_in_a_pause(loss: Loss, max_hold: Option<Duration>) -> bool {
 }
 
 impl Wish {
-    fn call(&self) -> Call {
+    fn call(&self) -> Invocation {
         let max_hold_ms = self.max_hold.map(|length| length.as_millis() as u64);
-        Call::Request { name: self.name.clone(), mode: self.mode, steal: self.steal, max_hold_ms }
+        Invocation::Request { name: self.name.clone(), mode: self.mode, steal: self.steal, max_hold_ms }
     }
 }
 

@@ -10,7 +10,7 @@ use lockhouse::remote::{Connection, connect};
 use random::Random;
 
 use crate::Verdict;
-use crate::history::record::{Call, Gain, Reason};
+use crate::history::record::{Gain, Invocation, Reason};
 
 use super::claims::ClaimsClient;
 use super::http::{Http, Reply};
@@ -148,7 +148,7 @@ impl Ground {
         bucket: &str,
         name: String,
     ) -> Reply {
-        let op = recorder.invoke(bucket, Call::Look { name: name.clone() });
+        let op = recorder.invoke(bucket, Invocation::Look { name: name.clone() });
         match http.look(bucket, &name).await {
             Ok(mut found) => {
                 found.retain(|found| found.name == name);

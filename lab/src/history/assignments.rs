@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use super::breach::{Breach, Kind, Teller};
 use super::ends::Instants;
 use super::pair::Op;
-use super::record::{Call, Thing};
+use super::record::{Invocation, Thing};
 use super::story::{Source, Story};
 
 /// A finalize that was acknowledged.
@@ -32,7 +32,7 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
 }
 
 fn acknowledged(op: &Op) -> Option<Final<'_>> {
-    let (Call::Finalize { claim, .. }, Some((gain, _))) = (&op.call, op.gain()) else { return None };
+    let (Invocation::Finalize { claim, .. }, Some((gain, _))) = (&op.call, op.gain()) else { return None };
     Some(Final { op, claim, claimant: gain.claimant.as_deref()?, token: gain.token? })
 }
 
@@ -42,7 +42,7 @@ type Tell<'t> = &'t mut dyn FnMut(String, &[Source<'_>]);
 fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
     let mut whose: HashMap<u64, (&str, &Op)> = HashMap::new();
     for op in &story.ops {
-        if let (Call::Claim { claimant, .. }, Some((gain, _))) = (&op.call, op.gain())
+        if let (Invocation::Claim { claimant, .. }, Some((gain, _))) = (&op.call, op.gain())
             && let Some(token) = gain.token
         {
             whose.entry(token).or_insert((claimant, op));
@@ -138,20 +138,20 @@ impl<'a> Current<'a> {
         let mut current = Self::default();
         for op in &story.ops {
             match (&op.call, op.gain()) {
-                (Call::Finalize { claim, .. }, gain) if gain.is_some() || op.is_unknown() => {
+                (Invocation::Finalize { claim, .. }, gain) if gain.is_some() || op.is_unknown() => {
                     let first = current.attempts.entry(claim).or_insert(u64::MAX);
                     *first = (*first).min(op.invoked.ns);
                 }
-                (Call::ReleaseClaim { claim, .. }, Some((gain, _))) if gain.was != Some(false) => {
+                (Invocation::ReleaseClaim { claim, .. }, Some((gain, _))) if gain.was != Some(false) => {
                     let first = current.releases.entry(claim).or_insert(u64::MAX);
                     *first = (*first).min(op.closes);
                 }
-                (Call::Unassign { .. }, Some((gain, _))) if gain.was != Some(false) => {
+                (Invocation::Unassign { .. }, Some((gain, _))) if gain.was != Some(false) => {
                     current.unassigns.push((op.invoked.ns, op.closes));
                 }
                 (call, Some((gain, _))) if !gain.again => match (call, gain.token) {
-                    (Call::Claim { .. }, Some(token)) => current.claims.push((token, op.closes)),
-                    (Call::Request { .. } | Call::Lock { .. }, Some(token)) => {
+                    (Invocation::Claim { .. }, Some(token)) => current.claims.push((token, op.closes)),
+                    (Invocation::Request { .. } | Invocation::Lock { .. }, Some(token)) => {
                         current.others.push((token, op.closes));
                     }
                     _ => {}
@@ -190,7 +190,7 @@ impl<'a> Current<'a> {
         }
         if let Some(released) = self.releases.get(last.claim).filter(|released| **released < asked) {
             let release =
-                |op: &&&'a Op| op.closes == *released && matches!(op.call, Call::ReleaseClaim { .. });
+                |op: &&&'a Op| op.closes == *released && matches!(op.call, Invocation::ReleaseClaim { .. });
             return Some(("its release", story.ops.iter().find(release)?));
         }
         let taken_back = self.unassigns.earliest(before?.closes + 1);
@@ -207,5 +207,5 @@ impl<'a> Current<'a> {
 /// What may have taken assignments back.
 fn unassigns<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a Op> {
     let ops = story.ops.iter().copied();
-    ops.filter(|op| matches!(op.call, Call::Unassign { .. }) && op.may_have_ended_something())
+    ops.filter(|op| matches!(op.call, Invocation::Unassign { .. }) && op.may_have_ended_something())
 }

@@ -1,7 +1,7 @@
 //! What the judge has to say: breaches, each with the events concerned, in words.
 
 use super::pair::{History, Op, Readout};
-use super::record::{Answer, Call, Mode, Reason, Thing};
+use super::record::{Completion, Invocation, Mode, Reason, Thing};
 use super::story::{Fact, Source};
 
 /// What was promised and not kept.
@@ -126,32 +126,34 @@ pub(crate) fn thing(thing: &Thing, token: u64) -> String {
     }
 }
 
-fn call(call: &Call) -> String {
+fn call(call: &Invocation) -> String {
     match call {
-        Call::Request { mode, steal, .. } => {
+        Invocation::Request { mode, steal, .. } => {
             format!("{}web lock, {}", if *steal { "steal the " } else { "" }, mode.word())
         }
-        Call::Release { of } => format!("release what request {of} was granted"),
-        Call::OpenOwner { ttl_ms, .. } => format!("open an owner with a TTL of {ttl_ms} ms"),
-        Call::Touch { owner } => format!("heartbeat of owner {owner:?}"),
-        Call::EndOwner { owner } => format!("end owner {owner:?}"),
-        Call::Lock { owner, mode, .. } => format!("offline lock for owner {owner:?}, {}", mode.word()),
-        Call::Unlock { owner, .. } => format!("unlock for owner {owner:?}"),
-        Call::UnlockAll { owner } => format!("unlock all of owner {owner:?}"),
-        Call::Claim { claimant, ttl_ms, .. } => format!("claim for {claimant:?} with a TTL of {ttl_ms} ms"),
-        Call::Renew { claim, .. } => format!("renew claim {claim:?}"),
-        Call::ReleaseClaim { claim, .. } => format!("release claim {claim:?}"),
-        Call::Finalize { claim, .. } => format!("finalize claim {claim:?}"),
-        Call::Unassign { .. } => "unassign".to_owned(),
-        Call::Look { .. } => "look".to_owned(),
+        Invocation::Release { of } => format!("release what request {of} was granted"),
+        Invocation::OpenOwner { ttl_ms, .. } => format!("open an owner with a TTL of {ttl_ms} ms"),
+        Invocation::Touch { owner } => format!("heartbeat of owner {owner:?}"),
+        Invocation::EndOwner { owner } => format!("end owner {owner:?}"),
+        Invocation::Lock { owner, mode, .. } => format!("offline lock for owner {owner:?}, {}", mode.word()),
+        Invocation::Unlock { owner, .. } => format!("unlock for owner {owner:?}"),
+        Invocation::UnlockAll { owner } => format!("unlock all of owner {owner:?}"),
+        Invocation::Claim { claimant, ttl_ms, .. } => {
+            format!("claim for {claimant:?} with a TTL of {ttl_ms} ms")
+        }
+        Invocation::Renew { claim, .. } => format!("renew claim {claim:?}"),
+        Invocation::ReleaseClaim { claim, .. } => format!("release claim {claim:?}"),
+        Invocation::Finalize { claim, .. } => format!("finalize claim {claim:?}"),
+        Invocation::Unassign { .. } => "unassign".to_owned(),
+        Invocation::Look { .. } => "look".to_owned(),
     }
 }
 
-fn answered(answer: &Answer) -> String {
+fn answered(answer: &Completion) -> String {
     match answer {
-        Answer::Unknown => "outcome unknown".to_owned(),
-        Answer::Refused { reason, .. } => format!("refused: {}", reason.word()),
-        Answer::Ok { gain, durable } => {
+        Completion::Unknown => "outcome unknown".to_owned(),
+        Completion::Refused { reason, .. } => format!("refused: {}", reason.word()),
+        Completion::Ok { gain, durable } => {
             let mut text = if *durable { "ok, durable".to_owned() } else { "ok".to_owned() };
             for (what, value) in
                 [("owner", &gain.owner), ("claim", &gain.claim), ("claimant", &gain.claimant)]

@@ -3,15 +3,15 @@
 
 use std::collections::HashMap;
 
-use super::owners::{Owners, certain};
+use super::owners::{OwnerLives, certain};
 use super::pair::{History, Op};
-use super::record::{Call, Mode, Thing};
+use super::record::{Invocation, Mode, Thing};
 
 /// What may have ended things under one name.
 #[derive(Debug)]
 pub(crate) struct Ends<'a> {
     history: &'a History,
-    owners: &'a Owners<'a>,
+    owners: &'a OwnerLives<'a>,
     bucket: &'a str,
     /// By owner: ends of what it held of this name.
     unlocks: HashMap<&'a str, Instants>,
@@ -43,7 +43,12 @@ struct Claim<'a> {
 }
 
 impl<'a> Ends<'a> {
-    pub(crate) fn of(history: &'a History, owners: &'a Owners<'a>, bucket: &'a str, ops: &[&'a Op]) -> Self {
+    pub(crate) fn of(
+        history: &'a History,
+        owners: &'a OwnerLives<'a>,
+        bucket: &'a str,
+        ops: &[&'a Op],
+    ) -> Self {
         let mut ends = Self {
             history,
             owners,
@@ -99,7 +104,7 @@ impl<'a> Ends<'a> {
     /// The earliest end of a web lock that its holder need not have heard of yet.
     pub(crate) fn of_web(&self, op: &Op, token: u64) -> u64 {
         let longest = match op.call {
-            Call::Request { max_hold_ms: Some(max), .. } => certain(op.invoked.ns, max),
+            Invocation::Request { max_hold_ms: Some(max), .. } => certain(op.invoked.ns, max),
             _ => u64::MAX,
         };
         longest.min(self.steals.earliest(token, op.invoked.ns))
@@ -118,7 +123,7 @@ impl<'a> Ends<'a> {
     }
 
     fn grants(&mut self, op: &'a Op) {
-        let Call::Claim { claimant, ttl_ms, .. } = &op.call else { return };
+        let Invocation::Claim { claimant, ttl_ms, .. } = &op.call else { return };
         if op.is_unknown() {
             let fresh = || GivenUp { lives_until: u64::MAX, taken_back: Instants::default() };
             let claims = self.unknown_claims.entry(claimant).or_insert_with(fresh);
@@ -140,25 +145,25 @@ impl<'a> Ends<'a> {
     fn add(&mut self, op: &'a Op) {
         let window = (op.closes, op.invoked.ns);
         match &op.call {
-            Call::Lock { owner, mode: Mode::Exclusive, .. }
+            Invocation::Lock { owner, mode: Mode::Exclusive, .. }
                 if op.is_unknown() || op.gain().is_some_and(|(gain, _)| !gain.again) =>
             {
                 self.upgrades.entry(owner).or_default().push(window);
             }
-            Call::Unlock { owner, .. } if op.may_have_ended_something() => {
+            Invocation::Unlock { owner, .. } if op.may_have_ended_something() => {
                 self.unlocks.entry(owner).or_default().push(window);
             }
-            Call::ReleaseClaim { claim, .. } | Call::Finalize { claim, .. }
+            Invocation::ReleaseClaim { claim, .. } | Invocation::Finalize { claim, .. }
                 if op.may_have_ended_something() =>
             {
                 self.claims.entry(claim).or_default().ends.push(window);
             }
-            Call::Renew { claim, .. } if op.gain().is_some() => {
+            Invocation::Renew { claim, .. } if op.gain().is_some() => {
                 let claim = self.claims.entry(claim).or_default();
                 claim.lives_until = claim.lives_until.max(certain(op.invoked.ns, claim.ttl_ms));
             }
-            Call::Unassign { .. } if op.may_have_ended_something() => self.unassigns.push(window),
-            Call::Request { steal: true, .. } => match op.gain().and_then(|(gain, _)| gain.token) {
+            Invocation::Unassign { .. } if op.may_have_ended_something() => self.unassigns.push(window),
+            Invocation::Request { steal: true, .. } => match op.gain().and_then(|(gain, _)| gain.token) {
                 Some(token) => self.steals.known.push((token, op.invoked.ns)),
                 None if op.is_unknown() => self.steals.unknown.push(window),
                 None => {}

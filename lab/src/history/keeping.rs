@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::breach::{Breach, Kind, Teller, thing};
 use super::ends::Instants;
-use super::owners::{Owner, Owners};
+use super::owners::{OwnerLife, OwnerLives};
 use super::pair::{History, Op};
-use super::record::{Call, Found, Reason, Thing};
+use super::record::{Found, Invocation, Reason, Thing};
 use super::story::{Fact, Sight, Source, Story};
 
 /// Tokens are unique in a bucket, but a claim hands its own on to its assignment.
@@ -63,7 +63,7 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
 /// Judges the owners, whose acknowledged beginnings are kept like everything else.
 pub(crate) fn judge_owners(
     history: &History,
-    owners: &Owners<'_>,
+    owners: &OwnerLives<'_>,
     teller: &Teller,
     breaches: &mut Vec<Breach>,
 ) {
@@ -86,7 +86,7 @@ pub(crate) fn judge_owners(
 /// The owner is denied, though it was acknowledged, nobody ended it and its lease lasts.
 fn gone_too_early<'a>(
     history: &History,
-    owner: &Owner<'a>,
+    owner: &OwnerLife<'a>,
     op: &Op,
     teller: &Teller,
 ) -> Option<(&'a Op, String)> {
@@ -99,8 +99,9 @@ fn gone_too_early<'a>(
 }
 
 /// The owner goes on, though its end was acknowledged or it was denied.
-fn back<'a>(owner: &Owner<'a>, op: &Op) -> Option<(&'a Op, String)> {
-    let goes_on = matches!(op.call, Call::Touch { .. } | Call::Lock { .. }) && op.gain().is_some();
+fn back<'a>(owner: &OwnerLife<'a>, op: &Op) -> Option<(&'a Op, String)> {
+    let goes_on =
+        matches!(op.call, Invocation::Touch { .. } | Invocation::Lock { .. }) && op.gain().is_some();
     let gone = owner.gone.filter(|gone| goes_on && gone.closes < op.invoked.ns)?;
     Some((gone, "is back after it was gone".to_owned()))
 }
@@ -171,7 +172,7 @@ impl<'a> Past<'a> {
     }
 
     fn learn(&mut self, op: &'a Op) {
-        if let (Call::Claim { .. }, Some((gain, _))) = (&op.call, op.gain())
+        if let (Invocation::Claim { .. }, Some((gain, _))) = (&op.call, op.gain())
             && let (Some(claim), Some(token)) = (&gain.claim, gain.token)
         {
             self.claim_of_token.insert(token, claim);
@@ -292,21 +293,23 @@ fn key(thing: &Thing, token: u64) -> Key {
 }
 
 /// What kind of thing this asks for, and for whom.
-fn asks_for(call: &Call) -> Option<(Sort, &str)> {
+fn asks_for(call: &Invocation) -> Option<(Sort, &str)> {
     match call {
-        Call::Lock { owner, .. } => Some((Sort::Offline, owner)),
-        Call::Claim { claimant, .. } => Some((Sort::Claim, claimant)),
-        Call::Finalize { claim, .. } => Some((Sort::Assignment, claim)),
+        Invocation::Lock { owner, .. } => Some((Sort::Offline, owner)),
+        Invocation::Claim { claimant, .. } => Some((Sort::Claim, claimant)),
+        Invocation::Finalize { claim, .. } => Some((Sort::Assignment, claim)),
         _ => None,
     }
 }
 
 /// What kind of thing this ends, and whose.
-fn ends_of(call: &Call) -> Option<(Sort, &str)> {
+fn ends_of(call: &Invocation) -> Option<(Sort, &str)> {
     match call {
-        Call::Unlock { owner, .. } => Some((Sort::Offline, owner)),
-        Call::ReleaseClaim { claim: id, .. } | Call::Finalize { claim: id, .. } => Some((Sort::Claim, id)),
-        Call::Unassign { .. } => Some((Sort::Assignment, "")),
+        Invocation::Unlock { owner, .. } => Some((Sort::Offline, owner)),
+        Invocation::ReleaseClaim { claim: id, .. } | Invocation::Finalize { claim: id, .. } => {
+            Some((Sort::Claim, id))
+        }
+        Invocation::Unassign { .. } => Some((Sort::Assignment, "")),
         _ => None,
     }
 }

@@ -29,7 +29,7 @@ use anyhow::{Context, bail};
 
 use crate::Verdict;
 use breach::{Breach, Kind, Teller};
-use owners::Owners;
+use owners::OwnerLives;
 use pair::History;
 
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ const SHOWN: usize = 50;
 
 /// What the judge found.
 #[derive(Debug)]
-pub(crate) struct Judgement {
+pub(crate) struct Findings {
     pub(crate) events: usize,
     /// How many answers were durable acknowledgements.
     pub(crate) acknowledged: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Judgement {
 /// # Errors
 ///
 /// It cannot be read, is malformed, or proves too little.
-pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Judgement> {
+pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Findings> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     judge(BufReader::with_capacity(1 << 20, file)).with_context(|| path.display().to_string())
 }
@@ -80,7 +80,7 @@ pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Judgement> {
 /// # Errors
 ///
 /// As for [`judge_file`].
-pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Judgement> {
+pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Findings> {
     judge_history(&History::read(lines)?)
 }
 
@@ -90,14 +90,14 @@ pub(crate) fn judge(lines: impl BufRead) -> anyhow::Result<Judgement> {
 /// # Errors
 ///
 /// As for [`judge_file`].
-pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Judgement> {
+pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> anyhow::Result<Findings> {
     judge_history(&History::of(events)?)
 }
 
-fn judge_history(history: &History) -> anyhow::Result<Judgement> {
+fn judge_history(history: &History) -> anyhow::Result<Findings> {
     refuse_too_little(history)?;
     let teller = Teller::of(history);
-    let owners = Owners::of(history);
+    let owners = OwnerLives::of(history);
     let mut breaches = Vec::new();
     tokens::judge(history, &teller, &mut breaches);
     keeping::judge_owners(history, &owners, &teller, &mut breaches);
@@ -106,7 +106,7 @@ fn judge_history(history: &History) -> anyhow::Result<Judgement> {
         keeping::judge(&story, &teller, &mut breaches);
         assignments::judge(&story, &teller, &mut breaches);
     }
-    Ok(Judgement { events: history.events, acknowledged: history.acknowledged, breaches })
+    Ok(Findings { events: history.events, acknowledged: history.acknowledged, breaches })
 }
 
 /// A history without acknowledgements, or without a look at what became of them, would pass whatever the
@@ -129,7 +129,7 @@ fn refuse_too_little(history: &History) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Judgement {
+impl Findings {
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.breaches.iter().filter(|breach| breach.kind == kind).count()
     }

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use super::ends::Instants;
 use super::pair::{History, Op};
-use super::record::{Call, Reason};
+use super::record::{Invocation, Reason};
 
 /// The lives of the owners of all buckets.
 #[derive(Debug, Default)]
-pub(crate) struct Owners<'a> {
-    buckets: HashMap<&'a str, HashMap<&'a str, Owner<'a>>>,
+pub(crate) struct OwnerLives<'a> {
+    buckets: HashMap<&'a str, HashMap<&'a str, OwnerLife<'a>>>,
 }
 
 /// An owner's life.
 #[derive(Debug)]
-pub(crate) struct Owner<'a> {
+pub(crate) struct OwnerLife<'a> {
     pub(crate) opened: &'a Op,
     /// Its lease certainly ran until here, other ends left aside.
     pub(crate) lives_until: u64,
@@ -29,14 +29,14 @@ pub(crate) struct Owner<'a> {
     enders: Vec<&'a Op>,
 }
 
-impl<'a> Owners<'a> {
+impl<'a> OwnerLives<'a> {
     pub(crate) fn of(history: &'a History) -> Self {
-        let mut buckets: HashMap<&str, HashMap<&str, Owner<'_>>> = HashMap::new();
+        let mut buckets: HashMap<&str, HashMap<&str, OwnerLife<'_>>> = HashMap::new();
         for op in &history.ops {
-            if let (Call::OpenOwner { .. }, Some((gain, _))) = (&op.call, op.gain())
+            if let (Invocation::OpenOwner { .. }, Some((gain, _))) = (&op.call, op.gain())
                 && let Some(id) = &gain.owner
             {
-                buckets.entry(&op.bucket).or_default().insert(id, Owner::opened_by(op));
+                buckets.entry(&op.bucket).or_default().insert(id, OwnerLife::opened_by(op));
             }
         }
         for op in &history.ops {
@@ -54,7 +54,7 @@ impl<'a> Owners<'a> {
         Self { buckets }
     }
 
-    pub(crate) fn get(&self, bucket: &str, id: &str) -> Option<&Owner<'a>> {
+    pub(crate) fn get(&self, bucket: &str, id: &str) -> Option<&OwnerLife<'a>> {
         self.buckets.get(bucket)?.get(id)
     }
 
@@ -64,7 +64,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-impl<'a> Owner<'a> {
+impl<'a> OwnerLife<'a> {
     fn opened_by(op: &'a Op) -> Self {
         Self {
             opened: op,
@@ -83,12 +83,12 @@ impl<'a> Owner<'a> {
             // unlock is also said of one that is gone.
             self.lives_until = self.lives_until.max(leased(self.opened, op));
         }
-        let ended = matches!(op.call, Call::EndOwner { .. }) && op.gain().is_some();
+        let ended = matches!(op.call, Invocation::EndOwner { .. }) && op.gain().is_some();
         let says_gone = ended || op.refusal() == Some(Reason::OwnerGone);
         if says_gone && self.gone.is_none_or(|gone| op.closes < gone.closes) {
             self.gone = Some(op);
         }
-        let ends_all = matches!(op.call, Call::EndOwner { .. } | Call::UnlockAll { .. });
+        let ends_all = matches!(op.call, Invocation::EndOwner { .. } | Invocation::UnlockAll { .. });
         if !ends_all || !op.may_have_ended_something() {
             return;
         }
@@ -97,7 +97,7 @@ impl<'a> Owner<'a> {
         if op.gain().is_some() {
             self.acknowledged.push((op.invoked.ns, op.closes));
         }
-        if matches!(op.call, Call::EndOwner { .. }) {
+        if matches!(op.call, Invocation::EndOwner { .. }) {
             self.ended = self.ended.min(op.invoked.ns);
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Owner<'a> {
 
 /// Until when an owner certainly lives that did something at `active`.
 fn leased(opened: &Op, active: &Op) -> u64 {
-    let Call::OpenOwner { ttl_ms, max_ms } = opened.call else { return 0 };
+    let Invocation::OpenOwner { ttl_ms, max_ms } = opened.call else { return 0 };
     let end = max_ms.map_or(u64::MAX, |max| certain(opened.invoked.ns, max));
     certain(active.invoked.ns, ttl_ms).min(end)
 }

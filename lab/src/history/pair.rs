@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::read::{self, Malformed};
-use super::record::{Answer, Call, Event, Found, Gain, Reason, What};
+use super::record::{Completion, Event, Found, Gain, Invocation, Reason, What};
 
 /// An instant and the line that tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct EventTime {
     pub(crate) ns: u64,
     pub(crate) line: usize,
 }
@@ -19,9 +19,9 @@ pub(crate) struct At {
 pub(crate) struct Op {
     pub(crate) client: String,
     pub(crate) bucket: String,
-    pub(crate) call: Call,
-    pub(crate) invoked: At,
-    pub(crate) answered: Option<(At, Answer)>,
+    pub(crate) call: Invocation,
+    pub(crate) invoked: EventTime,
+    pub(crate) answered: Option<(EventTime, Completion)>,
     /// After this instant it is not done any more, if it was not done before.
     pub(crate) closes: u64,
     /// Of a request: the first instant at which its client certainly does not hold it any more.
@@ -32,21 +32,21 @@ impl Op {
     /// What came with the answer, and whether it is durable, if it was done for certain.
     pub(crate) fn gain(&self) -> Option<(&Gain, bool)> {
         match &self.answered {
-            Some((_, Answer::Ok { gain, durable })) => Some((gain, *durable)),
+            Some((_, Completion::Ok { gain, durable })) => Some((gain, *durable)),
             _ => None,
         }
     }
 
     pub(crate) fn refusal(&self) -> Option<Reason> {
         match &self.answered {
-            Some((_, Answer::Refused { reason, .. })) => Some(*reason),
+            Some((_, Completion::Refused { reason, .. })) => Some(*reason),
             _ => None,
         }
     }
 
     /// It may have been done, and nobody knows.
     pub(crate) fn is_unknown(&self) -> bool {
-        matches!(self.answered, None | Some((_, Answer::Unknown)))
+        matches!(self.answered, None | Some((_, Completion::Unknown)))
     }
 
     /// It may have changed something.
@@ -60,7 +60,7 @@ impl Op {
 pub(crate) struct Readout {
     pub(crate) bucket: String,
     pub(crate) began: u64,
-    pub(crate) at: At,
+    pub(crate) at: EventTime,
     pub(crate) found: Vec<Found>,
 }
 
@@ -126,7 +126,7 @@ impl History {
 struct Reader {
     history: History,
     clients: HashMap<String, Client>,
-    server: Vec<(At, bool)>,
+    server: Vec<(EventTime, bool)>,
     owners: HashMap<(String, String), usize>,
 }
 
@@ -139,7 +139,7 @@ struct Client {
 
 impl Reader {
     fn take(&mut self, line: usize, event: Event) -> Result<(), Malformed> {
-        let at = At { ns: event.at, line };
+        let at = EventTime { ns: event.at, line };
         let history = &mut self.history;
         history.origin = if history.events == 0 { at.ns } else { history.origin.min(at.ns) };
         history.events += 1;
@@ -167,7 +167,7 @@ impl Reader {
     }
 
     /// The client, which must tell of things in their order, and nothing after its end.
-    fn client(&mut self, at: At, name: &str) -> Result<&mut Client, Malformed> {
+    fn client(&mut self, at: EventTime, name: &str) -> Result<&mut Client, Malformed> {
         if !self.clients.contains_key(name) {
             self.clients.insert(name.to_owned(), Client { ops: HashMap::new(), last: 0, ended: None });
         }
@@ -191,18 +191,18 @@ impl Reader {
 
     fn invoke(
         &mut self,
-        at: At,
+        at: EventTime,
         client: String,
         op: u64,
         bucket: String,
-        call: Call,
+        call: Invocation,
     ) -> Result<(), Malformed> {
         let index = self.history.ops.len();
         let known = self.client(at, &client)?;
         if known.ops.insert(op, index).is_some() {
             return Err(Malformed::new(at.line, "op", op.to_string(), "this client has used it before"));
         }
-        if let Call::Release { of } = call {
+        if let Invocation::Release { of } = call {
             let held = known.ops.get(&of).copied();
             let request = self.request(at, held, "of", of)?;
             request.let_go = request.let_go.min(at.ns);
@@ -212,7 +212,13 @@ impl Reader {
         Ok(())
     }
 
-    fn answer(&mut self, at: At, client: &str, number: u64, answer: Answer) -> Result<(), Malformed> {
+    fn answer(
+        &mut self,
+        at: EventTime,
+        client: &str,
+        number: u64,
+        answer: Completion,
+    ) -> Result<(), Malformed> {
         let index = self.client(at, client)?.ops.get(&number).copied();
         let Some(index) = index else {
             return Err(Malformed::new(at.line, "op", number.to_string(), "this client never invoked it"));
@@ -221,10 +227,10 @@ impl Reader {
         if op.answered.is_some() {
             return Err(Malformed::new(at.line, "op", number.to_string(), "it was answered before"));
         }
-        if let Answer::Ok { gain, durable } = &answer {
+        if let Completion::Ok { gain, durable } = &answer {
             check_gain(at.line, &op.call, gain)?;
-            self.history.acknowledged += usize::from(*durable && !matches!(op.call, Call::Look { .. }));
-            if let (Call::OpenOwner { .. }, Some(owner)) = (&op.call, &gain.owner)
+            self.history.acknowledged += usize::from(*durable && !matches!(op.call, Invocation::Look { .. }));
+            if let (Invocation::OpenOwner { .. }, Some(owner)) = (&op.call, &gain.owner)
                 && self.owners.insert((op.bucket.clone(), owner.clone()), index).is_some()
             {
                 return Err(Malformed::new(
@@ -239,7 +245,13 @@ impl Reader {
         Ok(())
     }
 
-    fn lost(&mut self, at: At, client: &str, number: u64, deadline: Option<u64>) -> Result<(), Malformed> {
+    fn lost(
+        &mut self,
+        at: EventTime,
+        client: &str,
+        number: u64,
+        deadline: Option<u64>,
+    ) -> Result<(), Malformed> {
         let index = self.client(at, client)?.ops.get(&number).copied();
         let request = self.request(at, index, "op", number)?;
         request.let_go = request.let_go.min(at.ns).min(deadline.unwrap_or(u64::MAX));
@@ -248,13 +260,13 @@ impl Reader {
 
     fn request(
         &mut self,
-        at: At,
+        at: EventTime,
         index: Option<usize>,
         field: &str,
         number: u64,
     ) -> Result<&mut Op, Malformed> {
         let op = index.and_then(|index| self.history.ops.get_mut(index));
-        let request = op.filter(|op| matches!(op.call, Call::Request { .. }));
+        let request = op.filter(|op| matches!(op.call, Invocation::Request { .. }));
         request.ok_or_else(|| {
             Malformed::new(
                 at.line,
@@ -275,7 +287,7 @@ impl Reader {
             let op = &history.ops[index];
             let client = &self.clients[&op.client];
             let closes = match &op.answered {
-                Some((at, Answer::Unknown)) => history.kill_after(at.ns),
+                Some((at, Completion::Unknown)) => history.kill_after(at.ns),
                 Some((at, _)) => at.ns,
                 // Until it is known to have ended, the client may have sent it to a later server as well.
                 None => client.ended.map_or(u64::MAX, |ended| history.kill_after(ended)),
@@ -318,7 +330,7 @@ impl Reader {
 }
 
 /// What an answer must tell, for the judge to be able to judge.
-fn check_gain(line: usize, call: &Call, gain: &Gain) -> Result<(), Malformed> {
+fn check_gain(line: usize, call: &Invocation, gain: &Gain) -> Result<(), Malformed> {
     let missing = |field: &str, there: bool, what: &str| {
         if there {
             Ok(())
@@ -327,18 +339,18 @@ fn check_gain(line: usize, call: &Call, gain: &Gain) -> Result<(), Malformed> {
         }
     };
     match call {
-        Call::Request { .. } => missing("token", gain.token.is_some(), "a granted request"),
-        Call::Lock { .. } => missing("token", gain.token.is_some(), "a granted lock"),
-        Call::OpenOwner { .. } => missing("owner", gain.owner.is_some(), "the answer to openOwner"),
-        Call::Claim { .. } => {
+        Invocation::Request { .. } => missing("token", gain.token.is_some(), "a granted request"),
+        Invocation::Lock { .. } => missing("token", gain.token.is_some(), "a granted lock"),
+        Invocation::OpenOwner { .. } => missing("owner", gain.owner.is_some(), "the answer to openOwner"),
+        Invocation::Claim { .. } => {
             missing("token", gain.token.is_some(), "a granted claim")?;
             missing("claim", gain.claim.is_some(), "a granted claim")
         }
-        Call::Finalize { .. } => {
+        Invocation::Finalize { .. } => {
             missing("token", gain.token.is_some(), "a finalized claim")?;
             missing("claimant", gain.claimant.is_some(), "a finalized claim")
         }
-        Call::Look { name } => {
+        Invocation::Look { name } => {
             missing("found", gain.found.is_some(), "the answer to a look")?;
             match gain.found.iter().flatten().find(|found| found.name != *name) {
                 None => Ok(()),

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
+use super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
 /// Why a file is not a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,46 +87,48 @@ pub(crate) fn event(line: usize, text: &str) -> Read<Event> {
     Ok(Event { at, what })
 }
 
-fn call(fields: &mut Fields<'_>) -> Read<Call> {
+fn call(fields: &mut Fields<'_>) -> Read<Invocation> {
     let name = |fields: &mut Fields<'_>| fields.text("name");
     let word = fields.text("do")?;
     Ok(match &*word {
-        "request" => Call::Request {
+        "request" => Invocation::Request {
             name: name(fields)?,
             mode: fields.mode()?,
             steal: fields.flag("steal")?,
             max_hold_ms: fields.if_there("maxHoldMs", Fields::number)?,
         },
-        "release" => Call::Release { of: fields.number("of")? },
-        "openOwner" => Call::OpenOwner {
+        "release" => Invocation::Release { of: fields.number("of")? },
+        "openOwner" => Invocation::OpenOwner {
             ttl_ms: fields.number("ttlMs")?,
             max_ms: fields.if_there("maxMs", Fields::number)?,
         },
-        "touch" => Call::Touch { owner: fields.text("owner")? },
-        "endOwner" => Call::EndOwner { owner: fields.text("owner")? },
-        "lock" => Call::Lock { owner: fields.text("owner")?, name: name(fields)?, mode: fields.mode()? },
-        "unlock" => Call::Unlock { owner: fields.text("owner")?, name: name(fields)? },
-        "unlockAll" => Call::UnlockAll { owner: fields.text("owner")? },
-        "claim" => Call::Claim {
+        "touch" => Invocation::Touch { owner: fields.text("owner")? },
+        "endOwner" => Invocation::EndOwner { owner: fields.text("owner")? },
+        "lock" => {
+            Invocation::Lock { owner: fields.text("owner")?, name: name(fields)?, mode: fields.mode()? }
+        }
+        "unlock" => Invocation::Unlock { owner: fields.text("owner")?, name: name(fields)? },
+        "unlockAll" => Invocation::UnlockAll { owner: fields.text("owner")? },
+        "claim" => Invocation::Claim {
             name: name(fields)?,
             claimant: fields.text("claimant")?,
             ttl_ms: fields.number("ttlMs")?,
         },
-        "renew" => Call::Renew { name: name(fields)?, claim: fields.text("claim")? },
-        "releaseClaim" => Call::ReleaseClaim { name: name(fields)?, claim: fields.text("claim")? },
-        "finalize" => Call::Finalize { name: name(fields)?, claim: fields.text("claim")? },
-        "unassign" => Call::Unassign { name: name(fields)? },
-        "look" => Call::Look { name: name(fields)? },
+        "renew" => Invocation::Renew { name: name(fields)?, claim: fields.text("claim")? },
+        "releaseClaim" => Invocation::ReleaseClaim { name: name(fields)?, claim: fields.text("claim")? },
+        "finalize" => Invocation::Finalize { name: name(fields)?, claim: fields.text("claim")? },
+        "unassign" => Invocation::Unassign { name: name(fields)? },
+        "look" => Invocation::Look { name: name(fields)? },
         _ => {
             return Err(fields.wrong("do", &word, "must be request, release, openOwner, touch, endOwner, lock, unlock, unlockAll, claim, renew, releaseClaim, finalize, unassign or look"));
         }
     })
 }
 
-fn answer(fields: &mut Fields<'_>) -> Read<Answer> {
+fn answer(fields: &mut Fields<'_>) -> Read<Completion> {
     let outcome = fields.text("outcome")?;
     Ok(match &*outcome {
-        "ok" => Answer::Ok {
+        "ok" => Completion::Ok {
             durable: fields.flag("durable")?,
             gain: Gain {
                 token: fields.if_there("token", Fields::token)?,
@@ -138,12 +140,12 @@ fn answer(fields: &mut Fields<'_>) -> Read<Answer> {
                 found: fields.has("found").then(|| fields.found()).transpose()?,
             },
         },
-        "refused" => Answer::Refused {
+        "refused" => Completion::Refused {
             reason: reason(fields)?,
             token: fields.if_there("token", Fields::token)?,
             claimant: fields.if_there("claimant", Fields::text)?,
         },
-        "unknown" => Answer::Unknown,
+        "unknown" => Completion::Unknown,
         _ => return Err(fields.wrong("outcome", &outcome, "must be ok, refused or unknown")),
     })
 }

@@ -23,14 +23,14 @@ pub(crate) enum What {
         op: u64,
         bucket: String,
         #[serde(flatten)]
-        call: Call,
+        call: Invocation,
     },
     /// A client is answered, or gives up. Written after the last byte was read.
     Answer {
         client: String,
         op: u64,
         #[serde(flatten)]
-        answer: Answer,
+        answer: Completion,
     },
     /// A client is told, or finds by its own deadline, that the web lock of its request `op` is held no more.
     Lost {
@@ -56,7 +56,7 @@ pub(crate) enum What {
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Call {
+pub(crate) enum Invocation {
     /// A web lock.
     Request {
         name: String,
@@ -101,7 +101,7 @@ pub(crate) enum Call {
 /// How an operation ended, as far as the client knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Answer {
+pub(crate) enum Completion {
     /// It was done.
     Ok {
         /// Whether the server promised that this survives it.
@@ -204,7 +204,7 @@ pub(crate) enum Reason {
     Other,
 }
 
-impl Call {
+impl Invocation {
     /// The name that it is about; a release's is that of its request.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::ends::Ends;
-use super::owners::Owners;
+use super::owners::OwnerLives;
 use super::pair::{History, Op, Readout};
-use super::record::{Answer, Call, Found, Mode, Reason, Thing};
+use super::record::{Completion, Found, Invocation, Mode, Reason, Thing};
 
 /// A bucket's name, and all that was done to it.
 pub(crate) struct Story<'a> {
@@ -18,7 +18,7 @@ pub(crate) struct Story<'a> {
     pub(crate) sights: Vec<Sight<'a>>,
     /// By the instant from which each is certain.
     pub(crate) facts: Vec<Fact<'a>>,
-    pub(crate) owners: &'a Owners<'a>,
+    pub(crate) owners: &'a OwnerLives<'a>,
     pub(crate) ends: Ends<'a>,
 }
 
@@ -138,7 +138,10 @@ impl Thing {
 }
 
 /// The stories of all names, one after the other.
-pub(crate) fn stories<'a>(history: &'a History, owners: &'a Owners<'a>) -> impl Iterator<Item = Story<'a>> {
+pub(crate) fn stories<'a>(
+    history: &'a History,
+    owners: &'a OwnerLives<'a>,
+) -> impl Iterator<Item = Story<'a>> {
     let mut ops: HashMap<(&str, &str), Vec<&Op>> = HashMap::new();
     for op in &history.ops {
         if let Some(name) = op.call.name() {
@@ -165,7 +168,7 @@ pub(crate) fn stories<'a>(history: &'a History, owners: &'a Owners<'a>) -> impl 
 
 fn tell<'a>(
     history: &'a History,
-    owners: &'a Owners<'a>,
+    owners: &'a OwnerLives<'a>,
     (bucket, name): (&'a str, &'a str),
     ops: Vec<&'a Op>,
     found: &[(usize, &'a Found)],
@@ -192,10 +195,12 @@ fn acknowledged<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Fact<'a>> {
     let (gain, durable) = op.gain()?;
     let token = gain.token?;
     let thing = match &op.call {
-        Call::Request { mode, .. } => Thing::Web { mode: *mode },
-        Call::Lock { owner, mode, .. } if !gain.again => Thing::Offline { owner: owner.clone(), mode: *mode },
-        Call::Claim { claimant, .. } if !gain.again => Thing::Claim { claimant: claimant.clone() },
-        Call::Finalize { .. } => Thing::Assignment { claimant: gain.claimant.clone()? },
+        Invocation::Request { mode, .. } => Thing::Web { mode: *mode },
+        Invocation::Lock { owner, mode, .. } if !gain.again => {
+            Thing::Offline { owner: owner.clone(), mode: *mode }
+        }
+        Invocation::Claim { claimant, .. } if !gain.again => Thing::Claim { claimant: claimant.clone() },
+        Invocation::Finalize { .. } => Thing::Assignment { claimant: gain.claimant.clone()? },
         _ => return None,
     };
     let until = match thing {
@@ -222,8 +227,10 @@ fn seen<'a>(sight: &Sight<'a>, found: &Found, ends: &Ends<'a>) -> Option<Fact<'a
 fn sight<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Sight<'a>> {
     let name = op.call.name()?.to_owned();
     let view = match (&op.call, &op.answered.as_ref()?.1) {
-        (Call::Look { .. }, Answer::Ok { gain, .. }) => View::All(gain.found.iter().flatten().collect()),
-        (Call::Lock { owner, mode, .. }, Answer::Ok { gain, .. }) => {
+        (Invocation::Look { .. }, Completion::Ok { gain, .. }) => {
+            View::All(gain.found.iter().flatten().collect())
+        }
+        (Invocation::Lock { owner, mode, .. }, Completion::Ok { gain, .. }) => {
             let token = gain.token?;
             let thing = Thing::Offline { owner: owner.clone(), mode: *mode };
             if gain.again {
@@ -232,35 +239,40 @@ fn sight<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Sight<'a>> {
                 View::OwnerHoldsOnly(owner, Some(token))
             }
         }
-        (Call::Unlock { owner, .. }, Answer::Ok { gain, .. }) if gain.was == Some(false) => {
+        (Invocation::Unlock { owner, .. }, Completion::Ok { gain, .. }) if gain.was == Some(false) => {
             View::OwnerHoldsOnly(owner, None)
         }
-        (Call::Claim { claimant, .. }, Answer::Ok { gain, .. }) if gain.again => View::There(Found {
-            name,
-            thing: Thing::Claim { claimant: claimant.clone() },
-            token: gain.token?,
-        }),
-        (Call::Claim { .. }, Answer::Ok { .. }) => View::Unassigned,
-        (Call::Unassign { .. }, Answer::Ok { gain, .. }) if gain.was == Some(false) => View::Unassigned,
-        (Call::Renew { claim, .. }, Answer::Ok { .. }) => {
+        (Invocation::Claim { claimant, .. }, Completion::Ok { gain, .. }) if gain.again => {
+            View::There(Found {
+                name,
+                thing: Thing::Claim { claimant: claimant.clone() },
+                token: gain.token?,
+            })
+        }
+        (Invocation::Claim { .. }, Completion::Ok { .. }) => View::Unassigned,
+        (Invocation::Unassign { .. }, Completion::Ok { gain, .. }) if gain.was == Some(false) => {
+            View::Unassigned
+        }
+        (Invocation::Renew { claim, .. }, Completion::Ok { .. }) => {
             let claimant = ends.claimant_of_claim(claim)?.to_owned();
             View::There(Found { name, thing: Thing::Claim { claimant }, token: ends.token_of_claim(claim)? })
         }
         (
-            Call::Renew { claim, .. } | Call::ReleaseClaim { claim, .. },
-            Answer::Refused { reason: Reason::ClaimExpired | Reason::ClaimLost, .. },
+            Invocation::Renew { claim, .. } | Invocation::ReleaseClaim { claim, .. },
+            Completion::Refused { reason: Reason::ClaimExpired | Reason::ClaimLost, .. },
         ) => View::NoClaim(ends.token_of_claim(claim)?),
         (
-            Call::Finalize { claim, .. },
-            Answer::Refused { reason: Reason::ClaimExpired | Reason::ClaimLost, .. },
+            Invocation::Finalize { claim, .. },
+            Completion::Refused { reason: Reason::ClaimExpired | Reason::ClaimLost, .. },
         ) => View::NeverFinal(ends.token_of_claim(claim)?),
-        (Call::Claim { .. }, Answer::Refused { reason: Reason::AlreadyAssigned, token, claimant }) => {
-            View::There(Found {
-                name,
-                thing: Thing::Assignment { claimant: claimant.clone()? },
-                token: (*token)?,
-            })
-        }
+        (
+            Invocation::Claim { .. },
+            Completion::Refused { reason: Reason::AlreadyAssigned, token, claimant },
+        ) => View::There(Found {
+            name,
+            thing: Thing::Assignment { claimant: claimant.clone()? },
+            token: (*token)?,
+        }),
         _ => return None,
     };
     Some(Sight::of(Source::Op(op), view))

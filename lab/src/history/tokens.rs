@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::breach::{Breach, Kind, Teller};
 use super::pair::{History, Op};
-use super::record::Call;
+use super::record::Invocation;
 use super::story::Source;
 
 /// Of two grants, one of which was answered before the other was asked for, the later has the higher token;
@@ -60,6 +60,7 @@ fn judge_bucket(bucket: &str, grants: &mut [(&Op, u64)], teller: &Teller, breach
 /// The token, if it is that of a new grant.
 fn granted(op: &Op) -> Option<u64> {
     let (gain, _) = op.gain()?;
-    let grants = matches!(op.call, Call::Request { .. } | Call::Lock { .. } | Call::Claim { .. });
+    let grants =
+        matches!(op.call, Invocation::Request { .. } | Invocation::Lock { .. } | Invocation::Claim { .. });
     gain.token.filter(|_| grants && !gain.again)
 }

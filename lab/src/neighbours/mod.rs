@@ -24,7 +24,7 @@ use self::crowd::Tally;
 use self::story::{Length, Stage};
 use self::told::Told;
 use crate::Verdict;
-use crate::serving::{self, Crowd, Server};
+use crate::serving::{self, Crowd, ServerProcess};
 
 /// Put a tenant that is at all of its limits beside another one, and see whether that one is told anything
 /// else for it
@@ -287,7 +287,7 @@ impl<'a> Place<'a> {
     fn play(&self, args: &Args, seed: u64, first: usize, has_neighbour: bool) -> Result<Played> {
         let folder = tempfile::tempdir_in(self.folder)?;
         let config = self.config.to_str().context("the path of the settings is no text")?;
-        let server = Server::start(self.binary, folder.path(), &["--config", config])?;
+        let server = ServerProcess::start(self.binary, folder.path(), &["--config", config])?;
         let second = 1 - first;
         let neighbour = has_neighbour.then(|| self.neighbour(&server, second, seed)).transpose()?;
         let stage = Stage {
@@ -308,7 +308,7 @@ impl<'a> Place<'a> {
     }
 
     /// The neighbour, once it is at its limits.
-    fn neighbour(&self, server: &Server, tenant: usize, seed: u64) -> Result<(Crowd<Tally>, Tally)> {
+    fn neighbour(&self, server: &ServerProcess, tenant: usize, seed: u64) -> Result<(Crowd<Tally>, Tally)> {
         let mut crowd = Crowd::start([
             "neighbours-crowd".to_owned(),
             format!("--address={}", server.address),

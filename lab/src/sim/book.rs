@@ -7,7 +7,7 @@ use lockhouse::Secret;
 use parking_lot::Mutex;
 
 use super::tally::Tally;
-use crate::history::record::{Answer, Call, Event, Gain, Reason, What};
+use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
 /// The book of one schedule. Everything in it has an instant of its own, in the order in which it happened.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Book {
         page.breaches.push(what);
     }
 
-    pub(crate) fn invoke(&self, client: &Arc<str>, life: u64, bucket: &str, call: Call) -> u64 {
+    pub(crate) fn invoke(&self, client: &Arc<str>, life: u64, bucket: &str, call: Invocation) -> u64 {
         let mut page = self.0.lock();
         page.last_op += 1;
         let op = page.last_op;
@@ -99,7 +99,7 @@ impl Book {
     }
 
     /// Only the first answer counts; whether this is it.
-    pub(crate) fn answer(&self, op: u64, answer: Answer) -> bool {
+    pub(crate) fn answer(&self, op: u64, answer: Completion) -> bool {
         let mut page = self.0.lock();
         let Some(Open { client, .. }) = page.open.remove(&op) else { return false };
         page.push(What::Answer { client: client.to_string(), op, answer });
@@ -108,18 +108,18 @@ impl Book {
 
     /// Whether it stands in the book.
     pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
-        op.is_some_and(|op| self.answer(op, Answer::Ok { durable, gain }))
+        op.is_some_and(|op| self.answer(op, Completion::Ok { durable, gain }))
     }
 
     pub(crate) fn refused(&self, op: Op, reason: Reason) {
         if let Some(op) = op {
-            self.answer(op, Answer::Refused { reason, token: None, claimant: None });
+            self.answer(op, Completion::Refused { reason, token: None, claimant: None });
         }
     }
 
     pub(crate) fn unknown(&self, op: Op) {
         if let Some(op) = op {
-            self.answer(op, Answer::Unknown);
+            self.answer(op, Completion::Unknown);
         }
     }
 
@@ -173,7 +173,7 @@ impl Book {
     fn close(&self, which: impl Fn(&Open) -> bool) {
         let ops: Vec<u64> =
             self.0.lock().open.iter().filter(|(_, open)| which(open)).map(|(op, _)| *op).collect();
-        ops.into_iter().for_each(|op| _ = self.answer(op, Answer::Unknown));
+        ops.into_iter().for_each(|op| _ = self.answer(op, Completion::Unknown));
     }
 }
 

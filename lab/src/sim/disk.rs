@@ -1,7 +1,7 @@
 //! The disk that survives crashes, the way to it, and what certainly stands on it.
 //!
 //! ```text
-//!   house ─▶ Line: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses ─▶ Ledger: notes what is kept ─▶ MemoryStore
+//!   house ─▶ DiskLink: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses ─▶ Ledger: notes what is kept ─▶ MemoryStore
 //! ```
 
 use std::path::PathBuf;
@@ -44,10 +44,10 @@ impl Disk {
         })
     }
 
-    /// A way to the disk for a new life of the server.
-    pub(crate) fn line(self: &Arc<Self>) -> Arc<Line> {
+    /// A link to the disk for a new life of the server.
+    pub(crate) fn link(self: &Arc<Self>) -> Arc<DiskLink> {
         self.noted.reopen();
-        Arc::new(Line { disk: self.clone(), is_cut: AtomicBool::new(false) })
+        Arc::new(DiskLink { disk: self.clone(), is_cut: AtomicBool::new(false) })
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {
@@ -85,14 +85,14 @@ impl Disk {
     }
 }
 
-/// The way of one life of the server.
+/// The link of one life of the server to its disk.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct DiskLink {
     disk: Arc<Disk>,
     is_cut: AtomicBool,
 }
 
-impl Line {
+impl DiskLink {
     /// The process dies: nothing leaves it any more.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Line {
     }
 }
 
-impl Store for Line {
+impl Store for DiskLink {
     fn take_slot<'a>(
         &'a self,
         slot: Slot,
@@ -125,7 +125,7 @@ impl Store for Line {
 
     fn commit(&self, batches: Vec<Arc<CommitBatch>>) -> StoreFuture<'_, Result<Vec<CommitOutcome>, Fatal>> {
         Box::pin(async move {
-            let mut flight = Flight { line: self, batches };
+            let mut flight = Flight { link: self, batches };
             self.pause().await;
             let batches = std::mem::take(&mut flight.batches);
             let outcomes = self.disk.way.commit(batches).await?;
@@ -145,14 +145,14 @@ impl Store for Line {
 
 /// What is on its way; if its sender dies, it may still arrive.
 struct Flight<'a> {
-    line: &'a Line,
+    link: &'a DiskLink,
     batches: Vec<Arc<CommitBatch>>,
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if self.line.is_cut() {
-            self.line.disk.strays.lock().append(&mut self.batches);
+        if self.link.is_cut() {
+            self.link.disk.strays.lock().append(&mut self.batches);
         }
     }
 }

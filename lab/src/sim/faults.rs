@@ -5,7 +5,7 @@ use super::clients::clerk::Clerk;
 use super::clients::tab::Tab;
 use super::look;
 use super::schedule::{Displaced, STEP_MS, Stage};
-use super::server::Life;
+use super::server::ServerLife;
 use super::weather;
 use crate::history::record::What;
 
@@ -163,11 +163,11 @@ impl Stage {
         Ok(())
     }
 
-    fn next_life(&mut self) -> Result<Life, String> {
+    fn next_life(&mut self) -> Result<ServerLife, String> {
         self.disk.set_slowest(0);
         self.disk.set_faults(weather::while_it_begins(&mut self.random));
         let number = self.life.server.number + 1;
-        Life::begin(&self.book, &self.disk, number, self.lease_ms, self.calendar_ms)
+        ServerLife::begin(&self.book, &self.disk, number, self.lease_ms, self.calendar_ms)
     }
 
     /// What the new life finds is what was told to be kept.

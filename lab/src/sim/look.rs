@@ -3,11 +3,11 @@
 use lockhouse::{ClaimError, HolderKind, StoreError};
 
 use super::clients::clerk::mode;
-use super::server::{Life, Place, Server};
+use super::server::{Place, ServerHandle, ServerLife};
 use crate::history::record::{Found, Thing, What};
 
 /// Everything in that bucket: locks, claims, assignments.
-pub(super) async fn found(server: &Server, place: &Place) -> Result<Vec<Found>, StoreError> {
+pub(super) async fn found(server: &ServerHandle, place: &Place) -> Result<Vec<Found>, StoreError> {
     let bucket = server.bucket(place);
     let assignments = bucket.claims().assignments().await.map_err(|error| match error {
         ClaimError::Store(error) => error,
@@ -34,7 +34,7 @@ pub(super) async fn found(server: &Server, place: &Place) -> Result<Vec<Found>, 
 }
 
 /// Reads every bucket out while nobody else asks for anything.
-pub(crate) fn read_out(life: &Life, places: &[Place]) {
+pub(crate) fn read_out(life: &ServerLife, places: &[Place]) {
     let server = &life.server;
     for place in places {
         let began = server.book.stamp();

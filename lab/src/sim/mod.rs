@@ -2,7 +2,7 @@
 //! everything, while everything fails by a seed. Whatever the clients were told is judged like any history.
 //!
 //! ```text
-//!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ Line ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
+//!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
 //!            │                        (the real ones, on stopped time)                             │
 //!            └──▶ Book: asked, answered, lost ──▶ the judge of histories                           └─▶ told before it was kept?
 //! ```

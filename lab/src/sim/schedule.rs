@@ -11,7 +11,7 @@ use super::clients::clerk::Clerk;
 use super::clients::tab::Tab;
 use super::clients::worker::Worker;
 use super::disk::Disk;
-use super::server::{Life, Place, places};
+use super::server::{Place, ServerLife, places};
 use super::weather;
 use crate::history::record::What;
 
@@ -25,7 +25,7 @@ pub(super) struct Stage {
     pub(super) book: Arc<Book>,
     pub(super) disk: Arc<Disk>,
     pub(super) places: Vec<Place>,
-    pub(super) life: Life,
+    pub(super) life: ServerLife,
     pub(super) displaced: Option<Displaced>,
     pub(super) clerks: Vec<Clerk>,
     pub(super) buyers: Vec<Buyer>,
@@ -39,7 +39,7 @@ pub(super) struct Stage {
 
 /// A life whose disk somebody else has taken, and those who still live in it.
 pub(super) struct Displaced {
-    pub(super) life: Life,
+    pub(super) life: ServerLife,
     pub(super) workers: Vec<Worker>,
 }
 
@@ -66,7 +66,7 @@ impl Stage {
         let (book, disk) = (Arc::new(Book::new(with_notes)), Disk::new(random.next_u64()));
         let places = places();
         let lease_ms = if random.percent(70) { 300 } else { 0 };
-        let life = Life::begin(&book, &disk, 1, lease_ms, 0)?;
+        let life = ServerLife::begin(&book, &disk, 1, lease_ms, 0)?;
         book.write(What::ServerStarted { epoch: "1".to_owned() });
         // Most meet in the first bucket.
         let mut place = |nth: usize| {

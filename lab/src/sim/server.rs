@@ -15,9 +15,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use super::book::{Book, Op};
-use super::disk::{Disk, Line};
+use super::disk::{Disk, DiskLink};
 use super::ledger::{Ledger, Sort};
-use crate::history::record::{Call, Reason};
+use crate::history::record::{Invocation, Reason};
 
 /// The names that everybody wants.
 pub(crate) const NAMES: [&str; 3] = ["k/0", "k/1", "k/2"];
@@ -43,7 +43,7 @@ pub(crate) fn places() -> Vec<Place> {
 
 /// A server as its clients have it.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerHandle {
     pub(crate) house: House,
     pub(crate) number: u64,
     pub(crate) epoch: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     is_displaced: Arc<AtomicBool>,
 }
 
-impl Server {
+impl ServerHandle {
     pub(crate) fn bucket(&self, place: &Place) -> Bucket {
         self.house.bucket(place.key.clone())
     }
@@ -64,7 +64,7 @@ impl Server {
 
     /// Writes down a question. Those to a displaced server do not stand in the book: whatever it says without
     /// the disk, it says of the past.
-    pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Call) -> Op {
+    pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Invocation) -> Op {
         self.book.count("commands");
         (!self.is_displaced()).then(|| self.book.invoke(client, self.number, place.label, call))
     }
@@ -128,14 +128,14 @@ impl Server {
 
 /// One life.
 #[derive(Debug)]
-pub(crate) struct Life {
-    pub(crate) server: Server,
+pub(crate) struct ServerLife {
+    pub(crate) server: ServerHandle,
     pub(crate) clock: ManualClock,
     runtime: Option<Runtime>,
-    line: Arc<Line>,
+    link: Arc<DiskLink>,
 }
 
-impl Life {
+impl ServerLife {
     /// Begins; fails if the house does not open.
     pub(crate) fn begin(
         book: &Arc<Book>,
@@ -149,15 +149,15 @@ impl Life {
         let clock = ManualClock::new();
         clock.stand_still(Duration::from_millis(book.now_ms()));
         clock.set_calendar(calendar_ms);
-        let line = disk.line();
+        let link = disk.link();
         let options = Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock);
         let opening =
-            runtime.block_on(async { tokio::time::timeout(PATIENCE, open(line.clone(), options)).await });
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
         let (book, disk) = (book.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);
-        let server = Server { house, number, epoch, book, disk, is_displaced: Arc::default() };
-        Ok(Self { server, clock, runtime: Some(runtime), line })
+        let server = ServerHandle { house, number, epoch, book, disk, is_displaced: Arc::default() };
+        Ok(Self { server, clock, runtime: Some(runtime), link })
     }
 
     /// Everything runs until it waits, and so long beyond it.
@@ -213,7 +213,7 @@ impl Life {
 
     /// The process is killed, whatever it was at.
     pub(crate) fn crash(&mut self) {
-        self.line.cut();
+        self.link.cut();
         if let Some(runtime) = self.runtime.take() {
             drop(runtime);
         }
@@ -255,9 +255,9 @@ impl Life {
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A slot that cannot be taken is tried again, as whoever starts the server would.
-async fn open(line: Arc<dyn Store>, options: Options) -> Result<House, String> {
+async fn open(link: Arc<dyn Store>, options: Options) -> Result<House, String> {
     for _ in 0..100 {
-        let opening = House::open(line.clone(), options.clone());
+        let opening = House::open(link.clone(), options.clone());
         match opening.await {
             Ok(house) => return Ok(house),
             Err(OpenError::Store(TakeError::Unavailable(_))) => {}

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use xtask::workspace::tree;
 
 use crate::Verdict;
-use crate::serving::{self, Crowd, Server};
+use crate::serving::{self, Crowd, ServerProcess};
 use measure::Sample;
 use tally::Tally;
 
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
 
 fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
     let lease = format!("{}s", LEASE.as_secs());
-    let server = Server::start(binary, folder, &["--lease", &lease])?;
+    let server = ServerProcess::start(binary, folder, &["--lease", &lease])?;
     let empty = measure::sample(server.pid())?;
     let mut crowd = start_crowd(args, &server)?;
     let connections = args.connections as usize;
@@ -199,7 +199,7 @@ impl Soaked {
 }
 
 /// How many descriptors more than these the server has once it has had the time to close all.
-fn descriptors_left(server: &Server, before: usize) -> Result<isize> {
+fn descriptors_left(server: &ServerProcess, before: usize) -> Result<isize> {
     let deadline = Instant::now() + 2 * LEASE;
     loop {
         let left = measure::descriptors(server.pid())?.cast_signed() - before.cast_signed();
@@ -210,7 +210,7 @@ fn descriptors_left(server: &Server, before: usize) -> Result<isize> {
     }
 }
 
-fn start_crowd(args: &Args, server: &Server) -> Result<Crowd<Tally>> {
+fn start_crowd(args: &Args, server: &ServerProcess) -> Result<Crowd<Tally>> {
     let per_second = (args.connections as usize).div_ceil(COMING_S).max(10);
     Crowd::start([
         "soak-crowd".to_owned(),

@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use lockhouse_server::{FlagValue, Loaded, Location, Settings, SettingsProblem, Sources, keys};
+use lockhouse_server::{FlagValue, LoadedSettings, Location, Settings, SettingsProblem, Sources, keys};
 
 use crate::promise;
 
@@ -103,7 +103,7 @@ fn say(sources: &mut Sources, line: &[u8]) {
 }
 
 /// Option, variable, file, default.
-fn of_the_first(loaded: &Loaded, sources: &Sources) {
+fn of_the_first(loaded: &LoadedSettings, sources: &Sources) {
     for key in keys() {
         let is_in_environment = sources.environment.get(&key.variable()).is_some_and(|text| !text.is_empty());
         let place = loaded.place(key);
@@ -117,7 +117,7 @@ fn of_the_first(loaded: &Loaded, sources: &Sources) {
     }
 }
 
-fn shown_again(loaded: &Loaded, file: &Path) {
+fn shown_again(loaded: &LoadedSettings, file: &Path) {
     let shown = loaded.show();
     fs::write(file, &shown).expect("a file");
     let again = Sources { file: Some(file.to_owned()), ..Sources::default() }.load();

@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::checklist::{Line, Named};
 use crate::rings::results::TestRun;
 
+/// How a line of the checklist is covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum State {
+pub(crate) enum Coverage {
     Tested,
     Argued,
     Open,
@@ -21,7 +22,7 @@ pub(crate) enum State {
 pub(crate) struct Joined {
     pub(crate) id: String,
     pub(crate) words: String,
-    pub(crate) state: State,
+    pub(crate) state: Coverage,
     pub(crate) tests: Vec<Matched>,
     pub(crate) argument: Option<String>,
     /// Why it is open.
@@ -57,9 +58,9 @@ pub(crate) fn join(line: Line, tests: &[TestRun]) -> Joined {
     // Where an argument is needed, the tests show what stands in the requirement's place, and not the
     // requirement.
     let state = match (problems.is_empty(), line.argument.is_some()) {
-        (false, _) => State::Open,
-        (true, false) => State::Tested,
-        (true, true) => State::Argued,
+        (false, _) => Coverage::Open,
+        (true, false) => Coverage::Tested,
+        (true, true) => Coverage::Argued,
     };
     Joined { id: line.id, words: line.words, state, tests: matched, argument: line.argument, problems }
 }
@@ -82,9 +83,9 @@ fn realm_of(title: &str) -> Option<&str> {
 impl fmt::Display for Joined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            State::Tested => "tested",
-            State::Argued => "argued",
-            State::Open => "OPEN",
+            Coverage::Tested => "tested",
+            Coverage::Argued => "argued",
+            Coverage::Open => "OPEN",
         };
         write!(f, "{} {state}", self.id)?;
         if self.problems.is_empty() {
@@ -158,21 +159,21 @@ mod tests {
     #[test]
     fn a_line_is_tested_if_all_its_tests_ran_and_passed() {
         let tests = [ran("core", "queue::tests::head_only", true), ran("core", "other_head_only", false)];
-        assert_eq!(join(line(&[("core", "head_only")], None), &tests).state, State::Tested);
+        assert_eq!(join(line(&[("core", "head_only")], None), &tests).state, Coverage::Tested);
     }
 
     #[test]
     fn a_failed_test_a_missing_test_or_no_word_at_all_leaves_it_open() {
         let tests = [ran("core", "a", false), ran("core", "first_come_first_served", true)];
         let failed = join(line(&[("core", "a")], Some("reason")), &tests);
-        assert_eq!((failed.state, failed.problems[0].as_str()), (State::Open, "core: `a` failed"));
+        assert_eq!((failed.state, failed.problems[0].as_str()), (Coverage::Open, "core: `a` failed"));
         let missing = join(line(&[("core", "first_come_first_serve")], None), &tests);
         assert!(missing.problems[0].ends_with("the nearest that did is `first_come_first_served`"));
-        assert_eq!(join(line(&[], None), &tests).state, State::Open);
-        assert_eq!(join(line(&[], Some("reason")), &tests).state, State::Argued);
+        assert_eq!(join(line(&[], None), &tests).state, Coverage::Open);
+        assert_eq!(join(line(&[], Some("reason")), &tests).state, Coverage::Argued);
         assert_eq!(
             join(line(&[("core", "first_come_first_served")], Some("reason")), &tests).state,
-            State::Argued
+            Coverage::Argued
         );
     }
 
@@ -183,9 +184,9 @@ mod tests {
             ran("doc", "crates/lockhouse/src/../../../docs/fence.md - Fence (line 31)", true),
         ];
         let state = |file: &str| join(line(&[("doc", file)], None), &tests).state;
-        assert_eq!(state("crates/lockhouse/src/kinds.rs"), State::Tested);
-        assert_eq!(state("docs/fence.md"), State::Tested);
-        assert_eq!((state("kinds.rs"), state("fence.md")), (State::Open, State::Open));
+        assert_eq!(state("crates/lockhouse/src/kinds.rs"), Coverage::Tested);
+        assert_eq!(state("docs/fence.md"), Coverage::Tested);
+        assert_eq!((state("kinds.rs"), state("fence.md")), (Coverage::Open, Coverage::Open));
     }
 
     #[test]
@@ -195,10 +196,10 @@ mod tests {
             ran("js", "node > WL-056 WL-057: y", true),
         ];
         let joined = join(line(&[("js", "WL-057")], None), &tests);
-        assert_eq!((joined.state, joined.tests[0].ran.len()), (State::Tested, 2));
+        assert_eq!((joined.state, joined.tests[0].ran.len()), (Coverage::Tested, 2));
         assert_eq!(joined.realms().into_iter().collect::<Vec<_>>(), ["window"]);
         tests.push(ran("js", "worker: WL-057 x", false));
-        assert_eq!(join(line(&[("js", "WL-057")], None), &tests).state, State::Open);
-        assert_eq!(join(line(&[("js", "WL-05")], None), &tests).state, State::Open);
+        assert_eq!(join(line(&[("js", "WL-057")], None), &tests).state, Coverage::Open);
+        assert_eq!(join(line(&[("js", "WL-05")], None), &tests).state, Coverage::Open);
     }
 }

@@ -14,7 +14,7 @@ use crate::rings::results::{RingResult, TestRun};
 use crate::workspace::{setup, tree};
 use crate::{Verdict, rings};
 use checklist::Line;
-use join::{Joined, State};
+use join::{Coverage, Joined};
 
 /// The checklist, and how many lines each of its sections must have.
 const CHECKLIST: &str = "docs/requirements.md";
@@ -51,19 +51,19 @@ pub(crate) fn run(args: &Args) -> Verdict {
 /// Joins what is known of the tree `stamp` without running anything, and prints the verdict.
 pub(crate) fn joined(root: &Path, stamp: &str, section: &str, all: bool) -> Verdict {
     let lines = join_section(root, stamp, section)?;
-    for line in lines.iter().filter(|line| all || line.state == State::Open) {
+    for line in lines.iter().filter(|line| all || line.state == Coverage::Open) {
         println!("   {line}");
     }
     for (realm, covered) in lines_per_realm(&lines) {
         println!("   {realm}: {covered} lines");
     }
-    let count = |state: State| lines.iter().filter(|line| line.state == state).count();
-    let open = count(State::Open);
+    let count = |state: Coverage| lines.iter().filter(|line| line.state == state).count();
+    let open = count(Coverage::Open);
     println!(
         "{} lines: {} tested, {} argued, {open} open",
         lines.len(),
-        count(State::Tested),
-        count(State::Argued)
+        count(Coverage::Tested),
+        count(Coverage::Argued)
     );
     Ok(open == 0)
 }

@@ -9,7 +9,25 @@ use xtask::style::types::types;
 use crate::{forbid, sources};
 
 /// Names that several crates have for the same idea, and the idea.
-const SHARED: &[(&str, &str)] = &[("Args", "the arguments of a command, in its file")];
+const SHARED: &[(&str, &str)] = &[
+    ("Args", "the arguments of a command, in its file"),
+    ("Assignment", "a claim made final: in the library, and as JSON"),
+    ("At", "an instant in a JSON body, at both ends"),
+    ("Conflict", "a name that could not be locked: in the core, in the library, and as JSON"),
+    ("Entry", "an entry of a query's page, at both ends"),
+    ("Holder", "a holder as told to the refused: in the core, in the library, and as JSON"),
+    ("Intent", "what a record is locked for: in the library, and as JSON"),
+    ("JsonName", "a resource name in a JSON body, at both ends"),
+    ("LockManager", "that of the Web Locks API: its algorithms in the core, its interface in the library"),
+    ("Mode", "the mode of a lock: in the core, and in the histories that are judged"),
+    ("NewClaim", "a claim to be: the call, the JSON body, the command"),
+    ("NewLocks", "offline locks to be: the JSON body at both ends, the command"),
+    ("NewOwner", "an owner to be: the call, the JSON body, the command"),
+    ("Problem", "a problem of RFC 9457, at both ends"),
+    ("Refusal", "why a request was refused, as data: of the core, and of the layer for implicit locks"),
+    ("Snapshot", "the state of a bucket's locks at one time: in the core, and in the library"),
+    ("Undone", "how many locks were taken back, at both ends"),
+];
 
 #[test]
 fn no_two_crates_have_types_of_one_name() {

@@ -13,7 +13,7 @@ use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
-use crate::location::Location;
+use crate::location::BucketLocation;
 use crate::secret::{Secret, random_seed, seed_of};
 use crate::snapshot::Holder;
 use crate::whole_millis::whole_millis;
@@ -59,7 +59,7 @@ pub(super) async fn claim(
         outcome => return Err(refused(bucket, outcome)),
     };
     let token = token_of(bucket, name, grant.token, seed)?;
-    let claims = Claims::new(Location::Local(bucket.clone()));
+    let claims = Claims::new(BucketLocation::Local(bucket.clone()));
     Ok(Claim {
         claims,
         resource,

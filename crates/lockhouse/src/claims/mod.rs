@@ -16,7 +16,7 @@ use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::engine::bucket::Bucket;
 use crate::error::{NotSupported, StoreError};
-use crate::location::{Location, call_at};
+use crate::location::{BucketLocation, call_at};
 use crate::name_arg::NameArg;
 use crate::secret::Secret;
 
@@ -51,7 +51,7 @@ use crate::secret::Secret;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Claims {
-    location: Location,
+    location: BucketLocation,
 }
 
 /// A claim to be; awaiting it claims.
@@ -87,7 +87,7 @@ pub struct Claim {
 impl Bucket {
     /// Claims: reservations that end by themselves unless they are made final.
     pub fn claims(&self) -> Claims {
-        Claims::new(Location::Local(self.0.clone()))
+        Claims::new(BucketLocation::Local(self.0.clone()))
     }
 
     /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with
@@ -112,7 +112,7 @@ impl Bucket {
 }
 
 impl Claims {
-    pub(crate) fn new(location: Location) -> Self {
+    pub(crate) fn new(location: BucketLocation) -> Self {
         Self { location }
     }
 

@@ -9,7 +9,7 @@ use super::{Claim, Claims, Terms};
 use crate::claims::error::ClaimError;
 use crate::claims::info::{Assignment, ClaimInfo};
 use crate::error::{Quota, StoreError};
-use crate::location::Location;
+use crate::location::BucketLocation;
 use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
 use crate::remote::http::problem::Problem;
@@ -42,7 +42,7 @@ pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Re
         let token = claimed.token.parse();
         let token = token.map_err(|_| StoreError::Unknown("the token of the claim is none".to_owned()))?;
         Ok::<_, ClaimError>(Claim {
-            claims: Claims::new(Location::Remote(server)),
+            claims: Claims::new(BucketLocation::Remote(server)),
             resource,
             claimant: request.claimant,
             token,
@@ -51,7 +51,8 @@ pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Re
         })
     };
     let tidy = move |claimed: Result<Claim, ClaimError>| async move {
-        if let Ok(Claim { claims: Claims { location: Location::Remote(api) }, resource, token, .. }) = claimed
+        if let Ok(Claim { claims: Claims { location: BucketLocation::Remote(api) }, resource, token, .. }) =
+            claimed
             && !is_for_good
         {
             // Else it ends by its TTL.

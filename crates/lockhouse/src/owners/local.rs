@@ -11,7 +11,7 @@ use lockhouse_core::{
 use super::{NewOwner, Owner};
 use crate::engine::bucket::shared::Shared;
 use crate::error::{Quota, StoreError};
-use crate::location::Location;
+use crate::location::BucketLocation;
 use crate::owners::error::{Conflict, LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::secret::{Secret, random_seed};
@@ -31,9 +31,11 @@ pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, 
     let outcome = bucket.execute_durable(command, |outcome| end_on_drop.note(outcome)).await?;
     end_on_drop.owner = None;
     match outcome {
-        Outcome::OwnerOpened(id) => {
-            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: secret_of(bucket, id, seed)? })
-        }
+        Outcome::OwnerOpened(id) => Ok(Owner {
+            location: BucketLocation::Local(bucket.clone()),
+            id,
+            secret: secret_of(bucket, id, seed)?,
+        }),
         Outcome::Refused(refusal) => Err(refusal.into()),
         outcome => unreachable!("an owner cannot begin with {outcome:?}"),
     }
@@ -67,7 +69,7 @@ pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -
     match expected {
         // The secret was told only once its beginning was kept, and nothing else is told here.
         Ok(expected) if expected == *secret => {
-            Ok(Owner { location: Location::Local(bucket.clone()), id, secret: expected })
+            Ok(Owner { location: BucketLocation::Local(bucket.clone()), id, secret: expected })
         }
         refused => {
             bucket.execute_read(|_| ()).await?;

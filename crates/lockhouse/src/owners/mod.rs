@@ -16,7 +16,7 @@ use lockhouse_core::{Acquired, FencingToken, Mode, Name, OwnerId, Unlock};
 
 use crate::engine::bucket::Bucket;
 use crate::error::StoreError;
-use crate::location::{Location, call_at};
+use crate::location::{BucketLocation, call_at};
 use crate::owners::error::{LockError, OwnerError};
 use crate::owners::kinds::Wanted;
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
@@ -43,7 +43,7 @@ use crate::secret::Secret;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owners {
-    location: Location,
+    location: BucketLocation,
 }
 
 /// A session or business transaction, which holds offline locks until it releases them or ends.
@@ -53,7 +53,7 @@ pub struct Owners {
 /// [`touch`](Self::touch) and every other call that succeeds count as activity.
 #[derive(Clone, Debug)]
 pub struct Owner {
-    location: Location,
+    location: BucketLocation,
     id: OwnerId,
     secret: Secret,
 }
@@ -62,7 +62,7 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 #[must_use = "no owner begins unless it is awaited"]
 pub struct NewOwner {
-    location: Location,
+    location: BucketLocation,
     label: String,
     ttl: Duration,
     max_life: Option<Duration>,
@@ -72,12 +72,12 @@ pub struct NewOwner {
 impl Bucket {
     /// Owners of offline locks: sessions and business transactions.
     pub fn owners(&self) -> Owners {
-        Owners::new(Location::Local(self.0.clone()))
+        Owners::new(BucketLocation::Local(self.0.clone()))
     }
 }
 
 impl Owners {
-    pub(crate) fn new(location: Location) -> Self {
+    pub(crate) fn new(location: BucketLocation) -> Self {
         Self { location }
     }
 
@@ -414,9 +414,11 @@ impl Drop for Undo {
             return;
         }
         match &self.owner.location {
-            Location::Local(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
+            BucketLocation::Local(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
             #[cfg(feature = "remote")]
-            Location::Remote(api) => remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired)),
+            BucketLocation::Remote(api) => {
+                remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired))
+            }
         }
     }
 }

@@ -6,14 +6,14 @@ use lockhouse_core::{Acquired, Limits, Mode, Name, OwnerId, Refusal, Unlock};
 
 use super::{NewOwner, Owner};
 use crate::error::{Quota, StoreError};
-use crate::location::Location;
+use crate::location::BucketLocation;
 use crate::owners::error::{LockError, OwnerError};
 use crate::owners::lock::{Acquisition, OfflineLock, OwnerInfo};
 use crate::remote::http::api::Api;
 use crate::remote::http::call::Call;
 use crate::remote::http::problem::Problem;
 use crate::remote::http::views::{
-    GivenBack, Id, LockItem, LockRequest, LockedBody, OpenRequest, OpenedBody, OwnerBody, ReleaseItem,
+    GivenBack, Id, LockItem, LockedBody, NewLocks, OpenRequest, OpenedBody, OwnerBody, ReleaseItem,
     ReleaseRequest, UndoItem, UndoRequest, Undone,
 };
 use crate::secret::Secret;
@@ -45,10 +45,10 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
         let opened: OpenedBody = server.send(&call).await?.read()?;
         let secret = opened.owner_secret.parse();
         let secret = secret.map_err(|_| StoreError::Unknown("the secret of the owner is none".to_owned()))?;
-        Ok::<_, OwnerError>(Owner { location: Location::Remote(server), id: opened.owner.0, secret })
+        Ok::<_, OwnerError>(Owner { location: BucketLocation::Remote(server), id: opened.owner.0, secret })
     };
     let end = |opened: Result<Owner, OwnerError>| async {
-        if let Ok(Owner { location: Location::Remote(api), id, secret }) = opened {
+        if let Ok(Owner { location: BucketLocation::Remote(api), id, secret }) = opened {
             // Else it ends by its TTL.
             _ = api.send(&of_owner(Call::delete, id, &secret)).await;
         }
@@ -58,7 +58,7 @@ pub(super) async fn open(api: &Arc<Api>, new: &NewOwner) -> Result<Owner, OwnerE
 
 pub(super) async fn resume(api: &Arc<Api>, id: OwnerId, secret: &Secret) -> Result<Owner, OwnerError> {
     api.ask(of_owner(Call::get, id, secret)).await?.check()?;
-    Ok(Owner { location: Location::Remote(api.clone()), id, secret: secret.clone() })
+    Ok(Owner { location: BucketLocation::Remote(api.clone()), id, secret: secret.clone() })
 }
 
 pub(super) async fn lock(
@@ -74,7 +74,7 @@ pub(super) async fn lock(
     check(locks, metadata).map_err(LockError::Quota)?;
     let item = |(name, mode): &(Name<'_>, Mode)| LockItem { name: (*name).into(), mode: *mode };
     let metadata = metadata.map(str::to_owned);
-    let request = LockRequest { owner: Id(owner.id), locks: locks.iter().map(item).collect(), metadata };
+    let request = NewLocks { owner: Id(owner.id), locks: locks.iter().map(item).collect(), metadata };
     let call = Call::post(&["locks"]).by(&owner.secret).json(&request).once();
     let (server, owner) = (api.clone(), owner.clone());
     let work = async move {
@@ -82,7 +82,7 @@ pub(super) async fn lock(
         Ok::<_, LockError>(locked.locks())
     };
     let tidy = |locked: Result<Vec<OfflineLock>, LockError>| async move {
-        if let (Ok(granted), Location::Remote(api)) = (locked, &owner.location) {
+        if let (Ok(granted), BucketLocation::Remote(api)) = (locked, &owner.location) {
             // Else they go with the owner.
             let acquired: Vec<_> = granted.into_iter().map(Acquisition::from).collect();
             _ = send_undo(api, &owner, &acquired).await;

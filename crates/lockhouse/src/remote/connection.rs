@@ -13,7 +13,7 @@ use super::transport::socket::CLOSE_TIMEOUT;
 use super::watch::Watch;
 use crate::claims::Claims;
 use crate::error::{Quota, RequestError};
-use crate::location::Location;
+use crate::location::BucketLocation;
 use crate::owners::Owners;
 use crate::remote::http::api::Api;
 use crate::remote::question::Looking;
@@ -64,13 +64,13 @@ impl Connection {
     /// # Ok(()) }
     /// ```
     pub fn owners(&self) -> Owners {
-        Owners::new(Location::Remote(self.api.clone()))
+        Owners::new(BucketLocation::Remote(self.api.clone()))
     }
 
     /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the
     /// same.
     pub fn claims(&self) -> Claims {
-        Claims::new(Location::Remote(self.api.clone()))
+        Claims::new(BucketLocation::Remote(self.api.clone()))
     }
 
     /// The bucket whose locks are meant.

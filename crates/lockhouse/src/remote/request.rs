@@ -9,7 +9,7 @@ use super::session::requests::NewAsk;
 use crate::error::RequestError;
 use crate::remote::hold::RemoteHold;
 use crate::web_locks::guard::LockGuard;
-use crate::web_locks::options::{Limits, Options};
+use crate::web_locks::options::{RequestOptions, WaitLimits};
 use crate::whole_millis::whole_millis;
 
 /// The state of its future.
@@ -18,7 +18,7 @@ pub(crate) struct RemoteRequest {
     agent: RemoteAgent,
     name: NameBuf,
     acquire: Acquire,
-    options: Box<Options>,
+    options: Box<RequestOptions>,
     stage: Stage,
 }
 
@@ -29,20 +29,25 @@ enum Stage {
         /// Withdraws the request when it is dropped; releases the lock if that was granted at that very
         /// moment.
         hold: RemoteHold,
-        limits: Option<Limits>,
+        limits: Option<WaitLimits>,
     },
     Over,
 }
 
 impl RemoteRequest {
-    pub(crate) fn new(agent: RemoteAgent, name: NameBuf, acquire: Acquire, options: Box<Options>) -> Self {
+    pub(crate) fn new(
+        agent: RemoteAgent,
+        name: NameBuf,
+        acquire: Acquire,
+        options: Box<RequestOptions>,
+    ) -> Self {
         Self { agent, name, acquire, options, stage: Stage::New }
     }
 
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<LockGuard, RequestError>> {
         if matches!(self.stage, Stage::New) {
             match self.make() {
-                Ok(hold) => self.stage = Stage::Waiting { hold, limits: Limits::new(&mut self.options) },
+                Ok(hold) => self.stage = Stage::Waiting { hold, limits: WaitLimits::new(&mut self.options) },
                 Err(error) => {
                     self.stage = Stage::Over;
                     return Poll::Ready(Err(error));

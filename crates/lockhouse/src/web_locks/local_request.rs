@@ -14,7 +14,7 @@ use crate::engine::waiters::Wait;
 use crate::error::RequestError;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::local_agent::LocalAgent;
-use crate::web_locks::options::{Limits, Options};
+use crate::web_locks::options::{RequestOptions, WaitLimits};
 use crate::whole_millis::whole_millis;
 
 /// The state of its future.
@@ -24,7 +24,7 @@ pub(crate) struct LocalRequest<'a> {
     agent: Option<Arc<LocalAgent>>,
     name: Name<'a>,
     acquire: Acquire,
-    options: Option<Box<Options>>,
+    options: Option<Box<RequestOptions>>,
     /// The request, once it was made and had to wait.
     waiting: Option<Waiting>,
 }
@@ -39,7 +39,7 @@ struct Waiting {
 /// What few have that wait.
 #[derive(Debug)]
 struct Rare {
-    limits: Option<Limits>,
+    limits: Option<WaitLimits>,
     refusal: Option<oneshot::Receiver<Outcome>>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> LocalRequest<'a> {
         agent: Arc<LocalAgent>,
         name: Name<'a>,
         acquire: Acquire,
-        options: Option<Box<Options>>,
+        options: Option<Box<RequestOptions>>,
     ) -> Self {
         Self { agent: Some(agent), name, acquire, options, waiting: None }
     }
@@ -106,7 +106,7 @@ impl<'a> LocalRequest<'a> {
     ) -> Option<Grant> {
         // Noted first: a timer outside a runtime panics, and dropping this must take the request back.
         let waiting = self.waiting.insert(Waiting { request, rare: None });
-        let limits = self.options.as_mut().and_then(|options| Limits::new(options));
+        let limits = self.options.as_mut().and_then(|options| WaitLimits::new(options));
         if limits.is_some() || refusal.is_some() {
             waiting.rare = Some(Box::new(Rare { limits, refusal }));
         }

@@ -12,14 +12,14 @@ use crate::error::RequestError;
 
 /// What few requests have, and so is kept apart: a plain request stays small.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct RequestOptions {
     pub(crate) metadata: Option<String>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) signal: Option<CancellationToken>,
 }
 
-impl Options {
+impl RequestOptions {
     /// Whether the cancellation token, if there is one, is cancelled.
     pub(crate) fn is_aborted(&self) -> bool {
         self.signal.as_ref().is_some_and(CancellationToken::is_cancelled)
@@ -28,13 +28,13 @@ impl Options {
 
 /// What may end a wait before its grant: the cancellation token, the timeout.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct WaitLimits {
     signal: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl Limits {
-    pub(crate) fn new(options: &mut Options) -> Option<Self> {
+impl WaitLimits {
+    pub(crate) fn new(options: &mut RequestOptions) -> Option<Self> {
         let signal = options.signal.take().map(|signal| Box::pin(signal.cancelled_owned()));
         let timeout = options.timeout.take().map(|timeout| Box::pin(tokio::time::sleep(timeout)));
         (signal.is_some() || timeout.is_some()).then_some(Self { signal, timeout })

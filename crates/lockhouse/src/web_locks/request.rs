@@ -15,7 +15,7 @@ use crate::remote::request::RemoteRequest;
 use crate::web_locks::backend::Backend;
 use crate::web_locks::guard::LockGuard;
 use crate::web_locks::local_request::LocalRequest;
-use crate::web_locks::options::Options;
+use crate::web_locks::options::RequestOptions;
 use crate::whole_millis::whole_millis;
 
 /// A request that has not been made yet; awaiting it makes it.
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     mode: Mode,
     if_available: bool,
     steal: bool,
-    options: Option<Box<Options>>,
+    options: Option<Box<RequestOptions>>,
 }
 
 impl<'a> Request<'a> {
@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn options(&mut self) -> &mut Options {
+    fn options(&mut self) -> &mut RequestOptions {
         self.options.get_or_insert_default()
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::common::api::{Api, Call};
+use super::common::api::{BucketClient, Call};
 use super::common::print::{line, print};
 use super::common::target::Target;
 use super::exit::Failure;
@@ -77,7 +77,8 @@ impl Assignments {
             Some(Command::Delete(delete)) => delete.run().await,
             None => {
                 let filters = [("kind", "assignment"), ("prefix", &*self.prefix)];
-                let entries = Api::new(&self.common.target)?.all(&["query"], "entries", &filters).await?;
+                let entries =
+                    BucketClient::new(&self.common.target)?.all(&["query"], "entries", &filters).await?;
                 let assignments: Vec<Value> = entries.iter().map(assignment).collect();
                 let told = || {
                     let keys = ["resource", "claimant", "assignedAt", "fencingToken"];
@@ -106,7 +107,7 @@ impl Delete {
         if let Some(reason) = &self.reason {
             call = call.with("reason", reason);
         }
-        let answer = Api::new(&self.common.target)?.call(call).await?;
+        let answer = BucketClient::new(&self.common.target)?.call(call).await?;
         let told = json!({"resource": self.resource, "deleted": answer["unassigned"]});
         print(self.common.json, &told, Vec::new)
     }

@@ -10,7 +10,7 @@ use lockhouse::store::restore;
 use lockhouse_server::{StoreChoice, operator_file};
 use serde_json::json;
 
-use super::common::api::{Api, Call};
+use super::common::api::{BucketClient, Call};
 use super::common::print::{print, text};
 use super::common::target::Target;
 use super::exit::{FAILURE, Failure, USAGE};
@@ -113,7 +113,7 @@ impl Backup {
             return Err(Failure::new(USAGE, format_args!("file: {}, but it must be UTF-8", file.display())));
         };
         let call = Call::post(&["backup"]).of_server().secret(secret).body(json!({"file": file}).to_string());
-        let backup = Api::new(&self.target)?.call(call).await?;
+        let backup = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &backup, || vec![format!("backed up to {}", text(&backup, "file"))])
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::common::api::{Api, Call};
+use super::common::api::{BucketClient, Call};
 use super::common::duration;
 use super::common::print::{line, print, text};
 use super::common::target::Target;
@@ -134,7 +134,8 @@ impl Claim {
         let body = json!({
             "resource": self.resource, "claimant": self.claimant, "ttlMs": millis(self.ttl), "metadata": self.metadata,
         });
-        let claimed = Api::new(&self.target)?.call(Call::post(&["claims"]).body(body.to_string())).await?;
+        let claimed =
+            BucketClient::new(&self.target)?.call(Call::post(&["claims"]).body(body.to_string())).await?;
         print(self.json, &claimed, || vec![text(&claimed, "token")])
     }
 }
@@ -142,7 +143,7 @@ impl Claim {
 impl Claimed {
     async fn call(&self, what: &str) -> Result<Value, Failure> {
         let body = json!({"resource": self.resource, "token": self.token});
-        Api::new(&self.target)?.call(Call::post(&["claims", what]).body(body.to_string())).await
+        BucketClient::new(&self.target)?.call(Call::post(&["claims", what]).body(body.to_string())).await
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use lockhouse_server::Sources;
 
-use super::common::options::{Options, load};
+use super::common::options::{SettingsArgs, load};
 use super::exit::{FAILURE, USAGE, complain};
 
 /// Check or show the settings of a server without starting it.
@@ -46,7 +46,7 @@ struct Check {
 #[derive(Debug, Args)]
 struct Show {
     #[command(flatten)]
-    options: Options,
+    options: SettingsArgs,
 }
 
 impl Config {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::common::api::{Api, Call};
+use super::common::api::{BucketClient, Call};
 use super::common::print::{line, print};
 use super::common::target::Target;
 use super::exit::Failure;
@@ -125,7 +125,7 @@ impl Lock {
         let locks: Vec<Value> = self.records.iter().map(wanted).collect();
         let body = json!({"owner": self.whose.owner, "locks": locks, "metadata": self.metadata});
         let call = Call::post(&["locks"]).secret(&*self.whose.secret).body(body.to_string());
-        let locked = Api::new(&self.target)?.call(call).await?;
+        let locked = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &locked, || {
             let locks = locked["locks"].as_array().into_iter().flatten();
             locks.map(|lock| line(lock, &["name", "mode", "fencingToken", "how"])).collect()
@@ -144,7 +144,7 @@ impl Unlock {
             "owner": self.whose.owner, "locks": list(&self.records), "all": all, "sparing": list(&self.sparing),
         });
         let call = Call::post(&["locks", "release"]).secret(&*self.whose.secret).body(body.to_string());
-        let released = Api::new(&self.target)?.call(call).await?;
+        let released = BucketClient::new(&self.target)?.call(call).await?;
         print(self.json, &released, || vec![format!("{} released", released["released"])])
     }
 }

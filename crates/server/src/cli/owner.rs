@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::common::api::{Api, Call};
+use super::common::api::{BucketClient, Call};
 use super::common::duration;
 use super::common::print::{line, print, text};
 use super::common::target::Target;
@@ -93,7 +93,7 @@ pub(super) fn millis(length: Option<Duration>) -> Value {
 
 impl Owner {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let api = Api::new(&self.target)?;
+        let api = BucketClient::new(&self.target)?;
         match &self.command {
             Command::Open(new) => {
                 let body = json!({

@@ -17,7 +17,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use super::problem::{Code, Problem};
 use super::request::body::buffer_request;
 use super::request::headers::IDEMPOTENCY_KEY_HEADER;
-use super::routes::Found;
+use super::routes::RouteMatch;
 use super::{access, idempotency};
 use crate::access::check_origin;
 use crate::state::AppState;
@@ -35,7 +35,7 @@ impl ApiEntry {
     }
 
     /// Answers what is asked of what is at the path.
-    pub(crate) async fn pass(&self, found: Found, request: Request) -> Response {
+    pub(crate) async fn pass(&self, found: RouteMatch, request: Request) -> Response {
         let mut answering = pin!(buffer_request(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
             Poll::Ready(response) => {
@@ -52,7 +52,7 @@ impl ApiEntry {
         response
     }
 
-    async fn admit(&self, found: Found, request: Request) -> Response {
+    async fn admit(&self, found: RouteMatch, request: Request) -> Response {
         let headers = request.headers();
         if let Err(denied) = self.state.check_place(headers) {
             self.state.audit.deny_place(&request, &denied);
@@ -68,7 +68,7 @@ impl ApiEntry {
     }
 
     /// As of a page, which is told what it may send and see.
-    async fn admit_page(&self, found: Found, request: Request) -> Response {
+    async fn admit_page(&self, found: RouteMatch, request: Request) -> Response {
         let allow = (*request.method() == Method::OPTIONS).then(|| found.allow());
         let next = tower::service_fn(|request| async { Ok(self.answer(found.clone(), request).await) });
         let answer: Result<_, Infallible> = self.cors.layer(next).call(request).await;
@@ -82,7 +82,7 @@ impl ApiEntry {
         response
     }
 
-    async fn answer(&self, found: Found, mut request: Request) -> Response {
+    async fn answer(&self, found: RouteMatch, mut request: Request) -> Response {
         let Some(route) = found.route(request.method()) else {
             return found.method_not_allowed(request.method());
         };

@@ -93,17 +93,17 @@ async fn document() -> ([(HeaderName, &'static str); 1], &'static str) {
 
 /// What is at a path.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct RouteMatch {
     routes: &'static [Route],
     pub(super) named: PathParameters,
 }
 
 /// What the API has at that path.
-pub(crate) fn find(path: &str) -> Option<Found> {
+pub(crate) fn find(path: &str) -> Option<RouteMatch> {
     let found = PATHS.at(path).ok()?;
     let named =
         PathParameters { bucket: decode(&found.params, "bucket"), owner: decode(&found.params, "owner") };
-    Some(Found { routes: found.value, named })
+    Some(RouteMatch { routes: found.value, named })
 }
 
 fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
@@ -111,7 +111,7 @@ fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
     text.ok().map(Cow::into_owned)
 }
 
-impl Found {
+impl RouteMatch {
     /// The route of that method.
     pub(super) fn route(&self, method: &Method) -> Option<&'static Route> {
         // Whoever sends HEAD is told of what GET answers; HTTP leaves the body out.

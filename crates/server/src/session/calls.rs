@@ -13,11 +13,11 @@ use super::verdict::{PendingCall, Steal, Verdict};
 use crate::audit::{DisplayName, short};
 use crate::bounds::{GIVE_WAY_FRAMES, OUTBOX_HIGH_WATER_BYTES, READ_BATCH};
 use crate::settings::Permission;
-use crate::websocket::{Connection, Incoming};
+use crate::websocket::{Incoming, WebSocketConnection};
 
 impl Session {
     /// Handles a message, and those that have come already behind it.
-    pub(super) async fn read(&mut self, connection: &mut Connection, first: Incoming) -> Verdict {
+    pub(super) async fn read(&mut self, connection: &mut WebSocketConnection, first: Incoming) -> Verdict {
         // What is read now is urgent, and what is behind it is not.
         let is_paced = self.pacing.is_paced();
         // Another frame may have so long an answer that too much waits to be written again.

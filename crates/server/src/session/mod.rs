@@ -1,7 +1,7 @@
 //! A session: what a client has at the server, beyond the life of any one connection.
 //!
 //! ```text
-//!   Connection ──frame──▶ calls ──Command──▶ Port (the bucket)
+//!   WebSocketConnection ──frame──▶ calls ──Command──▶ Port (the bucket)
 //!       ▲                                      │
 //!       └──── Outbound ◀──event── notices ◀────┘ Notice
 //! ```

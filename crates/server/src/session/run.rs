@@ -10,7 +10,7 @@ use super::verdict::{LastWords, Parting, Verdict};
 use super::watches::Watches;
 use crate::limits::{Refused, wire_limits};
 use crate::state::{AppState, Phase};
-use crate::websocket::{Admission, Attach, Connection, Denial, Farewell, ReadMode, WriteQueue};
+use crate::websocket::{Admission, Attach, Denial, Farewell, ReadMode, WebSocketConnection, WriteQueue};
 
 /// The WebSocket close code of a server that is too busy.
 const TRY_AGAIN_LATER: u16 = 1013;
@@ -25,7 +25,7 @@ pub(crate) async fn run(
     state: Arc<AppState>,
     mut admission: Admission,
     hello: Hello<'_>,
-    mut connection: Connection,
+    mut connection: WebSocketConnection,
 ) {
     if let Some(resume) = &hello.resume {
         match state.sessions.resume(admission, resume, connection).await {
@@ -45,7 +45,7 @@ pub(crate) async fn run(
 }
 
 impl Session {
-    pub(super) async fn run(mut self, mut connection: Connection) {
+    pub(super) async fn run(mut self, mut connection: WebSocketConnection) {
         tracing::debug!(session = self.registration.id, "session begins");
         if self.outbound.resume(0).is_err() {
             return;
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// Runs while there is a connection.
-    async fn attached(&mut self, connection: &mut Connection) -> Parting {
+    async fn attached(&mut self, connection: &mut WebSocketConnection) -> Parting {
         let mut heartbeat = self.heartbeat();
         loop {
             let verdict = match self.take_notices() {
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Waits for the next connection; none if the session ends before.
-    async fn detached(&mut self) -> Option<Connection> {
+    async fn detached(&mut self) -> Option<WebSocketConnection> {
         self.pass_turn();
         tracing::debug!(session = self.registration.id, "session waits for a resume");
         loop {
@@ -136,7 +136,7 @@ impl Session {
     /// # Errors
     ///
     /// Whoever resumes it may do less than the session: it has to end, and he has been told.
-    fn accept(&mut self, attach: Attach) -> Result<Option<Connection>, Denial> {
+    fn accept(&mut self, attach: Attach) -> Result<Option<WebSocketConnection>, Denial> {
         let Verdict::GoOn = self.take_notices() else {
             self.registration.give_back_at_the_end(attach);
             return Ok(None);
@@ -285,7 +285,7 @@ impl Session {
     }
 
     /// Sees the connection off, in a task of its own: the session does not wait for it.
-    fn part(&self, connection: Connection, words: LastWords) {
+    fn part(&self, connection: WebSocketConnection, words: LastWords) {
         match words {
             LastWords::None => {}
             LastWords::AnswerClose => drop(self.state.tasks.spawn(connection.answer_close())),

@@ -7,7 +7,7 @@ use lockhouse::{MemoryReservation, Stolen};
 use lockhouse_wire::{FatalCode, FrameProblem, SnapshotQuery};
 
 use crate::audit::short;
-use crate::websocket::{Connection, Farewell};
+use crate::websocket::{Farewell, WebSocketConnection};
 
 /// What an input means for the connection.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub(super) struct Steal {
 /// How a connection ends, seen from its session.
 pub(super) enum Parting {
     /// The session goes on over another connection.
-    Replaced(Box<Connection>),
+    Replaced(Box<WebSocketConnection>),
     /// The session goes on without one.
     Detached(LastWords),
     /// The session ends as well.

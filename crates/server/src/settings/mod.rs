@@ -32,5 +32,5 @@ pub use self::sections::origin::{InvalidOrigin, Origin};
 pub use self::sections::store::{NoStore, StoreChoice};
 pub use self::sections::text::parse_duration;
 pub use self::sections::tls::{ClientAuth, TlsSettings};
-pub use self::sources::{FlagValue, Loaded, Sources};
+pub use self::sources::{FlagValue, LoadedSettings, Sources};
 pub use self::tree::Location;

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::key::Key;
 use super::keys::keys;
 use super::secret::is_secret;
-use super::sources::Loaded;
+use super::sources::LoadedSettings;
 use super::tree::Value;
 
-impl Loaded {
+impl LoadedSettings {
     /// TOML, each value with a comment that tells where it comes from; what is secret is not told.
     pub fn show(&self) -> String {
         let mut text = String::new();

@@ -44,7 +44,7 @@ pub enum FlagValue {
 
 /// Settings without a fault, and where each comes from.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedSettings {
     /// The settings.
     pub settings: Settings,
     pub(crate) tree: Node,
@@ -66,7 +66,7 @@ impl Sources {
     /// # Errors
     ///
     /// Everything that is wrong, in the order of the file, and what is wrong elsewhere behind it.
-    pub fn load(&self) -> Result<Loaded, Vec<SettingsProblem>> {
+    pub fn load(&self) -> Result<LoadedSettings, Vec<SettingsProblem>> {
         match self.load_in_part() {
             (Some(loaded), problems) if problems.is_empty() => Ok(loaded),
             (_, mut problems) => {
@@ -91,7 +91,7 @@ impl Sources {
     /// Of a key that is wrong by itself the file is not told of.
     pub fn check(&self) -> Vec<SettingsProblem> {
         let (loaded, mut problems) = self.load_in_part();
-        let mut files: Vec<SettingsProblem> = loaded.iter().flat_map(Loaded::check_files).collect();
+        let mut files: Vec<SettingsProblem> = loaded.iter().flat_map(LoadedSettings::check_files).collect();
         files.retain(|file| !problems.iter().any(|problem| problem.has_key_of(file)));
         problems.extend(files);
         problems.sort_by_key(SettingsProblem::order);
@@ -99,7 +99,7 @@ impl Sources {
     }
 
     /// What is wrong, and the settings with defaults in place of that, unless nothing is to be had of them.
-    fn load_in_part(&self) -> (Option<Loaded>, Vec<SettingsProblem>) {
+    fn load_in_part(&self) -> (Option<LoadedSettings>, Vec<SettingsProblem>) {
         let (mut tree, mut problems) = match self.file.as_deref().map_or_else(nothing, read) {
             Ok(read) => read,
             Err(problems) => return (None, problems),
@@ -122,7 +122,7 @@ impl Sources {
         });
         let loaded = settings.ok().map(|settings| {
             problems.extend(settings.check(&tree, &problems));
-            Loaded { settings, tree }
+            LoadedSettings { settings, tree }
         });
         (loaded, problems)
     }
@@ -239,7 +239,7 @@ fn read(path: &std::path::Path) -> Result<(Node, Vec<SettingsProblem>), Vec<Sett
     Ok(file::parse(&name, &text))
 }
 
-impl Loaded {
+impl LoadedSettings {
     /// The keys of which this says something else than `earlier`.
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'static Key> + 'a {
         keys().iter().filter(|key| match (self.tree.get(&key.path), earlier.tree.get(&key.path)) {

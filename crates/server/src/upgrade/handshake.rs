@@ -19,7 +19,7 @@ use crate::auth;
 use crate::limits::ConnectionPermit;
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
-use crate::websocket::Connection;
+use crate::websocket::WebSocketConnection;
 
 /// For how many seconds a server that stops is away, about.
 const RESTART_SECONDS: &str = "1";
@@ -60,7 +60,8 @@ pub(crate) async fn upgrade(
     state.clone().tasks.spawn(async move {
         match timeout(hello_timeout, upgrading).await {
             Ok(Ok(upgraded)) => {
-                let connection = Connection::new(TokioIo::new(upgraded), permit, write_timeout).await;
+                let connection =
+                    WebSocketConnection::new(TokioIo::new(upgraded), permit, write_timeout).await;
                 read_hello(state, scope, initiator, certificate, connection, hello_timeout).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "an upgrade failed"),

@@ -14,7 +14,9 @@ use crate::auth::PresentedCertificate;
 use crate::limits::Refused;
 use crate::session;
 use crate::state::AppState;
-use crate::websocket::{Admission, Connection, Denial, Farewell, Incoming, Presented, ReadMode, WriteQueue};
+use crate::websocket::{
+    Admission, Denial, Farewell, Incoming, Presented, ReadMode, WebSocketConnection, WriteQueue,
+};
 
 /// What a connection speaks about.
 #[derive(Debug, Deserialize)]
@@ -35,7 +37,7 @@ pub(super) async fn read_hello(
     scope: ConnectionScope,
     initiator: Initiator,
     certificate: PresentedCertificate,
-    mut connection: Connection,
+    mut connection: WebSocketConnection,
     patience: Duration,
 ) {
     let nothing = &mut WriteQueue::default();

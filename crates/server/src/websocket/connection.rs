@@ -25,7 +25,7 @@ use crate::limits::{ConnectionPermit, Network, TenantPermit};
 
 /// An open WebSocket.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct WebSocketConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     unflushed: bool,
     /// What was read while too much waited to be written, other than pongs and ends.
@@ -95,7 +95,7 @@ impl Farewell {
     }
 }
 
-impl Connection {
+impl WebSocketConnection {
     pub(crate) async fn new(
         io: TokioIo<Upgraded>,
         permit: Option<ConnectionPermit>,

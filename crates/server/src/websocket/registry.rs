@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 
 use super::admission::Admission;
-use super::connection::Connection;
+use super::connection::WebSocketConnection;
 use crate::limits::{Full, Permit, Quotas, Refused};
 use crate::random::random_hex;
 use crate::settings::LimitSettings;
@@ -37,13 +37,13 @@ impl std::fmt::Debug for Registered {
 /// A connection that wants to go on with a session.
 #[derive(Debug)]
 pub(crate) struct Attach {
-    pub(crate) connection: Connection,
+    pub(crate) connection: WebSocketConnection,
     /// In whose name it came: of the same tenant.
     pub(crate) admission: Admission,
     /// The last numbered frame that the client has processed.
     pub(crate) received: u64,
     /// How to give the connection back, should the session end before it takes it.
-    back: oneshot::Sender<(Admission, Connection)>,
+    back: oneshot::Sender<(Admission, WebSocketConnection)>,
 }
 
 impl Attach {
@@ -86,8 +86,8 @@ impl SessionRegistry {
         &self,
         admission: Admission,
         resume: &Resume<'_>,
-        connection: Connection,
-    ) -> Option<(Admission, Connection)> {
+        connection: WebSocketConnection,
+    ) -> Option<(Admission, WebSocketConnection)> {
         let session = match self.find(&admission.scope, resume) {
             Lookup::Session(session) => session,
             Lookup::Nothing => return Some((admission, connection)),

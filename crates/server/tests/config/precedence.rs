@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use lockhouse_server::{FlagValue, Key, Loaded, Location, Sources, keys};
+use lockhouse_server::{FlagValue, Key, LoadedSettings, Location, Sources, keys};
 use proptest::prelude::*;
 
 /// A value of a setting, different for each of those who may say it.
@@ -70,7 +70,7 @@ fn shown<'s>(show: &'s str, path: &str) -> &'s str {
     line.rsplit_once(" # ").unwrap().0.split_once(" = ").unwrap().1
 }
 
-fn load(said: &[(bool, bool, bool)]) -> (Loaded, tempfile::TempDir) {
+fn load(said: &[(bool, bool, bool)]) -> (LoadedSettings, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.toml");
     let (mut text, mut environment, mut flags) = (String::new(), BTreeMap::new(), BTreeMap::new());

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use random::Random;
 
 use super::super::breach::Kind;
-use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
+use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
 /// One way to spoil a history: what comes of it, or nothing where the history gives no occasion.
 pub(crate) struct Mutation {
@@ -35,21 +35,21 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
 struct Op<'a> {
     client: &'a str,
     number: u64,
-    call: &'a Call,
+    call: &'a Invocation,
     invoked: usize,
-    answer: Option<(usize, &'a Answer)>,
+    answer: Option<(usize, &'a Completion)>,
 }
 
 impl Op<'_> {
     fn gain(&self) -> Option<&Gain> {
         match self.answer {
-            Some((_, Answer::Ok { gain, .. })) => Some(gain),
+            Some((_, Completion::Ok { gain, .. })) => Some(gain),
             _ => None,
         }
     }
 
     fn is_unknown(&self) -> bool {
-        !matches!(self.answer, Some((_, Answer::Ok { .. } | Answer::Refused { .. })))
+        !matches!(self.answer, Some((_, Completion::Ok { .. } | Completion::Refused { .. })))
     }
 
     fn answered(&self) -> usize {
@@ -57,7 +57,10 @@ impl Op<'_> {
     }
 
     fn granted(&self) -> Option<u64> {
-        let grants = matches!(self.call, Call::Request { .. } | Call::Lock { .. } | Call::Claim { .. });
+        let grants = matches!(
+            self.call,
+            Invocation::Request { .. } | Invocation::Lock { .. } | Invocation::Claim { .. }
+        );
         self.gain().filter(|gain| grants && !gain.again)?.token
     }
 }
@@ -100,7 +103,7 @@ fn forget(
 
 fn forget_lock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
-    let long = |op: &&Op<'_>| matches!(op.call, Call::OpenOwner { ttl_ms: 60_000, .. });
+    let long = |op: &&Op<'_>| matches!(op.call, Invocation::OpenOwner { ttl_ms: 60_000, .. });
     let owners: HashSet<&str> =
         all.iter().filter(long).filter_map(|op| op.gain()?.owner.as_deref()).collect();
     let unsure: HashSet<&str> =
@@ -121,11 +124,12 @@ fn forget_lock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
 fn forget_assignment(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
     let unsure = |name: &str| {
-        all.iter()
-            .any(|op| op.is_unknown() && matches!(op.call, Call::Unassign { name: other } if other == name))
+        all.iter().any(|op| {
+            op.is_unknown() && matches!(op.call, Invocation::Unassign { name: other } if other == name)
+        })
     };
     let told = |token| {
-        let finalized = |op: &&Op<'_>| matches!(op.call, Call::Finalize { .. });
+        let finalized = |op: &&Op<'_>| matches!(op.call, Invocation::Finalize { .. });
         all.iter().filter(finalized).any(|op| op.gain().is_some_and(|gain| gain.token == Some(token)))
     };
     forget(events, random, |found| {
@@ -137,9 +141,11 @@ fn undo_unlock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
     let mut back = Vec::new();
     for lock in &all {
-        let (Call::Lock { owner, name, mode }, Some(token)) = (lock.call, lock.granted()) else { continue };
+        let (Invocation::Lock { owner, name, mode }, Some(token)) = (lock.call, lock.granted()) else {
+            continue;
+        };
         let unlocked = all.iter().any(|op| {
-            matches!(op.call, Call::Unlock { owner: who, name: which } if who == owner && which == name)
+            matches!(op.call, Invocation::Unlock { owner: who, name: which } if who == owner && which == name)
                 && op.invoked > lock.answered()
                 && op.gain().is_some_and(|gain| gain.was == Some(true))
         });
@@ -158,11 +164,11 @@ fn forget_claim(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
     let mut places = Vec::new();
     for claim in &all {
-        let (Call::Claim { name, ttl_ms: 60_000, .. }, Some(gain)) = (claim.call, claim.gain()) else {
+        let (Invocation::Claim { name, ttl_ms: 60_000, .. }, Some(gain)) = (claim.call, claim.gain()) else {
             continue;
         };
         let about = |op: &&Op<'_>| {
-            matches!(op.call, Call::Renew { claim, .. } | Call::ReleaseClaim { claim, .. } | Call::Finalize { claim, .. }
+            matches!(op.call, Invocation::Renew { claim, .. } | Invocation::ReleaseClaim { claim, .. } | Invocation::Finalize { claim, .. }
                 if Some(claim) == gain.claim.as_ref())
         };
         // Nothing can have ended it before the first who asks for it again.
@@ -173,7 +179,7 @@ fn forget_claim(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let at = *random.pick(&places)?;
     let mut events = events.to_vec();
     let What::Answer { answer, .. } = &mut events[at].what else { panic!("not an answer") };
-    *answer = Answer::Refused { reason: Reason::ClaimExpired, token: None, claimant: None };
+    *answer = Completion::Refused { reason: Reason::ClaimExpired, token: None, claimant: None };
     Some(events)
 }
 
@@ -205,7 +211,7 @@ fn sequential_grants(events: &[Event], random: &mut Random) -> Option<(usize, us
 
 fn token_at(events: &mut [Event], at: usize) -> &mut u64 {
     match &mut events[at].what {
-        What::Answer { answer: Answer::Ok { gain, .. }, .. } => gain.token.as_mut().unwrap(),
+        What::Answer { answer: Completion::Ok { gain, .. }, .. } => gain.token.as_mut().unwrap(),
         other => panic!("no grant: {other:?}"),
     }
 }
@@ -214,13 +220,13 @@ fn hold_on(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
     let mut released = HashMap::new();
     for op in &all {
-        if let Call::Release { of } = op.call {
+        if let Invocation::Release { of } = op.call {
             released.insert((op.client, *of), op);
         }
     }
     // Those who were granted a web lock and released it, on names of which nothing is stolen.
     let holders = all.iter().filter_map(|op| {
-        let Call::Request { name, mode, .. } = op.call else { return None };
+        let Invocation::Request { name, mode, .. } = op.call else { return None };
         let release = released.get(&(op.client, op.number))?;
         (op.granted().is_some() && name != "n0").then_some((op, *release, name, *mode))
     });
@@ -244,7 +250,8 @@ fn finalize_lost(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
     let mut places = Vec::new();
     for last in &all {
-        let (Call::Finalize { name, claim }, Some((at, Answer::Refused { .. }))) = (last.call, last.answer)
+        let (Invocation::Finalize { name, claim }, Some((at, Completion::Refused { .. }))) =
+            (last.call, last.answer)
         else {
             continue;
         };
@@ -253,9 +260,9 @@ fn finalize_lost(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
         else {
             continue;
         };
-        let (Call::Claim { claimant, .. }, Some(token)) = (own.call, own.granted()) else { continue };
+        let (Invocation::Claim { claimant, .. }, Some(token)) = (own.call, own.granted()) else { continue };
         let another = all.iter().any(|op| {
-            matches!(op.call, Call::Claim { name: which, .. } if which == name)
+            matches!(op.call, Invocation::Claim { name: which, .. } if which == name)
                 && op.granted().is_some_and(|other| other > token)
                 && events[op.answered().min(events.len() - 1)].at < events[last.invoked].at
         });
@@ -267,17 +274,17 @@ fn finalize_lost(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let mut events = events.to_vec();
     let What::Answer { answer, .. } = &mut events[at].what else { panic!("not an answer") };
     let gain = Gain { token: Some(token), claimant: Some(claimant), ..Gain::default() };
-    *answer = Answer::Ok { durable: true, gain };
+    *answer = Completion::Ok { durable: true, gain };
     Some(events)
 }
 
 fn change_claimant(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let all = ops(events);
-    let finalized = |op: &&Op<'_>| matches!(op.call, Call::Finalize { .. }) && op.gain().is_some();
+    let finalized = |op: &&Op<'_>| matches!(op.call, Invocation::Finalize { .. }) && op.gain().is_some();
     let places: Vec<usize> = all.iter().filter(finalized).map(Op::answered).collect();
     let at = *random.pick(&places)?;
     let mut events = events.to_vec();
-    let What::Answer { answer: Answer::Ok { gain, .. }, .. } = &mut events[at].what else {
+    let What::Answer { answer: Completion::Ok { gain, .. }, .. } = &mut events[at].what else {
         panic!("no gain")
     };
     gain.claimant = Some("somebody else".to_owned());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use random::Random;
 
-use super::super::record::{Answer, Call, Event, Found, Gain, Mode, Reason, Thing, What};
+use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
 const MS: u64 = 1_000_000;
 
@@ -47,8 +47,8 @@ struct Hold {
 struct Doing {
     client: usize,
     number: u64,
-    call: Call,
-    answer: Option<Answer>,
+    call: Invocation,
+    answer: Option<Completion>,
     /// The connection goes: nobody hears the answer, and perhaps nobody hears the question.
     deaf: bool,
     mute: bool,
@@ -186,7 +186,7 @@ impl Run {
         let client = &mut self.clients[index];
         client.ops += 1;
         let number = client.ops;
-        if let Call::Release { of } = call {
+        if let Invocation::Release { of } = call {
             client.web.retain(|held| *held != of);
         }
         self.tell(What::Invoke {
@@ -204,7 +204,7 @@ impl Run {
         self.later(MS, 2 * MS, Task::Answer(op));
     }
 
-    fn choose(&mut self, index: usize) -> Call {
+    fn choose(&mut self, index: usize) -> Invocation {
         let name = format!("n{}", self.random.below(self.names));
         let mode = if self.random.percent(50) { Mode::Exclusive } else { Mode::Shared };
         let client = &self.clients[index];
@@ -212,31 +212,31 @@ impl Run {
         let Some(owner) = client.owner.clone() else {
             // Some owners live long, some are forgotten soon.
             let ttl_ms = if self.random.percent(50) { 60_000 } else { 20 };
-            return Call::OpenOwner { ttl_ms, max_ms: None };
+            return Invocation::OpenOwner { ttl_ms, max_ms: None };
         };
         match (self.random.below(16), claim) {
-            (0, _) => Call::Touch { owner },
-            (1, _) if self.random.percent(20) => Call::EndOwner { owner },
-            (2, _) if self.random.percent(20) => Call::UnlockAll { owner },
-            (3..5, _) => Call::Unlock { owner, name },
-            (5..7, _) => Call::Lock { owner, name, mode },
-            (7, Some((name, claim))) => Call::Renew { name, claim },
-            (8, Some((name, claim))) if self.random.percent(30) => Call::ReleaseClaim { name, claim },
-            (9..11, Some((name, claim))) => Call::Finalize { name, claim },
-            (11, _) => Call::Unassign { name },
-            (12, _) => Call::Look { name },
+            (0, _) => Invocation::Touch { owner },
+            (1, _) if self.random.percent(20) => Invocation::EndOwner { owner },
+            (2, _) if self.random.percent(20) => Invocation::UnlockAll { owner },
+            (3..5, _) => Invocation::Unlock { owner, name },
+            (5..7, _) => Invocation::Lock { owner, name, mode },
+            (7, Some((name, claim))) => Invocation::Renew { name, claim },
+            (8, Some((name, claim))) if self.random.percent(30) => Invocation::ReleaseClaim { name, claim },
+            (9..11, Some((name, claim))) => Invocation::Finalize { name, claim },
+            (11, _) => Invocation::Unassign { name },
+            (12, _) => Invocation::Look { name },
             (13, _) => match self.random.pick(&self.clients[index].web) {
-                Some(of) => Call::Release { of: *of },
+                Some(of) => Invocation::Release { of: *of },
                 None => {
                     // Only some names are ever stolen, so that on the others nothing excuses a loss.
                     let steal = name == "n0" && self.random.percent(30);
                     let mode = if steal { Mode::Exclusive } else { mode };
-                    Call::Request { name, mode, steal, max_hold_ms: None }
+                    Invocation::Request { name, mode, steal, max_hold_ms: None }
                 }
             },
             _ => {
                 let ttl_ms = if self.random.percent(50) { 60_000 } else { 15 };
-                Call::Claim { name, claimant: name_of(index), ttl_ms }
+                Invocation::Claim { name, claimant: name_of(index), ttl_ms }
             }
         }
     }
@@ -256,20 +256,22 @@ impl Run {
         let doing = &self.doing[op];
         let index = doing.client;
         let gone = doing.deaf || doing.life != self.life;
-        let answer = doing.answer.clone().filter(|_| !gone).unwrap_or(Answer::Unknown);
+        let answer = doing.answer.clone().filter(|_| !gone).unwrap_or(Completion::Unknown);
         let (number, call) = (doing.number, doing.call.clone());
         let client = &mut self.clients[index];
         match (&call, &answer) {
-            (Call::OpenOwner { .. }, Answer::Ok { gain, .. }) => client.owner.clone_from(&gain.owner),
-            (Call::EndOwner { .. }, _) | (_, Answer::Refused { reason: Reason::OwnerGone, .. }) => {
+            (Invocation::OpenOwner { .. }, Completion::Ok { gain, .. }) => {
+                client.owner.clone_from(&gain.owner)
+            }
+            (Invocation::EndOwner { .. }, _) | (_, Completion::Refused { reason: Reason::OwnerGone, .. }) => {
                 client.owner = None;
             }
-            (Call::Claim { name, .. }, Answer::Ok { gain, .. }) => {
+            (Invocation::Claim { name, .. }, Completion::Ok { gain, .. }) => {
                 client.claims.extend(gain.claim.iter().map(|claim| (name.clone(), claim.clone())));
             }
-            (Call::Request { .. }, Answer::Ok { .. }) => client.web.push(number),
+            (Invocation::Request { .. }, Completion::Ok { .. }) => client.web.push(number),
             // Nobody would ever release it: its session ends.
-            (Call::Request { .. }, Answer::Unknown) => {
+            (Invocation::Request { .. }, Completion::Unknown) => {
                 let id = format!("{index}/{number}");
                 self.table.values_mut().for_each(|holds| holds.retain(|hold| hold.id != id));
             }
@@ -291,7 +293,7 @@ impl Run {
         }
     }
 
-    fn table_does(&mut self, call: &Call, id: String) -> Answer {
+    fn table_does(&mut self, call: &Invocation, id: String) -> Completion {
         if let Some(owner) = call.owner() {
             match self.owners.get_mut(owner) {
                 Some((ttl, ends)) => *ends = self.now + *ttl * MS,
@@ -299,42 +301,42 @@ impl Run {
             }
         }
         match call {
-            Call::Request { name, mode, steal, .. } => {
+            Invocation::Request { name, mode, steal, .. } => {
                 let thing = Thing::Web { mode: *mode };
                 if *steal {
                     self.steal(name);
                 }
                 self.grant(name, thing, id, 0, false)
             }
-            Call::Release { of } => {
+            Invocation::Release { of } => {
                 let held = format!("{}/{of}", id.split_once('/').unwrap().0);
                 done(self.end(|hold| is_web(&hold.thing) && hold.id == held), false)
             }
-            Call::OpenOwner { ttl_ms, .. } => {
+            Invocation::OpenOwner { ttl_ms, .. } => {
                 self.token += 1;
                 let owner = self.token.to_string();
                 self.owners.insert(owner.clone(), (*ttl_ms, self.now + ttl_ms * MS));
                 ok(Gain { owner: Some(owner), ..Gain::default() })
             }
-            Call::Touch { .. } => done(true, false),
-            Call::EndOwner { owner } => {
+            Invocation::Touch { .. } => done(true, false),
+            Invocation::EndOwner { owner } => {
                 self.owners.remove(owner);
                 self.end(|hold| is_of(&hold.thing, owner));
                 done(true, true)
             }
-            Call::UnlockAll { owner } => {
+            Invocation::UnlockAll { owner } => {
                 self.end(|hold| is_of(&hold.thing, owner));
                 done(true, true)
             }
-            Call::Lock { owner, name, mode } => self.lock(name, owner, *mode, id),
-            Call::Unlock { owner, name } => {
+            Invocation::Lock { owner, name, mode } => self.lock(name, owner, *mode, id),
+            Invocation::Unlock { owner, name } => {
                 let holds = self.table.entry(name.clone()).or_default();
                 let before = holds.len();
                 holds.retain(|hold| !is_of(&hold.thing, owner));
                 done(holds.len() < before, true)
             }
-            Call::Claim { name, claimant, ttl_ms } => match self.assigned.get(name) {
-                Some((_, whose, token)) => Answer::Refused {
+            Invocation::Claim { name, claimant, ttl_ms } => match self.assigned.get(name) {
+                Some((_, whose, token)) => Completion::Refused {
                     reason: Reason::AlreadyAssigned,
                     token: Some(*token),
                     claimant: Some(whose.clone()),
@@ -347,13 +349,13 @@ impl Run {
                     true,
                 ),
             },
-            Call::Renew { name, claim } => {
+            Invocation::Renew { name, claim } => {
                 self.with_claim(name, claim, |hold, now| hold.ends = now + hold.ttl_ms * MS)
             }
-            Call::ReleaseClaim { name, claim } => self.with_claim(name, claim, |hold, _| hold.ends = 0),
-            Call::Finalize { name, claim } => self.finalize(name, claim),
-            Call::Unassign { name } => done(self.assigned.remove(name).is_some(), true),
-            Call::Look { name } => ok(Gain { found: Some(self.shown(Some(name))), ..Gain::default() }),
+            Invocation::ReleaseClaim { name, claim } => self.with_claim(name, claim, |hold, _| hold.ends = 0),
+            Invocation::Finalize { name, claim } => self.finalize(name, claim),
+            Invocation::Unassign { name } => done(self.assigned.remove(name).is_some(), true),
+            Invocation::Look { name } => ok(Gain { found: Some(self.shown(Some(name))), ..Gain::default() }),
         }
     }
 
@@ -368,7 +370,7 @@ impl Run {
         }
     }
 
-    fn lock(&mut self, name: &str, owner: &str, mode: Mode, id: String) -> Answer {
+    fn lock(&mut self, name: &str, owner: &str, mode: Mode, id: String) -> Completion {
         let holds = self.table.entry(name.to_owned()).or_default();
         let own = holds.iter().position(|hold| is_of(&hold.thing, owner));
         match own.map(|at| (at, &holds[at])) {
@@ -384,7 +386,7 @@ impl Run {
         }
     }
 
-    fn grant(&mut self, name: &str, thing: Thing, id: String, ttl_ms: u64, durable: bool) -> Answer {
+    fn grant(&mut self, name: &str, thing: Thing, id: String, ttl_ms: u64, durable: bool) -> Completion {
         let holds = self.table.entry(name.to_owned()).or_default();
         if holds.iter().any(|hold| !(is_shared(&hold.thing) && is_shared(&thing))) {
             return refused(Reason::Busy);
@@ -393,14 +395,14 @@ impl Run {
         let token = self.token;
         let claim = matches!(thing, Thing::Claim { .. }).then(|| id.clone());
         holds.push(Hold { thing, token, id, ttl_ms, ends: self.now + ttl_ms * MS });
-        Answer::Ok { durable, gain: Gain { token: Some(token), claim, ..Gain::default() } }
+        Completion::Ok { durable, gain: Gain { token: Some(token), claim, ..Gain::default() } }
     }
 
     fn end(&mut self, which: impl Fn(&Hold) -> bool) -> bool {
         self.table.values_mut().flat_map(|holds| holds.extract_if(.., |hold| which(hold))).count() > 0
     }
 
-    fn with_claim(&mut self, name: &str, claim: &str, what: impl Fn(&mut Hold, u64)) -> Answer {
+    fn with_claim(&mut self, name: &str, claim: &str, what: impl Fn(&mut Hold, u64)) -> Completion {
         let now = self.now;
         let holds = self.table.entry(name.to_owned()).or_default();
         let Some(hold) = holds.iter_mut().find(|hold| matches!(hold.thing, Thing::Claim { .. })) else {
@@ -414,7 +416,7 @@ impl Run {
         done(true, true)
     }
 
-    fn finalize(&mut self, name: &str, claim: &str) -> Answer {
+    fn finalize(&mut self, name: &str, claim: &str) -> Completion {
         let finalized = |token, claimant: &str| {
             ok(Gain { token: Some(token), claimant: Some(claimant.to_owned()), ..Gain::default() })
         };
@@ -422,7 +424,7 @@ impl Run {
             return finalized(*token, claimant);
         }
         let answer = self.with_claim(name, claim, |_, _| {});
-        if matches!(answer, Answer::Refused { .. }) {
+        if matches!(answer, Completion::Refused { .. }) {
             return answer;
         }
         let holds = self.table.entry(name.to_owned()).or_default();
@@ -475,14 +477,14 @@ fn exclusive(owner: &str) -> Thing {
     Thing::Offline { owner: owner.to_owned(), mode: Mode::Exclusive }
 }
 
-fn ok(gain: Gain) -> Answer {
-    Answer::Ok { durable: true, gain }
+fn ok(gain: Gain) -> Completion {
+    Completion::Ok { durable: true, gain }
 }
 
-fn done(was: bool, durable: bool) -> Answer {
-    Answer::Ok { durable, gain: Gain { was: Some(was), ..Gain::default() } }
+fn done(was: bool, durable: bool) -> Completion {
+    Completion::Ok { durable, gain: Gain { was: Some(was), ..Gain::default() } }
 }
 
-fn refused(reason: Reason) -> Answer {
-    Answer::Refused { reason, token: None, claimant: None }
+fn refused(reason: Reason) -> Completion {
+    Completion::Refused { reason, token: None, claimant: None }
 }

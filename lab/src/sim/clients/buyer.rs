@@ -7,10 +7,10 @@ use lockhouse::{ClaimError, Claims, Secret};
 use random::Random;
 
 use super::clerk::Desk;
-use crate::history::record::{Answer, Call, Gain, Reason};
+use crate::history::record::{Completion, Gain, Invocation, Reason};
 use crate::sim::book::Op;
 use crate::sim::ledger::Sort;
-use crate::sim::server::{Life, NAMES, Place, Server, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Buyer {
     }
 
     /// Asks for something, or gives up what was asked.
-    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+    pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
         self.hear();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
@@ -103,21 +103,21 @@ impl Buyer {
     }
 
     /// After a restart: is the claim still there? Its TTL runs anew.
-    pub(crate) fn look_again(&mut self, life: &Life) {
+    pub(crate) fn look_again(&mut self, life: &ServerLife) {
         let Some(known) = self.claims.last() else { return };
         let claims = life.server.bucket(&self.place).claims();
         let current = life.block_on(claims.get(NAMES[known.name]));
         if let Ok(Some(info)) = current
             && info.fencing_token.get() == known.token
         {
-            let call = Call::Renew { name: NAMES[known.name].to_owned(), claim: known.id.clone() };
+            let call = Invocation::Renew { name: NAMES[known.name].to_owned(), claim: known.id.clone() };
             let op = self.desk(&life.server).ask(call);
             life.server.book.ok(op, false, Gain::default());
         }
     }
 
     /// Waits for the last answer; claims end by themselves.
-    pub(crate) fn leave(&mut self, _: &Life) {
+    pub(crate) fn leave(&mut self, _: &ServerLife) {
         self.hear();
     }
 
@@ -125,7 +125,7 @@ impl Buyer {
         self.asked.is_none()
     }
 
-    fn desk(&self, server: &Server) -> Desk {
+    fn desk(&self, server: &ServerHandle) -> Desk {
         Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
     }
 
@@ -170,7 +170,7 @@ impl Desk {
                 self.server.told(&self.place, Sort::Assignment, token);
                 let (reason, claimant) = (Reason::AlreadyAssigned, Some(assignment.claimant.clone()));
                 if let Some(op) = op {
-                    self.server.book.answer(op, Answer::Refused { reason, token: Some(token), claimant });
+                    self.server.book.answer(op, Completion::Refused { reason, token: Some(token), claimant });
                 }
                 return;
             }
@@ -181,7 +181,7 @@ impl Desk {
         self.server.book.refused(op, reason);
     }
 
-    fn call(&self, known: &Known, call: impl FnOnce(String, String) -> Call) -> Op {
+    fn call(&self, known: &Known, call: impl FnOnce(String, String) -> Invocation) -> Op {
         self.ask(call(NAMES[known.name].to_owned(), known.id.clone()))
     }
 }
@@ -189,7 +189,7 @@ impl Desk {
 async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
     let Keyed { name, ttl_ms, key } = wanted;
     let claimant = desk.client.to_string();
-    let op = desk.ask(Call::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
+    let op = desk.ask(Invocation::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
     let mut new = desk.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
     if let Some(key) = key {
         new = new.idempotency_key(key);
@@ -216,7 +216,7 @@ async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
 }
 
 async fn renew(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Call::Renew { name, claim });
+    let op = desk.call(&known, |name, claim| Invocation::Renew { name, claim });
     match desk.claims().renew(NAMES[known.name], &known.secret).await {
         Ok(_) => {
             desk.server.book.count("claim: renewed");
@@ -228,7 +228,7 @@ async fn renew(desk: Desk, known: Known) -> Option<Known> {
 }
 
 async fn release(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Call::ReleaseClaim { name, claim });
+    let op = desk.call(&known, |name, claim| Invocation::ReleaseClaim { name, claim });
     match desk.claims().release(NAMES[known.name], &known.secret).await {
         Ok(()) => {
             desk.server.told(&desk.place, Sort::Unclaimed, known.token);
@@ -241,7 +241,7 @@ async fn release(desk: Desk, known: Known) -> Option<Known> {
 }
 
 async fn finalize(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Call::Finalize { name, claim });
+    let op = desk.call(&known, |name, claim| Invocation::Finalize { name, claim });
     match desk.claims().finalize(NAMES[known.name], &known.secret).await {
         Ok(assignment) => {
             let token = assignment.fencing_token.get();
@@ -256,7 +256,7 @@ async fn finalize(desk: Desk, known: Known) -> Option<Known> {
 }
 
 async fn unassign(desk: Desk, name: usize, token: Option<u64>) -> Option<Known> {
-    let op = desk.ask(Call::Unassign { name: NAMES[name].to_owned() });
+    let op = desk.ask(Invocation::Unassign { name: NAMES[name].to_owned() });
     let fencing = token.map(lockhouse::FencingToken::new);
     match desk.claims().unassign(NAMES[name], fencing).await {
         Ok(was) => {

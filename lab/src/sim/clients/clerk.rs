@@ -9,10 +9,10 @@ use lockhouse::core::{Acquired, OwnerId};
 use lockhouse::{LockError, LockType, Mode, OfflineLock, Owner, OwnerError, RecordKind, Secret, Wanted};
 use random::Random;
 
-use crate::history::record::{self, Call, Gain, Reason};
+use crate::history::record::{self, Gain, Invocation, Reason};
 use crate::sim::book::Op;
 use crate::sim::ledger::Sort;
-use crate::sim::server::{Life, NAMES, Place, Server, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Clerk {
     }
 
     /// Asks for something, or gives up what was asked.
-    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+    pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
         self.hear();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
@@ -106,10 +106,10 @@ impl Clerk {
     }
 
     /// After a restart: is the owner still there? Its lease runs anew.
-    pub(crate) fn look_again(&mut self, life: &Life) {
+    pub(crate) fn look_again(&mut self, life: &ServerLife) {
         let Some(known) = self.owner.clone() else { return };
         let desk = self.desk(&life.server);
-        let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+        let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
         let found = life.block_on(desk.owner(&known, op));
         match found {
             Ok(_) => _ = desk.server.book.ok(op, false, Gain::default()),
@@ -119,7 +119,7 @@ impl Clerk {
     }
 
     /// Ends the owner, so that nothing is left.
-    pub(crate) fn leave(&mut self, life: &Life) {
+    pub(crate) fn leave(&mut self, life: &ServerLife) {
         self.hear();
         if self.asked.is_none()
             && let Some(known) = self.owner.clone()
@@ -133,16 +133,16 @@ impl Clerk {
     }
 
     /// The future that is about to be dropped takes back what it has locked.
-    fn may_be_undone(&self, server: &Server) {
+    fn may_be_undone(&self, server: &ServerHandle) {
         let Some(known) = &self.owner else { return };
         for name in NAMES {
-            let call = Call::Unlock { owner: known.id.to_string(), name: name.to_owned() };
+            let call = Invocation::Unlock { owner: known.id.to_string(), name: name.to_owned() };
             let op = server.book.invoke(&self.name, server.number, self.place.label, call);
             server.book.unknown(Some(op));
         }
     }
 
-    fn desk(&self, server: &Server) -> Desk {
+    fn desk(&self, server: &ServerHandle) -> Desk {
         Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
     }
 }
@@ -150,13 +150,13 @@ impl Clerk {
 /// Where a client asks.
 #[derive(Clone, Debug)]
 pub(super) struct Desk {
-    pub(super) server: Server,
+    pub(super) server: ServerHandle,
     pub(super) client: Arc<str>,
     pub(super) place: Place,
 }
 
 impl Desk {
-    pub(super) fn ask(&self, call: Call) -> Op {
+    pub(super) fn ask(&self, call: Invocation) -> Op {
         self.server.ask(&self.client, &self.place, call)
     }
 

@@ -12,7 +12,7 @@ use lockhouse::{FencingToken, Notice, Port};
 use parking_lot::Mutex;
 
 use crate::sim::ledger::Ledger;
-use crate::sim::server::{Life, Place, Server, Started};
+use crate::sim::server::{Place, ServerHandle, ServerLife, Started};
 
 /// What the client is sent.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ const BEATS_PER_LEASE: u64 = 10;
 
 impl Session {
     /// The client says hello.
-    pub(super) fn begin(life: &Life, place: &Place, label: &str, lease_ms: u64) -> Self {
+    pub(super) fn begin(life: &ServerLife, place: &Place, label: &str, lease_ms: u64) -> Self {
         let _guard = life.enter();
         let server = &life.server;
         let port = Arc::new(server.bucket(place).port(10_000));
@@ -147,7 +147,7 @@ impl Drop for Session {
 
 /// What a session of the server does.
 struct Task {
-    server: Server,
+    server: ServerHandle,
     place: Place,
     port: Arc<Port>,
     shared: Arc<Shared>,

@@ -11,10 +11,10 @@ use random::Random;
 
 use super::clerk::mode;
 use super::session::Session;
-use crate::history::record::{Call, Gain, Reason, What};
+use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::book::Book;
 use crate::sim::ledger::Ledger;
-use crate::sim::server::{Life, NAMES, Place};
+use crate::sim::server::{NAMES, Place, ServerLife};
 
 /// One client; when it dies, another one comes in its place.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Tab {
     }
 
     /// Asks for something, gives something back, or gives something up.
-    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+    pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
         if self.is_away(&life.server.book) {
             return;
         }
@@ -131,7 +131,7 @@ impl Tab {
     }
 
     /// Answers pings, as far as it runs and hears them.
-    pub(crate) fn time_has_passed(&mut self, life: &Life) {
+    pub(crate) fn time_has_passed(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         self.nothing_comes(book);
         if !self.is_away(book)
@@ -154,7 +154,7 @@ impl Tab {
     }
 
     /// Reads what the server has sent.
-    pub(crate) fn hear(&mut self, life: &Life) {
+    pub(crate) fn hear(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         if self.is_away(book) {
             return;
@@ -175,7 +175,7 @@ impl Tab {
     }
 
     /// Gives back and gives up everything.
-    pub(crate) fn leave(&mut self, life: &Life) {
+    pub(crate) fn leave(&mut self, life: &ServerLife) {
         self.hear(life);
         if self.session.is_none() {
             self.session = Some(Session::begin(life, &self.place, &self.label, 300));
@@ -192,7 +192,7 @@ impl Tab {
     }
 
     /// The last word of its last life.
-    pub(crate) fn says_goodbye(&mut self, life: &Life) {
+    pub(crate) fn says_goodbye(&mut self, life: &ServerLife) {
         self.leave_at_once(life);
     }
 
@@ -256,7 +256,7 @@ impl Tab {
         self.last_tag
     }
 
-    fn request(&mut self, life: &Life, random: &mut Random) {
+    fn request(&mut self, life: &ServerLife, random: &mut Random) {
         let name = random.below(NAMES.len());
         let wish = if random.percent(40) { Mode::Shared } else { Mode::Exclusive };
         let acquire = match random.below(100) {
@@ -265,7 +265,7 @@ impl Tab {
             _ => Acquire::Wait(wish),
         };
         let max_hold_ms = random.percent(15).then(|| 20 + random.below(400) as u64);
-        let call = Call::Request {
+        let call = Invocation::Request {
             name: NAMES[name].to_owned(),
             mode: mode(acquire.mode()),
             steal: acquire == Acquire::Steal,
@@ -279,7 +279,7 @@ impl Tab {
         self.send(life, self.requests.len() - 1);
     }
 
-    fn release(&mut self, life: &Life, random: &mut Random) {
+    fn release(&mut self, life: &ServerLife, random: &mut Random) {
         let is_held = |request: &Request| matches!(request.state, RequestState::Held(_));
         let held: Vec<usize> = (0..self.requests.len()).filter(|at| is_held(&self.requests[*at])).collect();
         if let Some(at) = random.pick(&held) {
@@ -288,11 +288,11 @@ impl Tab {
         }
     }
 
-    fn release_at(&mut self, life: &Life, at: usize) {
+    fn release_at(&mut self, life: &ServerLife, at: usize) {
         let request = &self.requests[at];
         let RequestState::Held(held) = &request.state else { return };
         let release =
-            life.server.book.invoke(&self.name, 0, self.place.label, Call::Release { of: request.op });
+            life.server.book.invoke(&self.name, 0, self.place.label, Invocation::Release { of: request.op });
         life.server.book.ok(Some(release), false, Gain::default());
         match held.request {
             Some(id) => {
@@ -314,7 +314,7 @@ impl Tab {
         }
     }
 
-    fn abort(&mut self, life: &Life, random: &mut Random) {
+    fn abort(&mut self, life: &ServerLife, random: &mut Random) {
         let can = |request: &Request| {
             matches!(request.state, RequestState::Pending) && request.acquire != Acquire::Steal
         };
@@ -338,7 +338,7 @@ impl Tab {
     }
 
     /// It presents a ticket that is void, or for a lock that it is not for.
-    fn present_an_old_ticket(&mut self, life: &Life, random: &mut Random) {
+    fn present_an_old_ticket(&mut self, life: &ServerLife, random: &mut Random) {
         let tag = self.next_tag() + 1;
         let since = life.server.disk.ledger(Ledger::tickets_since);
         let Some(mut old) = random.pick(&self.old).cloned() else { return };
@@ -365,12 +365,12 @@ impl Tab {
     }
 
     /// It says goodbye, and begins anew.
-    fn leave_at_once(&mut self, life: &Life) {
+    fn leave_at_once(&mut self, life: &ServerLife) {
         let book = life.server.book.clone();
         for at in (0..self.requests.len()).rev() {
             match &self.requests[at].state {
                 RequestState::Held(_) => {
-                    let call = Call::Release { of: self.requests[at].op };
+                    let call = Invocation::Release { of: self.requests[at].op };
                     let release = book.invoke(&self.name, 0, self.place.label, call);
                     book.ok(Some(release), false, Gain::default());
                 }
@@ -392,7 +392,7 @@ impl Tab {
     }
 
     /// It dies without a word; the server only sees that nothing comes any more.
-    fn is_killed(&mut self, life: &Life) {
+    fn is_killed(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         book.count("web: clients killed");
         book.gives_up(&self.name);

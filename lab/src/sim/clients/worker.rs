@@ -8,9 +8,9 @@ use random::Random;
 use tokio_util::sync::CancellationToken;
 
 use super::clerk::mode;
-use crate::history::record::{Call, Gain, Reason, What};
+use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::book::Op;
-use crate::sim::server::{Life, NAMES, Place, Server, Started};
+use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client, as long as its process lives.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ struct Pending {
 }
 
 impl Worker {
-    pub(crate) fn new(life: &Life, number: usize, place: Place) -> Self {
+    pub(crate) fn new(life: &ServerLife, number: usize, place: Place) -> Self {
         let name = format!("worker-{number}.{}", life.server.number).into();
         Self { name, place, agents: 0, agent: None, pending: Vec::new(), held: Vec::new() }
     }
 
     /// Asks for something, gives something back, or gives something up.
-    pub(crate) fn act(&mut self, life: &Life, random: &mut Random) {
+    pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
         self.hear(&life.server);
         match random.below(100) {
             0..55 if self.pending.len() < 3 => self.request(life, random),
@@ -51,7 +51,7 @@ impl Worker {
     }
 
     /// Takes note of grants, refusals and losses.
-    pub(crate) fn hear(&mut self, server: &Server) {
+    pub(crate) fn hear(&mut self, server: &ServerHandle) {
         let (pending, over): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.pending).into_iter().partition(|pending| !pending.asked.is_over());
         self.pending = pending;
@@ -77,7 +77,7 @@ impl Worker {
     }
 
     /// Everything that it has goes.
-    pub(crate) fn leave(&mut self, life: &Life) {
+    pub(crate) fn leave(&mut self, life: &ServerLife) {
         self.hear(&life.server);
         while let Some((op, guard)) = self.held.pop() {
             self.tell_release(&life.server, op);
@@ -90,12 +90,12 @@ impl Worker {
     }
 
     /// The process is gone, or may as well be: whatever it believes to hold from now on, nobody has to care.
-    pub(crate) fn is_dead(&self, server: &Server) {
+    pub(crate) fn is_dead(&self, server: &ServerHandle) {
         server.book.write(What::ClientKilled { client: self.name.to_string() });
     }
 
     /// How it stands once its house was told that it is displaced.
-    pub(crate) fn must_know_of_the_end(&mut self, server: &Server) {
+    pub(crate) fn must_know_of_the_end(&mut self, server: &ServerHandle) {
         self.hear(server);
         if !self.pending.is_empty() {
             server.book.breach(format!(
@@ -113,7 +113,7 @@ impl Worker {
         }
     }
 
-    fn request(&mut self, life: &Life, random: &mut Random) {
+    fn request(&mut self, life: &ServerLife, random: &mut Random) {
         let server = &life.server;
         if self.agent.is_none() {
             self.agents += 1;
@@ -142,8 +142,12 @@ impl Worker {
             max_hold_ms = Some(ms);
             request = request.max_hold(Duration::from_millis(ms));
         }
-        let call =
-            Call::Request { name: NAMES[name].to_owned(), mode: mode(wish), steal: steals, max_hold_ms };
+        let call = Invocation::Request {
+            name: NAMES[name].to_owned(),
+            mode: mode(wish),
+            steal: steals,
+            max_hold_ms,
+        };
         let op = server.ask(&self.name, &self.place, call);
         let (server, place, request) = (server.clone(), self.place.clone(), request.mode(wish));
         let asked = life.start(async move {
@@ -154,7 +158,7 @@ impl Worker {
         self.pending.push(Pending { op, steals, signal, asked });
     }
 
-    fn release(&mut self, life: &Life, random: &mut Random) {
+    fn release(&mut self, life: &ServerLife, random: &mut Random) {
         let (op, guard) = self.held.swap_remove(random.below(self.held.len()));
         self.tell_release(&life.server, op);
         if random.percent(50) {
@@ -166,21 +170,21 @@ impl Worker {
         }
     }
 
-    fn tell_release(&self, server: &Server, op: Op) {
+    fn tell_release(&self, server: &ServerHandle, op: Op) {
         if let Some(of) = op.filter(|_| !server.is_displaced()) {
-            let release = server.ask(&self.name, &self.place, Call::Release { of });
+            let release = server.ask(&self.name, &self.place, Invocation::Release { of });
             server.book.ok(release, false, Gain::default());
         }
     }
 
-    fn abort(&mut self, server: &Server, random: &mut Random) {
+    fn abort(&mut self, server: &ServerHandle, random: &mut Random) {
         if let Some(pending) = random.pick(&self.pending) {
             server.book.count("web: signals");
             pending.signal.cancel();
         }
     }
 
-    fn drop_future(&mut self, server: &Server, random: &mut Random) {
+    fn drop_future(&mut self, server: &ServerHandle, random: &mut Random) {
         if self.pending.is_empty() {
             return;
         }
@@ -199,7 +203,7 @@ impl Worker {
         }
     }
 
-    fn end_agent(&mut self, server: &Server) {
+    fn end_agent(&mut self, server: &ServerHandle) {
         for (op, _) in &self.held {
             self.tell_release(server, *op);
         }
@@ -211,7 +215,13 @@ impl Worker {
 }
 
 /// Writes down how a request ended, at once.
-fn told(server: &Server, place: &Place, op: Op, steals: bool, result: &Result<LockGuard, RequestError>) {
+fn told(
+    server: &ServerHandle,
+    place: &Place,
+    op: Op,
+    steals: bool,
+    result: &Result<LockGuard, RequestError>,
+) {
     let book = &server.book;
     let error = match result {
         Ok(guard) => {

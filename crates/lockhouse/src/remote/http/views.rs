@@ -197,7 +197,7 @@ impl OwnerBody {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct LockRequest {
+pub(crate) struct NewLocks {
     pub(crate) owner: Id,
     pub(crate) locks: Vec<LockItem>,
     pub(crate) metadata: Option<String>,

@@ -2,4 +2,4 @@
 
 /// What a server must not do.
 #[derive(Debug)]
-pub(crate) struct Breach(pub(in crate::remote) String);
+pub(crate) struct ProtocolViolation(pub(in crate::remote) String);

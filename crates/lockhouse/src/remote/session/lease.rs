@@ -11,7 +11,7 @@ const ANSWERS: usize = 256;
 /// The lease of a session (PROTOCOL.md section 9): it runs from the sending of the latest answer that the
 /// server has confirmed, but not beyond the end of the credential, with which the server ends the session.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct SessionLease {
     /// The server's length less 10 %.
     length: Duration,
     confirmed: Moment,
@@ -21,7 +21,7 @@ pub(crate) struct Lease {
     answers: VecDeque<(u64, Moment)>,
 }
 
-impl Lease {
+impl SessionLease {
     /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still
     /// good.
     pub(crate) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_pong_lengthens_the_lease_only_once_it_is_confirmed() {
         let long_ago = Duration::from_millis(40);
-        let mut lease = Lease::new(10_000, None, Moment::now());
+        let mut lease = SessionLease::new(10_000, None, Moment::now());
         assert!(lease.remaining() <= Duration::from_secs(9));
         std::thread::sleep(long_ago);
         lease.answering(1);
@@ -158,20 +158,20 @@ mod tests {
 
     #[test]
     fn a_lease_that_has_run_out_has_nothing_left() {
-        assert_eq!(Lease::new(0, None, Moment::now()).remaining(), Duration::ZERO);
+        assert_eq!(SessionLease::new(0, None, Moment::now()).remaining(), Duration::ZERO);
     }
 
     #[test]
     fn a_lease_ends_with_the_credential_however_often_it_is_confirmed() {
-        let mut lease = Lease::new(10_000, Some(2_000), Moment::now());
+        let mut lease = SessionLease::new(10_000, Some(2_000), Moment::now());
         lease.answering(1);
         lease.answered(1);
         assert!(lease.remaining() <= Duration::from_secs(2));
         assert_eq!(lease.deadline().loss(), Loss::Denied);
-        let lease = Lease::new(10_000, Some(20_000), Moment::now());
+        let lease = SessionLease::new(10_000, Some(20_000), Moment::now());
         assert!(lease.remaining() <= Duration::from_secs(9));
         assert_eq!(lease.deadline().loss(), Loss::Expired);
-        let lease = Lease::new(10_000, Some(0), Moment::now());
+        let lease = SessionLease::new(10_000, Some(0), Moment::now());
         assert!(lease.remaining().is_zero());
         assert_eq!(lease.deadline().loss(), Loss::Denied);
     }

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use lockhouse_core::{LockState, NameBuf};
 use lockhouse_wire::{EntryPlace, EntryView, SnapshotPage, SnapshotQuery};
 
-use super::breach::Breach;
+use super::breach::ProtocolViolation;
 use super::state::State;
 use crate::error::RequestError;
 use crate::snapshot::{LockInfo, Snapshot};
@@ -89,7 +89,7 @@ impl State {
         keys.into_iter().for_each(|key| self.ask_look(key));
     }
 
-    pub(crate) fn page(&mut self, page: SnapshotPage<'_>) -> Result<(), Breach> {
+    pub(crate) fn page(&mut self, page: SnapshotPage<'_>) -> Result<(), ProtocolViolation> {
         let looks = &mut self.looks;
         let looking = looks.keys.get(&page.id).and_then(|key| looks.open.get_mut(key));
         // The answer to a question that nobody waits for any more.
@@ -161,13 +161,13 @@ impl Looking {
     }
 }
 
-fn infos(entries: Vec<EntryView<'_>>) -> Result<Vec<LockInfo>, Breach> {
+fn infos(entries: Vec<EntryView<'_>>) -> Result<Vec<LockInfo>, ProtocolViolation> {
     entries.into_iter().map(info).collect()
 }
 
-fn info(entry: EntryView<'_>) -> Result<LockInfo, Breach> {
+fn info(entry: EntryView<'_>) -> Result<LockInfo, ProtocolViolation> {
     let Some(detail) = entry.detail else {
-        return Err(Breach("a snapshot without the details that were asked for".to_owned()));
+        return Err(ProtocolViolation("a snapshot without the details that were asked for".to_owned()));
     };
     let state = match detail.place {
         EntryPlace::Held(token) => LockState::Held(token),

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use lockhouse_core::Acquire;
 use lockhouse_wire::{ClientCall, ClientFrame, SnapshotQuery};
 
-use super::breach::Breach;
+use super::breach::ProtocolViolation;
 
 /// The most numbered frames that are under way without an acknowledgement.
 const WINDOW_FRAMES: usize = 4096;
@@ -68,9 +68,9 @@ impl Outbox {
     }
 
     /// Drops what the server has processed.
-    pub(crate) fn acknowledge(&mut self, seq: u64) -> Result<(), Breach> {
+    pub(crate) fn acknowledge(&mut self, seq: u64) -> Result<(), ProtocolViolation> {
         if seq > self.ever_transmitted {
-            return Err(Breach(format!("it acknowledged frame {seq}, which was never sent")));
+            return Err(ProtocolViolation(format!("it acknowledged frame {seq}, which was never sent")));
         }
         while self.acknowledged < seq {
             let Some(call) = self.window.pop_front() else { break };
@@ -82,7 +82,7 @@ impl Outbox {
     }
 
     /// A new connection: the server has processed so many, and the rest of the window is to be sent again.
-    pub(crate) fn resume(&mut self, received: u64) -> Result<(), Breach> {
+    pub(crate) fn resume(&mut self, received: u64) -> Result<(), ProtocolViolation> {
         self.acknowledge(received)?;
         self.transmitted = self.acknowledged;
         self.backlog.retain(|waiting| matches!(waiting, Waiting::Numbered(_)));

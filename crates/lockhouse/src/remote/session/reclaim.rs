@@ -24,9 +24,9 @@ use std::time::Duration;
 use lockhouse_core::FencingToken;
 use lockhouse_wire::{ClientCall, Reclaim, Ticket};
 
-use super::breach::Breach;
+use super::breach::ProtocolViolation;
 use super::lease::{Deadline, Moment};
-use super::requests::{Entry, Stage};
+use super::requests::{RequestEntry, Stage};
 use super::state::State;
 
 /// What a later life of the server is shown.
@@ -65,7 +65,7 @@ impl State {
         if !self.first_due.is_some_and(|due| due.remaining().is_zero()) {
             return;
         }
-        let overdue = |(key, entry): (&u64, &Entry)| {
+        let overdue = |(key, entry): (&u64, &RequestEntry)| {
             let due = entry.due.filter(|due| entry.is_held() && due.remaining().is_zero())?;
             Some((*key, due.loss()))
         };
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-impl Entry {
+impl RequestEntry {
     /// Whether somebody relies on it, or is about to.
     fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Granted(_) | Stage::Held | Stage::Releasing)
@@ -109,10 +109,12 @@ impl Entry {
         &mut self,
         token: FencingToken,
         ticket: Option<Ticket<'_>>,
-    ) -> Result<Option<ClientCall<'static>>, Breach> {
+    ) -> Result<Option<ClientCall<'static>>, ProtocolViolation> {
         self.due = None;
         let Some(proof) = self.proof.as_mut().filter(|proof| proof.token == token) else {
-            return Err(Breach(format!("it granted a reclaim with token {token}, which is another one")));
+            return Err(ProtocolViolation(format!(
+                "it granted a reclaim with token {token}, which is another one"
+            )));
         };
         match ticket {
             Some(ticket) => proof.ticket = ticket.into_owned(),

@@ -12,7 +12,7 @@ use lockhouse_wire::{
 };
 use tokio::sync::Notify;
 
-use super::breach::Breach;
+use super::breach::ProtocolViolation;
 use super::lease::Deadline;
 use super::outbox::BACKLOG_FRAMES;
 use super::reclaim::Proof;
@@ -30,7 +30,7 @@ pub(crate) struct AgentEntry {
 
 /// A request or lock, for as long as a future or a guard stands for it.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RequestEntry {
     /// With its number in the present session.
     pub(crate) ask: LockRequest<'static>,
     pub(crate) stage: Stage,
@@ -121,7 +121,8 @@ impl State {
             entry.requests.insert(id);
         }
         self.send(ClientCall::Request(ask.clone()));
-        let entry = Entry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
+        let entry =
+            RequestEntry { ask, stage: Stage::Pending, waker: None, heard: None, proof: None, due: None };
         self.entries.insert(id, entry);
         Ok(id)
     }
@@ -245,7 +246,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, key: u64) -> Option<Entry> {
+    fn remove(&mut self, key: u64) -> Option<RequestEntry> {
         let mut entry = self.entries.remove(&key)?;
         self.renumbered.remove(&entry.ask.id);
         self.displaced.extend(entry.waker.take());
@@ -264,7 +265,7 @@ impl State {
 
 /// What the server says, and what the end of a session means.
 impl State {
-    pub(crate) fn happened(&mut self, event: ServerEvent<'_>) -> Result<(), Breach> {
+    pub(crate) fn happened(&mut self, event: ServerEvent<'_>) -> Result<(), ProtocolViolation> {
         match event {
             ServerEvent::Granted { id, token, ticket } => self.granted(id, token, ticket)?,
             ServerEvent::Refused { id, holders, queued } => {
@@ -302,9 +303,14 @@ impl State {
         Ok(())
     }
 
-    fn granted(&mut self, id: u64, token: FencingToken, ticket: Option<Ticket<'_>>) -> Result<(), Breach> {
+    fn granted(
+        &mut self,
+        id: u64,
+        token: FencingToken,
+        ticket: Option<Ticket<'_>>,
+    ) -> Result<(), ProtocolViolation> {
         if id > self.last_id {
-            return Err(Breach(format!("it granted request {id}, which was never made")));
+            return Err(ProtocolViolation(format!("it granted request {id}, which was never made")));
         }
         let key = self.key(id);
         match key.and_then(|key| self.entries.get_mut(&key)) {
@@ -317,11 +323,11 @@ impl State {
                 entry.proof = ticket.map(|ticket| Box::new(Proof::new(token, ticket)));
                 self.wakers.extend(entry.waker.take());
             }
-            Some(Entry { stage: Stage::Failed(_), .. }) | None => {
+            Some(RequestEntry { stage: Stage::Failed(_), .. }) | None => {
                 // Nobody waits for it any more.
                 self.send(ClientCall::Release { id, reply: false });
             }
-            Some(_) => return Err(Breach(format!("it granted request {id} twice"))),
+            Some(_) => return Err(ProtocolViolation(format!("it granted request {id} twice"))),
         }
         Ok(())
     }
@@ -437,7 +443,7 @@ impl State {
     }
 }
 
-impl Entry {
+impl RequestEntry {
     fn lose(&mut self, loss: Loss) {
         match self.stage {
             Stage::Granted(token) => self.stage = Stage::LostUnseen(token, loss),

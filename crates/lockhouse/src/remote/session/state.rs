@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::breach::Breach;
-use super::lease::{Deadline, Lease, Moment};
+use super::breach::ProtocolViolation;
+use super::lease::{Deadline, Moment, SessionLease};
 use super::looks::Looks;
 use super::outbox::Outbox;
-use super::requests::{AgentEntry, Entry};
+use super::requests::{AgentEntry, RequestEntry};
 use super::status::ConnectionState;
 use crate::error::RequestError;
 use crate::loss::Loss;
@@ -50,7 +50,7 @@ pub(crate) struct State {
     pub(crate) agents: BTreeMap<u64, AgentEntry>,
     /// Requests and locks by keys that grow over all sessions, so that their order is that of the asking. The
     /// first number of an entry on the wire is its key.
-    pub(crate) entries: BTreeMap<u64, Entry>,
+    pub(crate) entries: BTreeMap<u64, RequestEntry>,
     /// The keys of entries that go on in another session than their first, by the numbers that they have in
     /// it.
     pub(crate) renumbered: HashMap<u64, u64>,
@@ -83,7 +83,7 @@ pub(crate) struct Session {
     epoch: String,
     id: String,
     secret: String,
-    lease: Lease,
+    lease: SessionLease,
     heartbeat: Duration,
     agents: u64,
     pub(crate) outbox: Outbox,
@@ -122,7 +122,7 @@ pub(crate) enum HangUp {
 pub(crate) enum Unwelcome {
     /// The session ended here while its resume was under way.
     Outdated,
-    Breach(Breach),
+    Breach(ProtocolViolation),
 }
 
 impl HangUp {
@@ -257,7 +257,7 @@ impl State {
             return Err(Unwelcome::Outdated);
         };
         session.outbox.resume(welcome.received).map_err(Unwelcome::Breach)?;
-        session.lease = Lease::new(welcome.lease_ms, welcome.credential_ms, hello);
+        session.lease = SessionLease::new(welcome.lease_ms, welcome.credential_ms, hello);
         session.pongs.clear();
         self.ask_looks_anew();
         Ok(())
@@ -268,7 +268,7 @@ impl State {
             epoch: welcome.epoch.clone().into_owned(),
             id: welcome.session.clone().into_owned(),
             secret: welcome.secret.clone().into_owned(),
-            lease: Lease::new(welcome.lease_ms, welcome.credential_ms, hello),
+            lease: SessionLease::new(welcome.lease_ms, welcome.credential_ms, hello),
             heartbeat: Duration::from_millis(welcome.heartbeat_ms.max(1)),
             agents: welcome.limits.agents,
             outbox: Outbox::default(),
@@ -292,14 +292,14 @@ impl State {
         if let Link::Up { heard, .. } = &mut self.link {
             *heard = Instant::now();
         }
-        if let Err(Breach(breach)) = self.handle(text) {
+        if let Err(ProtocolViolation(breach)) = self.handle(text) {
             self.accuse(&breach);
         }
     }
 
-    fn handle(&mut self, text: &str) -> Result<(), Breach> {
-        let envelope =
-            Envelope::<ServerFrame<'_>>::parse(text).map_err(|error| Breach(error.0.to_string()))?;
+    fn handle(&mut self, text: &str) -> Result<(), ProtocolViolation> {
+        let envelope = Envelope::<ServerFrame<'_>>::parse(text)
+            .map_err(|error| ProtocolViolation(error.0.to_string()))?;
         let Some(session) = &mut self.session else { return Ok(()) };
         session.outbox.acknowledge(envelope.ack)?;
         match envelope.frame {
@@ -311,7 +311,7 @@ impl State {
             ServerFrame::Snapshot(page) => self.page(page)?,
             ServerFrame::Fatal { code, problem } => self.fatal(code, &problem.message),
             ServerFrame::Ack | ServerFrame::Closing => {}
-            ServerFrame::Welcome(_) => return Err(Breach("a second welcome".to_owned())),
+            ServerFrame::Welcome(_) => return Err(ProtocolViolation("a second welcome".to_owned())),
         }
         Ok(())
     }
@@ -507,10 +507,10 @@ impl State {
 }
 
 impl Session {
-    fn count(&mut self, seq: u64) -> Result<(), Breach> {
+    fn count(&mut self, seq: u64) -> Result<(), ProtocolViolation> {
         let due = self.received + 1;
         if seq != due {
-            return Err(Breach(format!("seq is {seq}, but {due} was due")));
+            return Err(ProtocolViolation(format!("seq is {seq}, but {due} was due")));
         }
         self.received = seq;
         self.unreported += 1;

@@ -15,12 +15,12 @@ use crate::cli::exit::{FAILURE, Failure, LOST, NOT_GRANTED, UNREACHABLE, USAGE};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bucket of a server.
-pub(crate) struct Api {
+pub(crate) struct BucketClient {
     http: Http,
     timeout: Duration,
 }
 
-impl Api {
+impl BucketClient {
     pub(crate) fn new(target: &Target) -> Result<Self, Failure> {
         let http = target.connecting().http().map_err(|error| target.wrong(&error))?;
         Ok(Self { http, timeout: TIMEOUT })
@@ -146,13 +146,13 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let http = lockhouse::remote::connect(&url).http().unwrap();
-        let api = Api { http, timeout: Duration::from_millis(100) };
+        let api = BucketClient { http, timeout: Duration::from_millis(100) };
         // The kernel accepts the connection, and nobody answers.
         let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
         let told = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
         assert_eq!((silent.code, silent.message), (UNREACHABLE, told));
 
-        let api = Api { timeout: TIMEOUT, ..api };
+        let api = BucketClient { timeout: TIMEOUT, ..api };
         let breaks_off = async {
             loop {
                 let (mut connection, _) = listener.accept().await.unwrap();

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use lockhouse_server::{FlagValue, Loaded, SettingsProblem, Sources};
+use lockhouse_server::{FlagValue, LoadedSettings, SettingsProblem, Sources};
 
 use crate::cli::exit::complain;
 
 /// Each of these can also stand in the file and in the environment: see docs/config.md.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct SettingsArgs {
     /// A TOML file with settings; options and environment variables override it
     #[arg(long, value_name = "FILE", env = "LOCKHOUSE_CONFIG")]
     config: Option<PathBuf>,
@@ -71,7 +71,7 @@ fn lock_type(text: &str) -> Result<(String, String), String> {
     }
 }
 
-impl Options {
+impl SettingsArgs {
     /// The options as a source of settings, beside the file and the environment.
     pub(crate) fn sources(self) -> Sources {
         let texts = [
@@ -99,7 +99,7 @@ impl Options {
 }
 
 /// Reads the settings, or prints each fault in one line.
-pub(crate) fn load(sources: &Sources) -> Option<Loaded> {
+pub(crate) fn load(sources: &Sources) -> Option<LoadedSettings> {
     sources
         .load()
         .map_err(|problems| problems.iter().for_each(|problem: &SettingsProblem| complain(problem)))

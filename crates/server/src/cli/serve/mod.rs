@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lockhouse_server::{
-    BindError, Config, Files, Loaded, OpenStoreError, Server, SettingsProblem, Sources, Tls, TlsError, bind,
-    fingerprint, fit_open_files,
+    BindError, Config, Files, LoadedSettings, OpenStoreError, Server, SettingsProblem, Sources, Tls,
+    TlsError, bind, fingerprint, fit_open_files,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +19,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 
 use self::reload::Reload;
-use super::common::options::{Options, load};
+use super::common::options::{SettingsArgs, load};
 use super::exit::{FAILURE, USAGE, complain};
 
 /// Serve locks over WebSockets and HTTP, with a demo page at / and the API described at /openapi.json.
@@ -56,7 +56,7 @@ Logs go to stderr. RUST_LOG=lockhouse_server=debug shows every session. Lines of
 are shown from level info on.")]
 pub(super) struct Serve {
     #[command(flatten)]
-    options: Options,
+    options: SettingsArgs,
 }
 
 impl Serve {
@@ -101,7 +101,7 @@ fn tells_no_secret(line: &Metadata<'_>) -> bool {
     is_ours || *line.level() <= Level::INFO
 }
 
-async fn serve(sources: Sources, loaded: Loaded) -> Result<(), Error> {
+async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
     // Before anybody is told that the server runs, so that no signal can end it the hard way.
     let stop = stop_signal()?;
     let hangups = signal(SignalKind::hangup())?;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_server::{Files, Loaded, Server, SettingsProblem, Sources, Tls, fit_open_files};
+use lockhouse_server::{Files, LoadedSettings, Server, SettingsProblem, Sources, Tls, fit_open_files};
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -15,7 +15,7 @@ const FILES_CHECK: Duration = Duration::from_secs(1);
 pub(super) struct Reload {
     pub(super) sources: Sources,
     /// What it was started with, which stays in force where it cannot be reloaded.
-    pub(super) started: Loaded,
+    pub(super) started: LoadedSettings,
     pub(super) server: Arc<Server>,
     pub(super) tls: Option<Tls>,
 }

@@ -34,9 +34,9 @@ const TAKEN: Choice<Acquired> = Choice(&[("fresh", Acquired::Fresh), ("upgraded"
 
 /// Something to be locked.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum LockTarget {
     Record {
-        record: Record,
+        record: RecordId,
         intent: Intent,
     },
     /// By a program that knows the lock types of its records itself.
@@ -49,7 +49,7 @@ pub(crate) enum Wanted {
 /// Something whose lock is meant: a record, or the name that stands for it.
 #[derive(Clone, Debug)]
 pub(crate) enum Lockable {
-    Record(Record),
+    Record(RecordId),
     Name(NameBuf),
 }
 
@@ -57,13 +57,13 @@ pub(crate) enum Lockable {
 #[derive(Clone, Debug)]
 pub(crate) struct NewLocks {
     pub(crate) owner: u64,
-    pub(crate) locks: Vec<Wanted>,
+    pub(crate) locks: Vec<LockTarget>,
     pub(crate) metadata: Option<String>,
 }
 
 /// A record.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct RecordId {
     pub(crate) kind: String,
     pub(crate) id: String,
 }
@@ -110,7 +110,7 @@ fn owner(members: &Members<'_>) -> ApiResult<u64> {
     owner_number("owner", &members.text("owner", &OWNER)?)
 }
 
-impl FromMembers for Wanted {
+impl FromMembers for LockTarget {
     fn read(members: &Members<'_>) -> ApiResult<Self> {
         match Lockable::read(members)? {
             Lockable::Record(record) => {
@@ -128,7 +128,7 @@ impl FromMembers for Wanted {
 impl FromMembers for Lockable {
     fn read(members: &Members<'_>) -> ApiResult<Self> {
         match members.resource_if_any("name")? {
-            None => Record::read(members).map(Self::Record),
+            None => RecordId::read(members).map(Self::Record),
             Some(name) => {
                 members.must_not_have(&["kind", "id"], "without name")?;
                 Ok(Self::Name(name))
@@ -164,7 +164,7 @@ impl FromMembers for NewLocks {
     }
 }
 
-impl FromMembers for Record {
+impl FromMembers for RecordId {
     fn read(members: &Members<'_>) -> ApiResult<Self> {
         Ok(Self { kind: members.text("kind", &KIND)?, id: members.text("id", &ID)? })
     }

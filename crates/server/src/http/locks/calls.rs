@@ -3,8 +3,8 @@
 use lockhouse::{Acquisition, BucketKey, FencingToken, LockType, Mode, NameBuf, OfflineLock, RecordKind};
 
 use super::bodies::{
-    GrantedLock, HeldLock, HeldLocks, How, Intent, Lockable, Locked, NewLocks, Record, Regretted, Release,
-    Wanted,
+    GrantedLock, HeldLock, HeldLocks, How, Intent, LockTarget, Lockable, Locked, NewLocks, RecordId,
+    Regretted, Release,
 };
 use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
 use crate::http::dto::{JsonAnswer, JsonName, record_of};
@@ -29,8 +29,10 @@ pub(crate) async fn lock(
     let mut granted = granted.into_iter();
     let told = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
         let (record, intent) = match asked {
-            Wanted::Record { record, intent } => ((record.kind.clone(), record.id.clone()), Some(*intent)),
-            Wanted::Name { name, .. } => (record_of(name).unwrap_or_default(), None),
+            LockTarget::Record { record, intent } => {
+                ((record.kind.clone(), record.id.clone()), Some(*intent))
+            }
+            LockTarget::Name { name, .. } => (record_of(name).unwrap_or_default(), None),
         };
         // Records that need no lock are left out of what was granted.
         let lock = mode.and_then(|_| granted.next());
@@ -49,10 +51,10 @@ pub(crate) async fn lock(
 }
 
 /// What is to be locked, and how, if at all.
-fn name_and_mode(state: &AppState, wanted: &Wanted) -> (NameBuf, Option<Mode>) {
+fn name_and_mode(state: &AppState, wanted: &LockTarget) -> (NameBuf, Option<Mode>) {
     match wanted {
-        Wanted::Name { name, mode } => (name.clone(), Some(*mode)),
-        Wanted::Record { record, intent } => {
+        LockTarget::Name { name, mode } => (name.clone(), Some(*mode)),
+        LockTarget::Record { record, intent } => {
             let record = kind_of(state, &record.kind).record(&record.id);
             let wanted = match intent {
                 Intent::Read => record.for_read(),
@@ -71,7 +73,7 @@ fn name_of(lockable: &Lockable) -> NameBuf {
     match lockable {
         Lockable::Name(name) => name.clone(),
         // The lock type has no say in the name.
-        Lockable::Record(Record { kind, id }) => {
+        Lockable::Record(RecordId { kind, id }) => {
             RecordKind::new(&**kind, LockType::ReadWrite).record(id).name().to_buf()
         }
     }

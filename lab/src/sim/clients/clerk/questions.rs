@@ -6,7 +6,7 @@ use lockhouse::core::Acquired;
 use lockhouse::{BusinessTransaction, Mode, OfflineLock, OwnerError, Secret};
 
 use super::{Desk, Known, Learned, Plan, mode, record, wanted};
-use crate::history::record::{Call, Gain, Reason};
+use crate::history::record::{Gain, Invocation, Reason};
 use crate::sim::book::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::look;
@@ -15,7 +15,7 @@ use crate::sim::server::NAMES;
 pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
     // A calendar that is set makes longest lives shorter or longer, so that nothing of them is certain.
     let known_max = max_ms.map(|_| 0);
-    let op = desk.ask(Call::OpenOwner { ttl_ms, max_ms: known_max });
+    let op = desk.ask(Invocation::OpenOwner { ttl_ms, max_ms: known_max });
     let mut new = desk.server.bucket(&desk.place).owners().open(&*desk.client, Duration::from_millis(ttl_ms));
     if let Some(max_ms) = max_ms {
         new = new.max_life(Duration::from_millis(max_ms));
@@ -69,13 +69,13 @@ pub(super) async fn lock(desk: Desk, known: Known, wishes: Vec<(usize, Mode)>) -
 fn ask_locks(desk: &Desk, known: &Known, wishes: &[(usize, Mode)]) -> Vec<Op> {
     let ask = |(name, wish): &(usize, Mode)| {
         let (owner, name) = (known.id.to_string(), NAMES[*name].to_owned());
-        desk.ask(Call::Lock { owner, name, mode: mode(*wish) })
+        desk.ask(Invocation::Lock { owner, name, mode: mode(*wish) })
     };
     wishes.iter().map(ask).collect()
 }
 
 fn ask_unlock(desk: &Desk, known: &Known, name: usize) -> Op {
-    desk.ask(Call::Unlock { owner: known.id.to_string(), name: NAMES[name].to_owned() })
+    desk.ask(Invocation::Unlock { owner: known.id.to_string(), name: NAMES[name].to_owned() })
 }
 
 pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -> Learned {
@@ -104,7 +104,7 @@ pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -
 }
 
 pub(super) async fn unlock_all(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Call::UnlockAll { owner: known.id.to_string() });
+    let op = desk.ask(Invocation::UnlockAll { owner: known.id.to_string() });
     let owner = match desk.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
@@ -120,7 +120,7 @@ pub(super) async fn unlock_all(desk: Desk, known: Known) -> Learned {
 }
 
 pub(super) async fn touch(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+    let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
     let owner = match desk.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
@@ -140,7 +140,7 @@ pub(super) async fn touch(desk: Desk, known: Known) -> Learned {
 }
 
 pub(super) async fn end(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Call::EndOwner { owner: known.id.to_string() });
+    let op = desk.ask(Invocation::EndOwner { owner: known.id.to_string() });
     let owner = match desk.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
@@ -175,7 +175,7 @@ pub(super) async fn wrong_secret(desk: Desk, known: Known) -> Learned {
 
 pub(super) async fn look(desk: Desk, known: Known) -> Learned {
     let ops: Vec<_> =
-        (0..NAMES.len()).map(|name| desk.ask(Call::Look { name: NAMES[name].to_owned() })).collect();
+        (0..NAMES.len()).map(|name| desk.ask(Invocation::Look { name: NAMES[name].to_owned() })).collect();
     _ = known;
     match look::found(&desk.server, &desk.place).await {
         Ok(found) => {
@@ -191,7 +191,7 @@ pub(super) async fn look(desk: Desk, known: Known) -> Learned {
 
 /// A step of a business transaction: it locks, and then succeeds or is undone.
 pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
-    let op = desk.ask(Call::Touch { owner: known.id.to_string() });
+    let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
     let owner = match desk.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,

@@ -6,10 +6,10 @@ use lockhouse::{FencingToken, Name};
 use super::{Held, RequestState, Tab};
 use crate::history::record::{Gain, Reason};
 use crate::sim::clients::session::Frame;
-use crate::sim::server::{Life, NAMES};
+use crate::sim::server::{NAMES, ServerLife};
 
 impl Tab {
-    pub(super) fn take(&mut self, life: &Life, frame: Frame) {
+    pub(super) fn take(&mut self, life: &ServerLife, frame: Frame) {
         match frame {
             Frame::Joined => self.come_back(life),
             Frame::Granted { tag, request, token, ticket } => {
@@ -26,7 +26,7 @@ impl Tab {
     }
 
     /// In a new session: what is held is reclaimed, then what is pending is asked again.
-    fn come_back(&mut self, life: &Life) {
+    fn come_back(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         for at in (0..self.requests.len()).rev() {
             let request = &self.requests[at];
@@ -55,7 +55,7 @@ impl Tab {
         }
     }
 
-    pub(super) fn send(&mut self, life: &Life, at: usize) {
+    pub(super) fn send(&mut self, life: &ServerLife, at: usize) {
         let tag = self.next_tag();
         let Some((session, agent)) = self.session.as_ref().and_then(|it| Some((it, it.agent()?))) else {
             return;
@@ -83,7 +83,7 @@ impl Tab {
 
     fn granted(
         &mut self,
-        life: &Life,
+        life: &ServerLife,
         tag: u64,
         request: RequestId,
         token: FencingToken,
@@ -117,7 +117,7 @@ impl Tab {
         }
     }
 
-    fn refused(&mut self, life: &Life, tag: u64, refusal: &Refusal) {
+    fn refused(&mut self, life: &ServerLife, tag: u64, refusal: &Refusal) {
         let book = &life.server.book;
         let Some(at) = self.at(tag) else { return };
         let request = &self.requests[at];
@@ -136,7 +136,7 @@ impl Tab {
         self.forget(at);
     }
 
-    fn lost(&mut self, life: &Life, tag: u64, reason: LossReason) {
+    fn lost(&mut self, life: &ServerLife, tag: u64, reason: LossReason) {
         let book = &life.server.book;
         let Some(at) = self.at(tag) else { return };
         book.count(match reason {
