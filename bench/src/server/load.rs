@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::LocalSet;
+use tokio::task::{AbortHandle, JoinHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 
 use super::codec::{Codec, Event};
@@ -123,7 +123,17 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
     let (wall, after) = (start.elapsed(), counts());
     let (server_cpu, client_cpu) = (server.cpu_ns()? - server_cpu, cpu::thread_ns() - client_cpu);
     shared.stop.set(true);
-    let aborts: Vec<_> = tasks.iter().map(tokio::task::JoinHandle::abort_handle).collect();
+    part(tasks).await;
+    if let Some(failure) = shared.failure.take() {
+        return Err(failure);
+    }
+    let done: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    figures(plan, &done, wall, (server_cpu, client_cpu))
+}
+
+/// Waits until every client has parted, but not for long.
+async fn part(tasks: Vec<JoinHandle<()>>) {
+    let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
     let all = async {
         for task in tasks {
             // A task that fails leaves its error behind.
@@ -131,12 +141,13 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         }
     };
     if timeout(FAREWELL, all).await.is_err() {
-        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        aborts.iter().for_each(AbortHandle::abort);
     }
-    if let Some(failure) = shared.failure.take() {
-        return Err(failure);
-    }
-    let done: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+}
+
+/// What a slice says: of the pairs that each client has done, the time on the wall, and the CPU time in ns of
+/// the server and of the clients.
+fn figures(plan: Plan, done: &[u64], wall: Duration, (server_cpu, client_cpu): (u64, u64)) -> Result<Sample> {
     let sum = done.iter().sum::<u64>() as f64;
     ensure!(sum > 0.0, "not one pair was done");
     let aside = |suffix, unit, value| Aside { suffix, unit, better: Better::Lower, value };
@@ -150,7 +161,7 @@ async fn measure<C: Codec>(server: &Server, plan: Plan) -> Result<Sample> {
         .with(aside("cpu-server", "CPU µs/pair", server_cpu as f64 / 1000.0 / sum))
         .with(aside("cpu-client", "CPU µs/pair", client_cpu as f64 / 1000.0 / sum));
     Ok(if plan.one_name {
-        sample.with(aside("unfairness", "max/min per client", spread(&done)))
+        sample.with(aside("unfairness", "max/min per client", spread(done)))
     } else if plan.on_disk {
         sample
     } else {

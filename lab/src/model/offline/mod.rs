@@ -147,7 +147,6 @@ impl World {
     fn carry_out(&mut self, action: Action) -> Result<Outcome, Breach> {
         let now = self.now();
         let owner = |owner: usize| self.told.id(owner).ok_or("nobody there");
-        let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
         let locks: Vec<(Name<'_>, Mode)>;
         let unlocks: Vec<_>;
         let undone: Vec<GrantToUndo<'_>>;
@@ -203,6 +202,19 @@ impl World {
                 undone = last.map(acquired).collect::<Result<_, Breach>>()?;
                 Command::Undo { owner: owner(by)?, locks: &undone }
             }
+            Action::Claim { .. }
+            | Action::Renew { .. }
+            | Action::GiveBack { .. }
+            | Action::Finalize { .. }
+            | Action::Unassign { .. } => self.claim_command(action)?,
+            Action::Tick => return Err("a tick is no command".to_owned()),
+        };
+        Ok(self.core.handle(now, command))
+    }
+
+    fn claim_command(&self, action: Action) -> Result<Command<'static>, Breach> {
+        let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
+        let command = match action {
             Action::Claim { name: of } => {
                 let (name, ttl_ms) = (name(of)?, CLAIM * TICK_MS);
                 Command::Claim(NewClaim {
@@ -227,9 +239,9 @@ impl World {
                 Command::Finalize { name, token }
             }
             Action::Unassign { name: of } => Command::Unassign { name: name(of)?, token: None },
-            Action::Tick => return Err("a tick is no command".to_owned()),
+            other => return Err(format!("{other:?} is of no claim")),
         };
-        Ok(self.core.handle(now, command))
+        Ok(command)
     }
 
     /// The core has what was told as changes, and no more.

@@ -144,6 +144,7 @@ impl Told {
             Change::TokensReserved { up_to } => {
                 promise!(*up_to > self.reserved, "{change:?} after {}", self.reserved);
                 self.reserved = *up_to;
+                Ok(())
             }
             Change::OwnerOpened(record) => {
                 let Action::Open { owner } = action else {
@@ -152,6 +153,7 @@ impl Told {
                 self.number(record.owner.get())?;
                 let (id, expires) = (record.owner, self.now + TTL);
                 self.owners[owner] = Some(Owner { id, expires, locks: Default::default(), last: Vec::new() });
+                Ok(())
             }
             Change::OwnerEnded { owner, names, reason, .. } => {
                 let at = self.index_of(*owner)?;
@@ -163,26 +165,29 @@ impl Told {
                 promise!(justified, "{change:?} upon {action:?}");
                 let owned = self.owners[at].take().map_or(0, |owner| owner.locks.iter().flatten().count());
                 promise!(names.len() == owned, "{change:?}, though it has {owned} locks");
+                Ok(())
             }
             Change::Locked(record) => {
                 let (at, name) = (self.index_of(record.owner)?, index(&record.name)?);
-                self.hear_locked(action, at, name, record.mode, record.token)?;
+                self.hear_locked(action, at, name, record.mode, record.token)
             }
             Change::Unlocked { name, owner, token, reason, .. } => {
                 let (at, name) = (self.index_of(*owner)?, index(name)?);
-                let justified = match (reason, action) {
-                    (LockEnd::Released, Action::Unlock { owner, name: of }) => owner == at && of == name,
-                    (LockEnd::Released, Action::UnlockAllBut { owner }) => {
-                        owner == at && name != NAMES.len() - 1
-                    }
-                    (LockEnd::Undone, Action::Undo { owner }) => owner == at,
-                    (LockEnd::Stolen, action) => action == Action::Request { name, ask: Ask::Steal },
-                    _ => false,
-                };
-                promise!(justified, "{change:?} upon {action:?}");
+                promise!(justifies_unlock(action, at, name, *reason), "{change:?} upon {action:?}");
                 let lock = self.owners[at].as_mut().and_then(|owner| owner.locks[name].take());
                 promise!(lock.map(|(_, token)| token) == Some(*token), "{change:?}, though it has {lock:?}");
+                Ok(())
             }
+            Change::Claimed(_)
+            | Change::Unclaimed { .. }
+            | Change::Assigned(_)
+            | Change::Unassigned { .. } => self.hear_claim_change(action, change),
+        }
+    }
+
+    /// Of the changes those of claims and assignments.
+    fn hear_claim_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
+        match change {
             Change::Claimed(record) => {
                 let name = index(&record.name)?;
                 promise!(action == Action::Claim { name }, "{change:?} upon {action:?}");
@@ -230,6 +235,7 @@ impl Told {
                 promise!(action == Action::Unassign { name }, "{change:?} upon {action:?}");
                 promise!(self.claims[name].assigned.take() == Some(*token), "{change:?} of another");
             }
+            other => return Err(format!("{other:?} is of no claim")),
         }
         Ok(())
     }
@@ -272,23 +278,38 @@ impl Told {
     }
 
     fn hear_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
-        let unexpected = || Err(format!("{action:?} is answered by {outcome:?}"));
+        match action {
+            Action::Request { name, ask } => self.hear_request(name, ask, outcome),
+            Action::Finish { .. } => Ok(()),
+            Action::Lock { owner, name, mode } => self.hear_answer(owner, &[(name, mode)], outcome, before),
+            Action::LockBoth { owner } => {
+                let both: Vec<(usize, Mode)> = (0..NAMES.len()).map(|name| (name, Mode::Exclusive)).collect();
+                self.hear_answer(owner, &both, outcome, before)
+            }
+            Action::Open { .. }
+            | Action::Touch { .. }
+            | Action::EndOwner { .. }
+            | Action::Unlock { .. }
+            | Action::UnlockAllBut { .. }
+            | Action::Undo { .. } => self.hear_owner_outcome(action, outcome, before),
+            Action::Claim { name } => self.hear_claim(name, outcome, before),
+            Action::Renew { .. }
+            | Action::GiveBack { .. }
+            | Action::Finalize { .. }
+            | Action::Unassign { .. } => self.hear_claim_outcome(action, outcome, before),
+            Action::Tick => Err(unexpected(action, outcome)),
+        }
+    }
+
+    /// What an owner is told other than of locks that it asks for.
+    fn hear_owner_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
         match (action, outcome) {
-            (Action::Request { name, ask }, outcome) => return self.hear_request(name, ask, outcome),
-            (Action::Finish { .. }, _) => {}
             (Action::Open { owner }, Outcome::OwnerOpened(id)) => {
                 promise!(self.id(owner) == Some(*id), "{id} opens, but was not told as a change");
             }
             (Action::Touch { owner }, Outcome::Renewed { alive: true }) => self.touch(owner),
             (Action::EndOwner { owner }, Outcome::Ended { alive: true }) => {
                 promise!(self.owners[owner].is_none(), "O{owner} ended, but was not told as a change");
-            }
-            (Action::Lock { owner, name, mode }, outcome) => {
-                return self.hear_answer(owner, &[(name, mode)], outcome, before);
-            }
-            (Action::LockBoth { owner }, outcome) => {
-                let both: Vec<(usize, Mode)> = (0..NAMES.len()).map(|name| (name, Mode::Exclusive)).collect();
-                return self.hear_answer(owner, &both, outcome, before);
             }
             (Action::Unlock { owner, name }, Outcome::Unlocked { count }) => {
                 self.touch(owner);
@@ -316,7 +337,14 @@ impl Told {
                 }
                 self.forget(owner);
             }
-            (Action::Claim { name }, outcome) => return self.hear_claim(name, outcome, before),
+            _ => return Err(unexpected(action, outcome)),
+        }
+        Ok(())
+    }
+
+    /// What a claimant is told of a claim that it has made.
+    fn hear_claim_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
+        match (action, outcome) {
             (Action::Renew { name, which }, outcome) => match (before.presented(name, which), outcome) {
                 (Ok(()), Outcome::ClaimRenewed { expires }) => {
                     let ends = self.now + CLAIM;
@@ -324,14 +352,14 @@ impl Told {
                     self.claims[name].current = before.claims[name].current.map(|(token, _)| (token, ends));
                 }
                 (Err(refusal), Outcome::Refused(told)) => promise!(refusal == *told, "{action:?}: {told:?}"),
-                _ => return unexpected(),
+                _ => return Err(unexpected(action, outcome)),
             },
             (Action::GiveBack { name, which }, outcome) => match (before.presented(name, which), outcome) {
                 (Ok(()), Outcome::ClaimReleased) => {
                     promise!(self.claims[name].current.is_none(), "a claim that was given back goes on");
                 }
                 (Err(refusal), Outcome::Refused(told)) => promise!(refusal == *told, "{action:?}: {told:?}"),
-                _ => return unexpected(),
+                _ => return Err(unexpected(action, outcome)),
             },
             (Action::Finalize { name, which }, outcome) => {
                 let token = before.token(name, which);
@@ -344,14 +372,14 @@ impl Told {
                     (Err(refusal), Outcome::Refused(told)) if !again => {
                         promise!(refusal == *told, "{action:?}: {told:?}");
                     }
-                    _ => return unexpected(),
+                    _ => return Err(unexpected(action, outcome)),
                 }
             }
             (Action::Unassign { name }, Outcome::Unassigned { was }) => {
                 promise!(*was == before.claims[name].assigned.is_some(), "was assigned: {was}");
                 promise!(self.claims[name].assigned.is_none(), "the assignment stands on");
             }
-            _ => return unexpected(),
+            _ => return Err(unexpected(action, outcome)),
         }
         Ok(())
     }
@@ -509,4 +537,19 @@ impl Told {
 fn index(name: &NameBuf) -> Result<usize, Breach> {
     let text = name.as_name().as_str();
     NAMES.iter().position(|name| Some(*name) == text).ok_or_else(|| format!("{name:?} was never asked for"))
+}
+
+/// Whether that action may take this owner's lock of this name, for this reason.
+fn justifies_unlock(action: Action, owner: usize, name: usize, reason: LockEnd) -> bool {
+    match (reason, action) {
+        (LockEnd::Released, Action::Unlock { owner: by, name: of }) => by == owner && of == name,
+        (LockEnd::Released, Action::UnlockAllBut { owner: by }) => by == owner && name != NAMES.len() - 1,
+        (LockEnd::Undone, Action::Undo { owner: by }) => by == owner,
+        (LockEnd::Stolen, action) => action == Action::Request { name, ask: Ask::Steal },
+        _ => false,
+    }
+}
+
+fn unexpected(action: Action, outcome: &Outcome) -> Breach {
+    format!("{action:?} is answered by {outcome:?}")
 }
