@@ -24,7 +24,8 @@
 //! let name = Name::new("report").unwrap();
 //! let ask = NewRequest::new(agent, name, Acquire::Wait(Mode::Exclusive));
 //! let Outcome::Granted(grant) = manager.handle(now, Command::Request(ask)) else { panic!() };
-//! assert_eq!(manager.handle(now, Command::Release { request: grant.request }), Outcome::Released { held: true });
+//! let released = manager.handle(now, Command::Release { request: grant.request });
+//! assert_eq!(released, Outcome::Released { held: true });
 //! ```
 
 mod change;

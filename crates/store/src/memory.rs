@@ -19,7 +19,8 @@ use crate::{
 /// use lockhouse_store::{MemoryStore, Slot, Store, WriterId};
 /// # use std::{pin::pin, task::{Context, Poll, Waker}};
 /// # fn wait<T>(future: impl Future<Output = T>) -> T {
-/// #     let Poll::Ready(answer) = pin!(future).poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+/// #     let mut context = Context::from_waker(Waker::noop());
+/// #     let Poll::Ready(answer) = pin!(future).poll(&mut context) else { panic!() };
 /// #     answer
 /// # }
 ///

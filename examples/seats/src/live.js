@@ -9,7 +9,8 @@ const say = (text) => {
   news.textContent = text;
 };
 
-// --- Whatever has another version than before is replaced; what has not is left alone, with its focus and what is typed in it.
+// --- Whatever has another version than before is replaced; what has not is left alone, with its focus and
+// what is typed in it.
 
 let fetching = false;
 let again = false;

@@ -1,10 +1,10 @@
 //! The box office: from a free seat by way of a claim to a booking.
 //!
 //! ```text
-//!            choose                    pay: the bank is asked              the bank answers
-//!   free ───────────▶ held (a claim) ─────────────────────────▶ paying ─────────────────────▶ booked (an assignment)
-//!    ▲                 │ renew ↺                                   │          finalize            │
-//!    └──── give back ──┴───── give back, or the hold ends ─────────┴───────── give back ──────────┘
+//!          choose                    pay: the bank is asked         the bank answers
+//!   free ──────────▶ held (a claim) ──────────────────────▶ paying ───────────────────▶ booked
+//!    ▲                │ renew ↺                               │        finalize           │ (an assignment)
+//!    └── give back ───┴──── give back, or the hold ends ──────┴──────── give back ────────┘
 //! ```
 //!
 //! Who may go on is decided in one place, [`finalize`](lockhouse::Claims::finalize), at the moment at which

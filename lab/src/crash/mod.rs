@@ -1,8 +1,9 @@
 //! `cargo xtask crash`: real clients at full speed against the real server, which is killed again and again.
 //!
 //! ```text
-//!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers (processes of 5 clients each)
-//!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │
+//!   crash ──SIGKILL, start──▶ lockhouse serve --store sqlite:… ◀── WebSocket, HTTP ── workers
+//!     │  └───SIGSTOP, SIGKILL─────────────────────────────────────────────────────────▶ │ processes of
+//!     │                                                                                 │ 5 clients each
 //!     └──────────────────────────────── one line per call, answer, loss ◀───────────────┘
 //!              history ──▶ judge
 //! ```

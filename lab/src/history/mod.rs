@@ -2,7 +2,8 @@
 //! again.
 //!
 //! ```text
-//! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping, assignments
+//! lines ──read──▶ events ──pair──▶ operations ──story, per name──▶ facts and sights ──▶ overlaps, keeping,
+//!                                      │                                                assignments
 //!                                      └──────────────────────────────────────────────▶ tokens, per bucket
 //! ```
 //! docs/histories.md describes the format and the rules. Nothing here knows how lockhouse works inside.

@@ -2,7 +2,9 @@
 //! one notices.
 //!
 //! ```text
-//!   neighbours ── the script of one tenant: WebSockets, HTTP ──▶ lockhouse serve ◀── as much as it is let ── neighbours-crowd (the other tenant)
+//!   neighbours ── the script of one tenant: WebSockets, HTTP ──▶ lockhouse serve
+//!                                                                       ▲
+//!   neighbours-crowd (the other tenant) ── as much as it is let ────────┘
 //! ```
 
 pub(crate) mod crowd;

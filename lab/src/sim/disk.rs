@@ -1,7 +1,8 @@
 //! The disk that survives crashes, the way to it, and what certainly stands on it.
 //!
 //! ```text
-//!   house ─▶ DiskLink: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses ─▶ Ledger: notes what is kept ─▶ MemoryStore
+//!   house ─▶ DiskLink: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses
+//!         ─▶ Ledger: notes what is kept ─▶ MemoryStore
 //! ```
 
 use std::path::PathBuf;

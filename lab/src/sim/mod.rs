@@ -2,9 +2,10 @@
 //! everything, while everything fails by a seed. Whatever the clients were told is judged like any history.
 //!
 //! ```text
-//!   clerks, buyers, workers, tabs ─▶ house, buckets, outboxes, pipeline ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
-//!            │                        (the real ones, on stopped time)                             │
-//!            └──▶ Book: asked, answered, lost ──▶ the judge of histories                           └─▶ told before it was kept?
+//!   clerks, buyers, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
+//!   workers, tabs      pipeline (the real ones,                                 │
+//!     │                on stopped time)                                         └─▶ told before it was kept?
+//!     └──▶ Book: asked, answered, lost ──▶ the judge of histories
 //! ```
 
 mod book;

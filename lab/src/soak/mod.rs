@@ -2,8 +2,8 @@
 //! back all that it took for them.
 //!
 //! ```text
-//!   soak ──start, measure──▶ lockhouse serve ◀── WebSocket ── soak-crowd (one process, a task for each connection)
-//!     └────────────ask──────────────────────────────────────▶ │
+//!   soak ──start, measure──▶ lockhouse serve ◀── WebSocket ── soak-crowd (one process,
+//!     └────────────ask──────────────────────────────────────▶ │           a task for each connection)
 //! ```
 
 pub(crate) mod crowd;

@@ -2,7 +2,8 @@
 //! broken over them.
 //!
 //! ```text
-//!   fuzz/fuzz_targets/NAME.rs ──▶ NAME(bytes) ◀── tests/corpus.rs: fuzz/corpus/NAME/*, in every run of the tests
+//!   fuzz/fuzz_targets/NAME.rs ──▶ NAME(bytes) ◀── tests/corpus.rs: fuzz/corpus/NAME/*,
+//!                                                 in every run of the tests
 //! ```
 //!
 //! The inputs that are worth keeping lie in `fuzz/corpus`, a folder for each target. The fuzzer itself

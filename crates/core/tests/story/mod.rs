@@ -27,7 +27,8 @@
 //!
 //! recover until 10s / recovery ends / recovering
 //! A reclaims a shared token 3 as a1
-//! restart                                    a new manager, without agents, from the changes that the old one told
+//! restart                                    a new manager, without agents, from the changes
+//!                                            that the old one told
 //! show reservations                          from here on, also those of tokens; tells the present mark
 //! ```
 //!

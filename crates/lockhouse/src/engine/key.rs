@@ -48,7 +48,9 @@ impl BucketKey {
     /// ```
     /// use lockhouse::BucketKey;
     ///
-    /// let tenant = |partition: &str| BucketKey { partition: partition.to_owned(), ..BucketKey::from("b") }.tenant().to_owned();
+    /// let tenant = |partition: &str| {
+    ///     BucketKey { partition: partition.to_owned(), ..BucketKey::from("b") }.tenant().to_owned()
+    /// };
     /// assert_eq!(tenant("\u{1f}acme\u{1f}\u{1f}https://a.example\u{1f}top"), "acme");
     /// assert_eq!(tenant("\u{1f}acme\u{1f}session:s\u{1f}\u{1f}"), "acme\u{1f}session:s");
     /// assert_eq!(tenant("top"), "default");

@@ -3,10 +3,11 @@
 //! <https://martinfowler.com/eaaCatalog/implicitLock.html>
 //!
 //! ```text
-//!   request ──▶ web session ──▶ ImplicitLock: begins or continues ──▶ handler ──▶ status below 400: the step is committed
-//!               an Owner,        a step, bound to the task              │                     else: it is undone
-//!               with its          as ApplicationSession                 └─ load(wanted, …): locks, then loads
-//!               lock remover
+//!   request ──▶ web session ──▶ ImplicitLock ──▶ handler ──▶ status below 400: the step is committed
+//!               an Owner,       begins or           │        else: it is undone
+//!               with its        continues a step,   └─ load(wanted, …): locks, then loads
+//!               lock remover    bound to the task
+//!                               as ApplicationSession
 //! ```
 //!
 //! - A [`WebSession`] is an [`Owner`](crate::Owner) whose id and secret the browser bears in a cookie. So it
@@ -36,7 +37,9 @@
 //! async fn edit(Path(id): Path<u32>) -> Result<String, StatusCode> {
 //!     let session = ApplicationSession::current().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
 //!     // There is no way to the customer but through the lock.
-//!     let name = session.load(customers().for_write(id), async |_| Ok::<_, Infallible>(format!("customer {id}"))).await;
+//!     let name = session
+//!         .load(customers().for_write(id), async |_| Ok::<_, Infallible>(format!("customer {id}")))
+//!         .await;
 //!     name.map(|name| format!("edit {}", *name)).map_err(|_| StatusCode::LOCKED)
 //! }
 //!
@@ -59,7 +62,12 @@
 //! # use tower::ServiceExt;
 //! # let request = |method: &str, path: &str| {
 //! #     let cookie = ada.cookie().to_str().unwrap().split(';').next().unwrap().to_owned();
-//! #     axum::http::Request::builder().method(method).uri(path).header("cookie", cookie).body(axum::body::Body::empty()).unwrap()
+//! #     axum::http::Request::builder()
+//! #         .method(method)
+//! #         .uri(path)
+//! #         .header("cookie", cookie)
+//! #         .body(axum::body::Body::empty())
+//! #         .unwrap()
 //! # };
 //! # assert_eq!(app.clone().oneshot(request("GET", "/customers/1/edit")).await?.status(), 200);
 //! # assert_eq!(ada.owner().locks().await?.len(), 1);

@@ -29,7 +29,8 @@ use crate::owners::{Owner, Undo};
 /// step.lock([customers.for_write(4711)]).await?;
 /// step.commit().await?;
 ///
-/// // The save, in a later request of the same session: the lock is still there, and goes once the update has succeeded.
+/// // The save, in a later request of the same session: the lock is still there, and goes once the update has
+/// // succeeded.
 /// let mut save = BusinessTransaction::resume(&session);
 /// let mut step = save.step();
 /// step.lock([customers.for_write(4711)]).await?;
@@ -98,9 +99,11 @@ impl BusinessTransaction {
     /// Runs a task as one step: it succeeds if the task does, and is undone if the task fails.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use lockhouse::{BusinessTransaction, House, LockError, LockType, RecordKind};
-    /// # let session = House::new().bucket("crm").owners().open("Ada", std::time::Duration::from_secs(1200)).await?;
+    /// # let owners = House::new().bucket("crm").owners();
+    /// # let session = owners.open("Ada", std::time::Duration::from_secs(1200)).await?;
     /// # let customers = RecordKind::new("customer", LockType::ExclusiveWrite);
     /// let shown = BusinessTransaction::begin(&session)
     ///     .run(async |step| {

@@ -97,7 +97,8 @@ impl Connect {
     ///
     /// ```no_run
     /// # fn token_of_now() -> String { unimplemented!() }
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let connection = lockhouse::remote::connect("http://127.0.0.1:7420").key_with(token_of_now).await?;
     /// # Ok(()) }
     /// ```
@@ -131,8 +132,11 @@ impl Connect {
     /// not look at it. A [key](Self::key) goes before it.
     ///
     /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let connection = lockhouse::remote::connect("https://locks.example").certificate("client.pem", "client.key").await?;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = lockhouse::remote::connect("https://locks.example")
+    ///     .certificate("client.pem", "client.key")
+    ///     .await?;
     /// # Ok(()) }
     /// ```
     #[cfg(feature = "tls")]

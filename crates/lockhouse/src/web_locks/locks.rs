@@ -23,7 +23,8 @@ impl LockManager {
     /// Begins a request: await it for the guard, or configure it first. It is made when it is first polled.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let house = lockhouse::House::new();
     /// # let agent = house.bucket("default").agent("worker-1")?;
     /// let lock = agent.locks().request("report").await?;
@@ -40,7 +41,8 @@ impl LockManager {
     /// Runs the task while holding the name exclusively: the callback form of the specification.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let house = lockhouse::House::new();
     /// # let agent = house.bucket("default").agent("worker-1")?;
     /// let sum = agent.locks().with("counter", async |lock| 40 + lock.fencing_token().get()).await?;
@@ -69,7 +71,8 @@ impl LockManager {
     /// one's back.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let house = lockhouse::House::new();
     /// # let agent = house.bucket("default").agent("worker-1")?;
     /// let both = agent.locks().request_all(["b", "a"]).shared("c").await?;

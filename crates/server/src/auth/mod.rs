@@ -1,8 +1,10 @@
 //! Who may do what: credentials, and the permissions that they carry.
 //!
 //! ```text
-//!   Settings ─▶ Authority::identify(credential, certificate, initiator) ─▶ Identity ─┬▶ bucket(name) ─▶ BucketKey   where it leads
-//!                                                                                  └▶ permissions(name)            what may be done there
+//!   Settings ─▶ Authority ── identify(credential, certificate, initiator) ──▶ Identity
+//!                                                                                │
+//!   where it leads:          BucketKey ◀── bucket(name) ─────────────────────────┤
+//!   what may be done there:  permissions(name) ◀─────────────────────────────────┘
 //! ```
 //!
 //! A credential is an API key or a token; who presents none is known by the client certificate of his

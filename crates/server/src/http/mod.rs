@@ -1,8 +1,10 @@
 //! The HTTP API: offline locks, claims, assignments and queries for programs that speak JSON over HTTP.
 //!
 //! ```text
-//!   request ─▶ routes ─▶ entry: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler ─▶ calls ─▶ lockhouse
-//!                                   └─────────────────────┴──────────────┴─────────────┴─────────┴──▶ Problem (RFC 9457)
+//!   request ─▶ routes ─▶ entry: host, origin ─▶ CORS ─▶ access ─▶ Idempotency-Key ─▶ handler ─▶ calls
+//!                                   │                      │            │               │        │ │
+//!   Problem (RFC 9457) ◀────────────┴──────────────────────┴────────────┴───────────────┴────────┘ ▼
+//!                                                                                              lockhouse
 //! ```
 //!
 //! Each resource has a folder: `routes` are its handlers, `bodies` what is said and answered, `calls` what is

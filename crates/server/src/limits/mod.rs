@@ -1,9 +1,12 @@
 //! How much of the server anybody may have: what operators set, who is there, and what was refused.
 //!
 //! ```text
-//!   TcpListener ─▶ admit: connections, each address ─▶ TimeoutStream: half a head, idle, a peer that takes nothing
-//!        upgrade ─▶ hello in time ─▶ admit_tenant: connections ─▶ register: sessions ─▶ buckets ─▶ rates of session and tenant
-//!        call ─▶ body in time ─▶ rate of the tenant ─▶ buckets ─▶ the bounds of the bucket (lockhouse::Limits)
+//!   TcpListener ─▶ admit: connections, each address
+//!               ─▶ TimeoutStream: half a head, idle, a peer that takes nothing
+//!        upgrade ─▶ hello in time ─▶ admit_tenant: connections ─▶ register: sessions ─▶ buckets
+//!                ─▶ rates of session and tenant
+//!        call ─▶ body in time ─▶ rate of the tenant ─▶ buckets
+//!             ─▶ the bounds of the bucket (lockhouse::Limits)
 //! ```
 
 mod derived;

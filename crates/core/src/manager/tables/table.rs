@@ -1,9 +1,13 @@
 //! Where the state lives: names, entries and parties in slabs, found through one index.
 //!
 //! ```text
-//!   index: hash ─▶ NameSlot ──held──▶ LockEntry ⇄ LockEntry       LockEntry.name ─▶ NameSlot
-//!                      └─────queue──▶ LockEntry ⇄ LockEntry ⇄ …   LockEntry.tenure ─▶ PartySlot ──all──▶ LockEntry ⇄ …
-//!   owned: (party, name) ─▶ LockEntry                                               or ClaimDetails
+//!   index: hash ─▶ NameSlot ──held──▶ LockEntry ⇄ LockEntry
+//!                      └─────queue──▶ LockEntry ⇄ LockEntry ⇄ …
+//!   owned: (party, name) ─▶ LockEntry
+//!
+//!   LockEntry.name ─▶ NameSlot
+//!   LockEntry.tenure ─▶ PartySlot ──all──▶ LockEntry ⇄ …
+//!                       or ClaimDetails
 //! ```
 //!
 //! An entry is a lock request from its arrival on, and the lock after its grant: a grant only moves it from

@@ -4,9 +4,13 @@
 //! that recovers from a crash: the house retains it.
 //!
 //! ```text
-//!   a command, a tick, a commit ─▶ [mutex of the bucket] is it needed, but not retained, or the reverse? ─▶ Housekeeping
-//!                                                                                                             │
-//!   [mutex of the retained buckets, then of the bucket] settle: retain it or let it go ◀── Host::keep_house ◀─┘
+//!   a command, a tick, a commit
+//!     │ [mutex of the bucket] is it needed, but not retained, or the reverse?
+//!     ▼
+//!   Housekeeping ─▶ Host::keep_house
+//!     │ [mutex of the retained buckets, then of the bucket]
+//!     ▼
+//!   settle: retain it or let it go
 //! ```
 //!
 //! The house asks the bucket anew before it acts, as another thread may have changed the need meanwhile.

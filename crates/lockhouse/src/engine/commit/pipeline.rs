@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   bucket ─┐
-//!   bucket ─┼─▶ queue ─▶ gather: a fair share of each tenant, partition, bucket ─▶ one batch ─▶ the store ─▶ buckets: committed
-//!   bucket ─┘                                             ▲   │
-//!                                                         └───┘ unknown, refused: the same batch again
+//!   bucket ─┼─▶ queue ─▶ gather ─▶ one batch ─▶ the store ─▶ buckets: committed
+//!   bucket ─┘              │         ▲   │
+//!                          │         └───┘ unknown, refused: the same batch again
+//!                          └── a fair share of each tenant, partition, bucket
 //! ```
 //!
 //! One commit is under way at a time; what comes meanwhile is gathered for the next.

@@ -52,13 +52,18 @@ impl House {
     /// time to.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::{sync::Arc, time::Duration};
     /// use lockhouse::{House, Options, store::MemoryStore};
     ///
     /// let store = MemoryStore::new()?;
     /// let house = House::open(Arc::new(store.reopen()), Options::new()).await?;
-    /// let claim = house.bucket("seats").claims().claim("row 7, seat 12", "ada", Duration::from_secs(600)).await?;
+    /// let claim = house
+    ///     .bucket("seats")
+    ///     .claims()
+    ///     .claim("row 7, seat 12", "ada", Duration::from_secs(600))
+    ///     .await?;
     /// claim.finalize().await?;
     /// house.close().await;
     ///

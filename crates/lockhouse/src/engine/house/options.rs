@@ -41,7 +41,8 @@ impl Options {
     /// room.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use lockhouse::{House, Options, RequestError, MemoryBudget};
     ///
     /// let house = House::with_options(&Options::new().memory_budget(&MemoryBudget::new(16 << 10)));

@@ -1,8 +1,9 @@
 //! The task that moves time on, and ends what is due.
 //!
 //! ```text
-//!   a round, at each tick: every bucket with deadlines, a few ends in each ──▶ time moves on ──▶ the next round
-//!                                   └─ more has to end there ──▶ crowds: by turns of tenants, a part at a time, between rounds
+//!   a round, at each tick:
+//!     every bucket with deadlines, a few ends in each ──▶ time moves on ──▶ the next round
+//!       └─ more has to end there ──▶ crowds: by turns of tenants, a part at a time, between rounds
 //! ```
 //!
 //! Time stands still during a round only, so that a crowd of leases that ends in one bucket makes none in

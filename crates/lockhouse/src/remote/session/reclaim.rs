@@ -1,22 +1,26 @@
 //! Locks that outlive the server that granted them (PROTOCOL.md section 10).
 //!
 //! ```text
-//!   what happens                                          what becomes of the lock
-//!   ──────────────────────────────────────────────────    ──────────────────────────────────────────────────────────
-//!   the server is started anew                            asked for again with its ticket; held meanwhile, under the
-//!                                                         deadline of the session in which it was granted
-//!   … granted                                             held, under the present session's lease, with a new ticket
-//!   … lost, or an error                                   lost: superseded
-//!   … not answered before that deadline                   lost with it; a grant that comes later is released
-//!   … started anew once more, unanswered                  asked for again, with the same ticket and the same deadline
-//!   the deadline passes before there is a new session     lost with it; nothing is asked for
-//!   it came without a ticket, the new server takes no     lost: session ended
+//!   what happens                                       what becomes of the lock
+//!   ─────────────────────────────────────────────────  ─────────────────────────────────────────────────────
+//!   the server is started anew                         asked for again with its ticket; held meanwhile,
+//!                                                      under the deadline of the session in which it was
+//!                                                      granted
+//!   … granted                                          held, under the present session's lease, with a new
+//!                                                      ticket
+//!   … lost, or an error                                lost: superseded
+//!   … not answered before that deadline                lost with it; a grant that comes later is released
+//!   … started anew once more, unanswered               asked for again, with the same ticket and the same
+//!                                                      deadline
+//!   the deadline passes before there is a new session  lost with it; nothing is asked for
+//!   it came without a ticket, the new server takes no  lost: session ended
 //!   reclaims, or is the old one
-//!   a release was asked for before                        not asked for again; the release tells: session ended
-//!   a release is asked for while the answer is due        sent behind the reclaim, and answered as ever
-//!   the guard is dropped while the answer is due          likewise, without an answer
-//!   the grant had not reached its future yet              asked for again; told as granted, then perhaps as lost
-//!   a steal was under way                                 outcome unknown, as with any session that ends
+//!   a release was asked for before                     not asked for again; the release tells: session ended
+//!   a release is asked for while the answer is due     sent behind the reclaim, and answered as ever
+//!   the guard is dropped while the answer is due       likewise, without an answer
+//!   the grant had not reached its future yet           asked for again; told as granted, then perhaps as
+//!                                                      lost
+//!   a steal was under way                              outcome unknown, as with any session that ends
 //! ```
 
 use std::time::Duration;
