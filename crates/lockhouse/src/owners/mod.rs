@@ -417,7 +417,7 @@ impl Drop for Undo {
             BucketLocation::Local(bucket) => local::undo_now(bucket, &self.owner, &self.acquired),
             #[cfg(feature = "remote")]
             BucketLocation::Remote(api) => {
-                remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired))
+                remote::undo_soon(api, &self.owner, std::mem::take(&mut self.acquired));
             }
         }
     }

@@ -261,7 +261,7 @@ impl Run {
         let client = &mut self.clients[index];
         match (&call, &answer) {
             (Invocation::OpenOwner { .. }, Completion::Ok { gain, .. }) => {
-                client.owner.clone_from(&gain.owner)
+                client.owner.clone_from(&gain.owner);
             }
             (Invocation::EndOwner { .. }, _) | (_, Completion::Refused { reason: Reason::OwnerGone, .. }) => {
                 client.owner = None;
