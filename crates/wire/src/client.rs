@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::credential::Credential;
+use crate::decode::{MODES, Violation};
 use crate::fault::{BadClientFrame, ErrorCode, FrameProblem};
-use crate::read::{self, RawField, ReadResult};
+use crate::read::{self, NATURAL, POSITIVE, RawField, ReadResult, STRING, field, inner};
 use crate::ticket::Ticket;
 use crate::write::ObjectWriter;
 use crate::{CLIENT_ID_BYTES, Envelope, LABEL_BYTES};
@@ -207,19 +208,21 @@ impl<'a> Envelope<ClientFrame<'a>> {
     /// [`BadClientFrame`], with the code, the field, the value and the rule.
     pub fn parse(text: &'a str) -> Result<Self, BadClientFrame> {
         let raw: RawFrame<'a> = read::object(text).map_err(BadClientFrame::Fatal)?;
-        let kind = read::text("type", raw.kind).map_err(BadClientFrame::Fatal)?;
+        let kind = field("type", raw.kind).text(&STRING).map_err(BadClientFrame::fatal)?;
         let ack = match &*kind {
-            "ack" => read::natural("ack", raw.ack),
-            _ => read::natural_or("ack", raw.ack, 0),
+            "ack" => field("ack", raw.ack).number(&NATURAL),
+            _ => field("ack", raw.ack).number_if_any(&NATURAL).map(Option::unwrap_or_default),
         }
-        .map_err(BadClientFrame::Fatal)?;
+        .map_err(BadClientFrame::fatal)?;
         let frame = match &*kind {
             "join" | "leave" | "request" | "reclaim" | "abort" | "release" => raw.numbered(&kind, ack)?,
             "hello" => ClientFrame::Hello(raw.hello().map_err(BadClientFrame::Fatal)?),
             "query" => ClientFrame::Query(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
             "watch" => ClientFrame::Watch(raw.look().map_err(|fault| raw.answered(ack, None, fault))?),
             "pong" => {
-                let n = read::positive("n", raw.n).map_err(|fault| raw.answered(ack, None, fault.into()))?;
+                let n = field("n", raw.n)
+                    .number(&POSITIVE)
+                    .map_err(|fault| raw.answered(ack, None, fault.into()))?;
                 ClientFrame::Pong { n }
             }
             "ack" => ClientFrame::Ack,
@@ -266,8 +269,14 @@ struct Fault {
 }
 
 impl Fault {
-    fn new(code: ErrorCode, problem: FrameProblem<'static>) -> Self {
-        Self { code, problem }
+    fn new(code: ErrorCode, problem: impl Into<FrameProblem<'static>>) -> Self {
+        Self { code, problem: problem.into() }
+    }
+}
+
+impl From<Violation> for Fault {
+    fn from(violation: Violation) -> Self {
+        Self::new(ErrorCode::BadFrame, violation)
     }
 }
 
@@ -277,17 +286,26 @@ impl From<FrameProblem<'static>> for Fault {
     }
 }
 
+impl BadClientFrame {
+    fn fatal(violation: Violation) -> Self {
+        Self::Fatal(violation.into())
+    }
+}
+
 impl<'a> RawFrame<'a> {
     fn numbered(&self, kind: &str, ack: u64) -> Result<ClientFrame<'a>, BadClientFrame> {
-        let seq = read::positive("seq", self.seq).map_err(BadClientFrame::Fatal)?;
+        let seq = field("seq", self.seq).number(&POSITIVE).map_err(BadClientFrame::fatal)?;
         let call = match kind {
             "join" => self.join(),
-            "leave" => read::positive("agent", self.agent)
+            "leave" => field("agent", self.agent)
+                .number(&POSITIVE)
                 .map(|agent| ClientCall::Leave { agent })
                 .map_err(Fault::from),
             "request" => self.request().map(ClientCall::Request),
             "reclaim" => self.reclaim().map(ClientCall::Reclaim),
-            "abort" => read::positive("id", self.id).map(|id| ClientCall::Abort { id }).map_err(Fault::from),
+            "abort" => {
+                field("id", self.id).number(&POSITIVE).map(|id| ClientCall::Abort { id }).map_err(Fault::from)
+            }
             _ => self.release().map_err(Fault::from),
         };
         match call {
@@ -297,14 +315,14 @@ impl<'a> RawFrame<'a> {
     }
 
     fn answered(&self, ack: u64, seq: Option<u64>, fault: Fault) -> BadClientFrame {
-        let id = read::positive("id", self.id).ok();
+        let id = field("id", self.id).number(&POSITIVE).ok();
         BadClientFrame::Answered { ack, seq, id, code: fault.code, problem: Box::new(fault.problem) }
     }
 
     fn unknown(&self, ack: u64) -> BadClientFrame {
-        let seq = match read::positive_if_any("seq", self.seq) {
+        let seq = match field("seq", self.seq).number_if_any(&POSITIVE) {
             Ok(seq) => seq,
-            Err(problem) => return BadClientFrame::Fatal(problem),
+            Err(violation) => return BadClientFrame::fatal(violation),
         };
         let value = self.kind.map_or("absent", RawValue::get);
         let problem =
@@ -313,7 +331,7 @@ impl<'a> RawFrame<'a> {
     }
 
     fn hello(&self) -> ReadResult<Hello<'a>> {
-        let client = read::text_if_any("client", self.client)?;
+        let client = field("client", self.client).text_if_any(&STRING)?;
         if let Some(label) = &client
             && label.len() > LABEL_BYTES
         {
@@ -324,8 +342,8 @@ impl<'a> RawFrame<'a> {
     }
 
     fn join(&self) -> Result<ClientCall<'a>, Fault> {
-        let agent = read::positive("agent", self.agent)?;
-        let client_id = read::text("clientId", self.client_id)?;
+        let agent = field("agent", self.agent).number(&POSITIVE)?;
+        let client_id = field("clientId", self.client_id).text(&STRING)?;
         if client_id.len() > CLIENT_ID_BYTES {
             let problem =
                 FrameProblem::with_value("clientId", &bytes(client_id.len()), at_most_bytes(CLIENT_ID_BYTES));
@@ -335,14 +353,14 @@ impl<'a> RawFrame<'a> {
     }
 
     fn request(&self) -> Result<LockRequest<'a>, Fault> {
-        let id = read::positive("id", self.id)?;
-        let agent = read::positive("agent", self.agent)?;
-        let name = read::name("name", self.name)?;
+        let id = field("id", self.id).number(&POSITIVE)?;
+        let agent = field("agent", self.agent).number(&POSITIVE)?;
+        let name = read::name(field("name", self.name))?;
         let mode = self.mode_or_exclusive()?;
-        let if_available = read::flag_or_false("ifAvailable", self.if_available)?;
-        let steal = read::flag_or_false("steal", self.steal)?;
-        let metadata = read::text_if_any("metadata", self.metadata)?;
-        let max_hold_ms = read::positive_if_any("maxHoldMs", self.max_hold_ms)?;
+        let if_available = field("ifAvailable", self.if_available).flag_or_false()?;
+        let steal = field("steal", self.steal).flag_or_false()?;
+        let metadata = field("metadata", self.metadata).text_if_any(&STRING)?;
+        let max_hold_ms = field("maxHoldMs", self.max_hold_ms).number_if_any(&POSITIVE)?;
         // From here on the order is that of the specification's checks.
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         let acquire = acquire(mode, if_available, steal)?;
@@ -350,33 +368,34 @@ impl<'a> RawFrame<'a> {
     }
 
     fn reclaim(&self) -> Result<Reclaim<'a>, Fault> {
-        let id = read::positive("id", self.id)?;
-        let agent = read::positive("agent", self.agent)?;
-        let name = read::name("name", self.name)?;
+        let id = field("id", self.id).number(&POSITIVE)?;
+        let agent = field("agent", self.agent).number(&POSITIVE)?;
+        let name = read::name(field("name", self.name))?;
         let mode = self.mode_or_exclusive()?;
-        let token = read::token("token", self.token)?;
+        let token = read::token(field("token", self.token))?;
         let ticket = Ticket::read(self.ticket)?;
-        let metadata = read::text_if_any("metadata", self.metadata)?;
-        let max_hold_ms = read::positive_if_any("maxHoldMs", self.max_hold_ms)?;
+        let metadata = field("metadata", self.metadata).text_if_any(&STRING)?;
+        let max_hold_ms = field("maxHoldMs", self.max_hold_ms).number_if_any(&POSITIVE)?;
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         Ok(Reclaim { id, agent, name, mode, token, ticket, metadata, max_hold_ms })
     }
 
     fn mode_or_exclusive(&self) -> ReadResult<Mode> {
-        self.mode.map_or(Ok(Mode::Exclusive), |_| read::mode("mode", self.mode))
+        let mode = field("mode", self.mode).if_any(|mode| mode.choice(&MODES))?;
+        Ok(mode.unwrap_or(Mode::Exclusive))
     }
 
     fn release(&self) -> ReadResult<ClientCall<'a>> {
         Ok(ClientCall::Release {
-            id: read::positive("id", self.id)?,
-            reply: read::flag_or_false("reply", self.reply)?,
+            id: field("id", self.id).number(&POSITIVE)?,
+            reply: field("reply", self.reply).flag_or_false()?,
         })
     }
 
     fn look(&self) -> Result<SnapshotQuery, Fault> {
-        let id = read::positive("id", self.id)?;
-        let detail = read::flag_or_false("detail", self.detail)?;
-        let name = self.name.map(|_| read::name("name", self.name)).transpose()?.transpose();
+        let id = field("id", self.id).number(&POSITIVE)?;
+        let detail = field("detail", self.detail).flag_or_false()?;
+        let name = field("name", self.name).if_any(read::name)?.transpose();
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         Ok(SnapshotQuery { id, detail, name })
     }
@@ -400,9 +419,9 @@ fn resume(raw: &RawValue) -> ReadResult<Resume<'_>> {
         return Err(FrameProblem::with_field("resume", "an object with session, secret and received"));
     };
     Ok(Resume {
-        session: read::text("resume.session", parts.session)?,
-        secret: read::secret("resume.secret", parts.secret)?,
-        received: read::natural("resume.received", parts.received)?,
+        session: inner("resume", "session", parts.session).text(&STRING)?,
+        secret: inner("resume", "secret", parts.secret).secret().text(&STRING)?,
+        received: inner("resume", "received", parts.received).number(&NATURAL)?,
     })
 }
 

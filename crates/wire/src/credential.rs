@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::CREDENTIAL_BYTES;
 use crate::fault::FrameProblem;
-use crate::read::{self, RawField, ReadResult};
+use crate::read::{RawField, ReadResult, STRING, field};
 
 /// What somebody presents to say who he is: an API key or a token. A secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,12 +31,12 @@ impl<'a> Credential<'a> {
         Credential(Cow::Owned(self.0.into_owned()))
     }
 
-    pub(super) fn read_if_any(field: RawField<'a>) -> ReadResult<Option<Self>> {
-        if field.is_none() {
+    pub(super) fn read_if_any(credential: RawField<'a>) -> ReadResult<Option<Self>> {
+        if credential.is_none() {
             return Ok(None);
         }
         let rule = || format!("a string of 1 to {CREDENTIAL_BYTES} visible ASCII characters");
-        let text = read::secret("credential", field)?;
+        let text = field("credential", credential).secret().text(&STRING)?;
         Self::new(text).map(Some).ok_or_else(|| FrameProblem::with_field("credential", rule()))
     }
 }

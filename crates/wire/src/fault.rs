@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// The most characters of a value that a problem repeats.
-const VALUE_CHARS: usize = 64;
+use crate::decode::Violation;
 
 /// Codes of errors that answer a frame; the connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,26 +140,25 @@ pub struct FrameProblem<'a> {
 impl<'a> FrameProblem<'a> {
     /// A value that breaks a rule; read as "`field` is `value`, but must be `rule`".
     pub fn with_value(field: &'static str, value: &str, rule: impl Into<Cow<'static, str>>) -> Self {
-        let (value, rule) = (shorten(value), rule.into());
-        let message = format!("{field} is {value}, but must be {rule}");
-        Self {
-            field: Some(field.into()),
-            value: Some(value.into()),
-            rule: Some(rule),
-            message: message.into(),
-        }
+        Violation::new(field, value, rule).into()
     }
 
     /// A field that is not there, or whose value must not be repeated.
     pub fn with_field(field: &'static str, rule: impl Into<Cow<'static, str>>) -> Self {
-        let rule = rule.into();
-        let message = format!("{field} must be {rule}");
-        Self { field: Some(field.into()), value: None, rule: Some(rule), message: message.into() }
+        Violation::withheld(field, rule).into()
     }
 
     /// Something for which no field is to blame.
     pub fn with_message(message: impl Into<Cow<'a, str>>) -> Self {
         Self { field: None, value: None, rule: None, message: message.into() }
+    }
+}
+
+impl From<Violation> for FrameProblem<'_> {
+    fn from(violation: Violation) -> Self {
+        let message = violation.to_string().into();
+        let Violation { field, value, rule } = violation;
+        Self { field: Some(field.into()), value: value.map(Cow::Owned), rule: Some(rule), message }
     }
 }
 
@@ -212,14 +210,6 @@ impl fmt::Display for BadServerFrame {
 }
 
 impl std::error::Error for BadServerFrame {}
-
-/// At most 64 characters of a value, to be repeated in a problem.
-pub fn shorten(value: &str) -> String {
-    match value.char_indices().nth(VALUE_CHARS) {
-        None => value.to_owned(),
-        Some(_) => value.chars().take(VALUE_CHARS - 1).chain(['…']).collect(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

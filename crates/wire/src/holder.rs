@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use lockhouse_core::{HolderKind, Mode};
 use serde::Deserialize;
 
-use crate::fault::FrameProblem;
-use crate::read::{self, RawField, ReadResult};
+use crate::decode::{MODES, Violation};
+use crate::read::{self, FrameField, RawField, ReadResult, STRING, inner};
 use crate::server::mode_word;
 use crate::write::ObjectWriter;
 
@@ -50,12 +50,12 @@ pub(super) struct RawHolder<'a> {
 impl<'a> RawHolder<'a> {
     pub(super) fn view(&self) -> ReadResult<HolderView<'a>> {
         Ok(HolderView {
-            client_id: read::text("holders.clientId", self.client_id)?,
-            kind: read_kind(("holders.kind", self.kind), ("holders.owner", self.owner))?,
-            mode: read::mode("holders.mode", self.mode)?,
-            since: read::instant("holders.since", self.since)?,
-            expires_at: read::instant_if_any("holders.expiresAt", self.expires_at)?,
-            metadata: read::text_if_any("holders.metadata", self.metadata)?,
+            client_id: inner("holders", "clientId", self.client_id).text(&STRING)?,
+            kind: read_kind(inner("holders", "kind", self.kind), inner("holders", "owner", self.owner))?,
+            mode: inner("holders", "mode", self.mode).choice(&MODES)?,
+            since: read::instant(inner("holders", "since", self.since))?,
+            expires_at: inner("holders", "expiresAt", self.expires_at).if_any(read::instant)?,
+            metadata: inner("holders", "metadata", self.metadata).text_if_any(&STRING)?,
         })
     }
 }
@@ -78,15 +78,12 @@ impl HolderView<'_> {
 }
 
 /// The default is a web lock; an owner counts for offline locks only.
-pub(super) fn read_kind(
-    kind: (&'static str, RawField<'_>),
-    owner: (&'static str, RawField<'_>),
-) -> ReadResult<HolderKind> {
-    let Some(word) = read::text_if_any(kind.0, kind.1)? else { return Ok(HolderKind::Web) };
+pub(super) fn read_kind(kind: FrameField<'_>, owner: FrameField<'_>) -> Result<HolderKind, Violation> {
+    let Some(word) = kind.text_if_any(&STRING)? else { return Ok(HolderKind::Web) };
     match &*word {
         "web" => Ok(HolderKind::Web),
-        "offline" => read::owner(owner.0, owner.1).map(HolderKind::Offline),
+        "offline" => read::owner(owner).map(HolderKind::Offline),
         "claim" => Ok(HolderKind::Claim),
-        _ => Err(FrameProblem::with_value(kind.0, &word, "\"web\", \"offline\" or \"claim\"")),
+        _ => Err(Violation::new(kind.path(), &word, "\"web\", \"offline\" or \"claim\"")),
     }
 }

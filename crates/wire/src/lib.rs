@@ -17,6 +17,7 @@
 
 mod client;
 mod credential;
+pub mod decode;
 mod fault;
 mod holder;
 mod read;
@@ -27,7 +28,8 @@ mod write;
 
 pub use client::{ClientCall, ClientFrame, Hello, LockRequest, Reclaim, Resume, SnapshotQuery};
 pub use credential::Credential;
-pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem, shorten};
+pub use decode::shorten;
+pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 pub use holder::HolderView;
 pub use lockhouse_core::CLIENT_ID_BYTES;
 pub use read::name_from_json;

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::Envelope;
+use crate::decode::Violation;
 use crate::fault::{BadServerFrame, ErrorCode, FatalCode, FrameProblem};
 use crate::holder::{HolderView, RawHolder};
-use crate::read::{self, RawField, ReadResult};
+use crate::read::{self, FrameField, NATURAL, POSITIVE, RawField, ReadResult, STRING, field, inner};
 use crate::snapshot::SnapshotPage;
 use crate::ticket::Ticket;
 use crate::write::ObjectWriter;
@@ -312,16 +313,15 @@ impl<'a> Envelope<ServerFrame<'a>> {
 
 impl<'a> RawFrame<'a> {
     fn envelope(&self, text: &'a str) -> ReadResult<Envelope<ServerFrame<'a>>> {
-        let kind = read::text("type", self.kind)?;
+        let kind = field("type", self.kind).text(&STRING)?;
         let frame = match &*kind {
             "granted" => self.numbered(self.granted()?),
             "refused" => self.numbered(self.refused()?),
-            "released" => {
-                self.numbered(ServerEvent::Released { id: self.id()?, held: read::flag("held", self.held)? })
-            }
+            "released" => self
+                .numbered(ServerEvent::Released { id: self.id()?, held: field("held", self.held).flag()? }),
             "lost" => self.numbered(ServerEvent::Lost { id: self.id()?, reason: self.lost_reason()? }),
             "ended" => {
-                let agent = read::positive("agent", self.agent)?;
+                let agent = field("agent", self.agent).number(&POSITIVE)?;
                 self.numbered(ServerEvent::Ended { agent, reason: self.ended_reason()? })
             }
             "error" => self.numbered(self.error()?),
@@ -330,11 +330,11 @@ impl<'a> RawFrame<'a> {
                 SnapshotPage::read(self.id()?, self.held, self.pending, self.more).map(ServerFrame::Snapshot)
             }
             "ping" => Ok(ServerFrame::Ping {
-                n: read::positive("n", self.n)?,
-                answered: read::natural("answered", self.answered)?,
+                n: field("n", self.n).number(&POSITIVE)?,
+                answered: field("answered", self.answered).number(&NATURAL)?,
             }),
             "ack" => {
-                let ack = read::natural("ack", self.ack)?;
+                let ack = field("ack", self.ack).number(&NATURAL)?;
                 return Ok(Envelope { ack, frame: ServerFrame::Ack });
             }
             "fatal" => self.fatal(),
@@ -343,57 +343,56 @@ impl<'a> RawFrame<'a> {
                 Err(FrameProblem::with_value("type", &kind, "a frame type of lockhouse.v1 that servers send"))
             }
         };
-        Ok(Envelope { ack: read::natural_or("ack", self.ack, 0)?, frame: frame? })
+        Ok(Envelope {
+            ack: field("ack", self.ack).number_if_any(&NATURAL)?.unwrap_or_default(),
+            frame: frame?,
+        })
     }
 
     fn id(&self) -> ReadResult<u64> {
-        read::positive("id", self.id)
+        Ok(field("id", self.id).number(&POSITIVE)?)
     }
 
     fn numbered(&self, event: ServerEvent<'a>) -> ReadResult<ServerFrame<'a>> {
-        Ok(ServerFrame::Numbered { seq: read::positive("seq", self.seq)?, event })
+        Ok(ServerFrame::Numbered { seq: field("seq", self.seq).number(&POSITIVE)?, event })
     }
 
     fn granted(&self) -> ReadResult<ServerEvent<'a>> {
-        let token = read::token("token", self.token)?;
+        let token = read::token(field("token", self.token))?;
         let ticket = self.ticket.map(|_| Ticket::read(self.ticket)).transpose()?;
         Ok(ServerEvent::Granted { id: self.id()?, token, ticket })
     }
 
     fn refused(&self) -> ReadResult<ServerEvent<'a>> {
-        self.one_of("reason", self.reason, &[("unavailable", ())])?;
-        let holders: Vec<RawHolder<'a>> = list("holders", self.holders)?;
+        one_of(field("reason", self.reason), &[("unavailable", ())])?;
+        let holders: Vec<RawHolder<'a>> = read::list(field("holders", self.holders))?;
         let holders = holders.iter().map(RawHolder::view).collect::<ReadResult<_>>()?;
-        Ok(ServerEvent::Refused { id: self.id()?, holders, queued: read::natural("queued", self.queued)? })
+        Ok(ServerEvent::Refused {
+            id: self.id()?,
+            holders,
+            queued: field("queued", self.queued).number(&NATURAL)?,
+        })
     }
 
     fn lost_reason(&self) -> ReadResult<LostReason> {
         let reasons = [LostReason::Stolen, LostReason::Expired, LostReason::Broken, LostReason::Superseded];
-        self.one_of("reason", self.reason, &reasons.map(|reason| (reason.word(), reason)))
+        one_of(field("reason", self.reason), &reasons.map(|reason| (reason.word(), reason)))
     }
 
     fn ended_reason(&self) -> ReadResult<EndedReason> {
         let reasons = [EndedReason::Expired, EndedReason::Broken];
-        self.one_of("reason", self.reason, &reasons.map(|reason| (reason.word(), reason)))
-    }
-
-    fn one_of<T: Copy>(&self, key: &'static str, field: RawField<'a>, known: &[(&str, T)]) -> ReadResult<T> {
-        let word = read::text(key, field)?;
-        let found = known.iter().find(|(known, _)| *known == &*word);
-        found
-            .map(|(_, value)| *value)
-            .ok_or_else(|| FrameProblem::with_value(key, &word, "a word of lockhouse.v1"))
+        one_of(field("reason", self.reason), &reasons.map(|reason| (reason.word(), reason)))
     }
 
     fn error(&self) -> ReadResult<ServerEvent<'a>> {
-        let id = read::positive_if_any("id", self.id)?;
-        let code = ErrorCode::from_word(&read::text("code", self.code)?);
-        let retry_after_ms = read::positive_if_any("retryAfterMs", self.retry_after_ms)?;
+        let id = field("id", self.id).number_if_any(&POSITIVE)?;
+        let code = ErrorCode::from_word(&field("code", self.code).text(&STRING)?);
+        let retry_after_ms = field("retryAfterMs", self.retry_after_ms).number_if_any(&POSITIVE)?;
         Ok(ServerEvent::Error { id, code, retry_after_ms, problem: self.problem()? })
     }
 
     fn fatal(&self) -> ReadResult<ServerFrame<'a>> {
-        let word = read::text("code", self.code)?;
+        let word = field("code", self.code).text(&STRING)?;
         let code = FatalCode::from_word(&word)
             .ok_or_else(|| FrameProblem::with_value("code", &word, "a fatal code of lockhouse.v1"))?;
         Ok(ServerFrame::Fatal { code, problem: self.problem()? })
@@ -401,37 +400,37 @@ impl<'a> RawFrame<'a> {
 
     fn problem(&self) -> ReadResult<FrameProblem<'a>> {
         Ok(FrameProblem {
-            field: read::text_if_any("field", self.field)?,
-            value: read::text_if_any("value", self.value)?,
-            rule: read::text_if_any("rule", self.rule)?,
-            message: read::text("message", self.message)?,
+            field: field("field", self.field).text_if_any(&STRING)?,
+            value: field("value", self.value).text_if_any(&STRING)?,
+            rule: field("rule", self.rule).text_if_any(&STRING)?,
+            message: field("message", self.message).text(&STRING)?,
         })
     }
 }
 
-/// A list of objects.
-pub(super) fn list<'a, T: Deserialize<'a>>(key: &'static str, field: RawField<'a>) -> ReadResult<Vec<T>> {
-    let raw = read::needed(key, field, "a list of objects")?;
-    serde_json::from_str(raw.get()).map_err(|_| FrameProblem::with_value(key, raw.get(), "a list of objects"))
+fn one_of<T: Copy>(field: FrameField<'_>, known: &[(&str, T)]) -> ReadResult<T> {
+    let word = field.text(&STRING)?;
+    let found = known.iter().find(|(known, _)| *known == &*word).map(|(_, value)| *value);
+    Ok(found.ok_or_else(|| Violation::new(field.path(), &word, "a word of lockhouse.v1"))?)
 }
 
 /// Read apart from the rest, so that the frames that come all the time have fewer keys to look for.
 fn welcome(text: &str) -> ReadResult<Welcome<'_>> {
     let raw: RawWelcome<'_> = read::object(text)?;
-    let limits = read::needed("limits", raw.limits, "an object")?;
+    let limits = field("limits", raw.limits).read(|| "an object".into(), Some)?;
     Ok(Welcome {
-        server: read::text("server", raw.server)?,
-        epoch: read::text("epoch", raw.epoch)?,
-        session: read::text("session", raw.session)?,
-        secret: read::secret("secret", raw.secret)?,
-        resumed: read::flag("resumed", raw.resumed)?,
-        received: read::natural("received", raw.received)?,
-        reclaims: read::flag_or_false("reclaims", raw.reclaims)?,
-        recovering_ms: read::natural_or("recoveringMs", raw.recovering_ms, 0)?,
-        credential_ms: read::natural_if_any("credentialMs", raw.credential_ms)?,
-        lease_ms: read::positive("leaseMs", raw.lease_ms)?,
-        heartbeat_ms: read::positive("heartbeatMs", raw.heartbeat_ms)?,
-        limits: WireLimits::read(limits)?,
+        server: field("server", raw.server).text(&STRING)?,
+        epoch: field("epoch", raw.epoch).text(&STRING)?,
+        session: field("session", raw.session).text(&STRING)?,
+        secret: field("secret", raw.secret).secret().text(&STRING)?,
+        resumed: field("resumed", raw.resumed).flag()?,
+        received: field("received", raw.received).number(&NATURAL)?,
+        reclaims: field("reclaims", raw.reclaims).flag_or_false()?,
+        recovering_ms: field("recoveringMs", raw.recovering_ms).number_if_any(&NATURAL)?.unwrap_or_default(),
+        credential_ms: field("credentialMs", raw.credential_ms).number_if_any(&NATURAL)?,
+        lease_ms: field("leaseMs", raw.lease_ms).number(&POSITIVE)?,
+        heartbeat_ms: field("heartbeatMs", raw.heartbeat_ms).number(&POSITIVE)?,
+        limits: WireLimits::read(limits.0)?,
     })
 }
 
@@ -445,11 +444,12 @@ impl WireLimits {
             ));
         };
         Ok(Self {
-            frame_bytes: read::natural("limits.frameBytes", raw.frame_bytes)?,
-            name_units: read::natural("limits.nameUnits", raw.name_units)?,
-            metadata_bytes: read::natural("limits.metadataBytes", raw.metadata_bytes)?,
-            agents: read::natural("limits.agents", raw.agents)?,
-            requests_per_agent: read::natural("limits.requestsPerAgent", raw.requests_per_agent)?,
+            frame_bytes: inner("limits", "frameBytes", raw.frame_bytes).number(&NATURAL)?,
+            name_units: inner("limits", "nameUnits", raw.name_units).number(&NATURAL)?,
+            metadata_bytes: inner("limits", "metadataBytes", raw.metadata_bytes).number(&NATURAL)?,
+            agents: inner("limits", "agents", raw.agents).number(&NATURAL)?,
+            requests_per_agent: inner("limits", "requestsPerAgent", raw.requests_per_agent)
+                .number(&NATURAL)?,
         })
     }
 

@@ -6,10 +6,11 @@ use std::time::SystemTime;
 use lockhouse_core::{FencingToken, HolderKind, Mode, NameBuf};
 use serde::Deserialize;
 
+use crate::decode::MODES;
 use crate::fault::FrameProblem;
 use crate::holder::read_kind;
-use crate::read::{self, RawField, ReadResult};
-use crate::server::{ServerFrame, list, mode_word, write_list};
+use crate::read::{self, POSITIVE, RawField, ReadResult, STRING, field};
+use crate::server::{ServerFrame, mode_word, write_list};
 use crate::write::ObjectWriter;
 use crate::{Envelope, FRAME_BYTES};
 
@@ -132,14 +133,14 @@ impl<'a> SnapshotPage<'a> {
         pending: RawField<'a>,
         more: RawField<'a>,
     ) -> ReadResult<Self> {
-        let entries = |key, field| {
-            list::<RawEntry<'a>>(key, field)?
+        let entries = |key, entries| {
+            read::list::<RawEntry<'a>>(field(key, entries))?
                 .iter()
                 .map(RawEntry::entry)
                 .collect::<ReadResult<Vec<EntryView<'a>>>>()
         };
         let (held, pending) = (entries("held", held)?, entries("pending", pending)?);
-        Ok(Self { id, held, pending, more: read::flag_or_false("more", more)? })
+        Ok(Self { id, held, pending, more: field("more", more).flag_or_false()? })
     }
 
     pub(super) fn write(&self, mut object: ObjectWriter<'_>) {
@@ -162,31 +163,31 @@ impl<'a> SnapshotPage<'a> {
 impl<'a> RawEntry<'a> {
     fn entry(&self) -> ReadResult<EntryView<'a>> {
         Ok(EntryView {
-            client_id: read::text("clientId", self.client_id)?,
-            mode: read::mode("mode", self.mode)?,
-            name: read::name("name", self.name)??,
+            client_id: field("clientId", self.client_id).text(&STRING)?,
+            mode: field("mode", self.mode).choice(&MODES)?,
+            name: read::name(field("name", self.name))??,
             detail: self.state.map(|_| self.detail()).transpose()?,
         })
     }
 
     fn detail(&self) -> ReadResult<EntryDetail<'a>> {
-        let state = read::text("state", self.state)?;
+        let state = field("state", self.state).text(&STRING)?;
         let place = match &*state {
-            "held" => EntryPlace::Held(read::token("fencingToken", self.fencing_token)?),
-            "pending" => EntryPlace::Queued(read::positive("place", self.place)?),
+            "held" => EntryPlace::Held(read::token(field("fencingToken", self.fencing_token))?),
+            "pending" => EntryPlace::Queued(field("place", self.place).number(&POSITIVE)?),
             _ => return Err(FrameProblem::with_value("state", &state, "\"held\" or \"pending\"")),
         };
         Ok(EntryDetail {
             place,
             kind: self.kind(place)?,
-            since: read::instant("since", self.since)?,
-            expires_at: read::instant_if_any("expiresAt", self.expires_at)?,
-            metadata: read::text_if_any("metadata", self.metadata)?,
+            since: read::instant(field("since", self.since))?,
+            expires_at: field("expiresAt", self.expires_at).if_any(read::instant)?,
+            metadata: field("metadata", self.metadata).text_if_any(&STRING)?,
         })
     }
 
     fn kind(&self, place: EntryPlace) -> ReadResult<HolderKind> {
-        match (place, read_kind(("kind", self.kind), ("owner", self.owner))?) {
+        match (place, read_kind(field("kind", self.kind), field("owner", self.owner))?) {
             (EntryPlace::Queued(_), HolderKind::Offline(_) | HolderKind::Claim) => {
                 Err(FrameProblem::with_field("kind", "\"web\" for what is pending"))
             }

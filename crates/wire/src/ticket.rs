@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::TICKET_BYTES;
 use crate::fault::FrameProblem;
-use crate::read::{self, RawField, ReadResult};
+use crate::read::{RawField, ReadResult, STRING, field};
 
 /// What proves a grant to a later epoch: opaque to clients, and a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl<'a> Ticket<'a> {
         Ticket(Cow::Owned(self.0.into_owned()))
     }
 
-    pub(super) fn read(field: RawField<'a>) -> ReadResult<Self> {
-        let text = read::secret("ticket", field)?;
+    pub(super) fn read(ticket: RawField<'a>) -> ReadResult<Self> {
+        let text = field("ticket", ticket).secret().text(&STRING)?;
         if text.len() > TICKET_BYTES {
             return Err(FrameProblem::with_field(
                 "ticket",

@@ -1,0 +1,21 @@
+//! Reading fields by rules: what frames, bodies and query strings of HTTP, and settings have in common.
+//!
+//! ```text
+//!   frame: JSON ────────┐
+//!   body: JSON ─────────┼─▶ FieldValue ─▶ Field ── rule ──▶ value
+//!   query string: text ─┘                   └──▶ Violation: field, value, rule ─▶ error of the edge
+//!   settings: TOML ───────── serde ────────────────▲
+//! ```
+//!
+//! A source says how a value is written and shown. The rules, their words, the path of a field, and what an
+//! error repeats of a value are here, so that they are the same everywhere.
+
+mod field;
+pub(crate) mod json;
+mod rule;
+mod violation;
+
+pub use field::{Field, FieldValue, NoText};
+pub use json::{digits, name_in_json, text_in_json};
+pub use rule::{Choice, FLAG, Form, MODES, Number, Text, Unit};
+pub use violation::{Violation, item_path, member_path, shorten, shorten_to};
