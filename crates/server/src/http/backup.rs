@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use lockhouse::store::BackupError;
+use lockhouse_wire::decode::Violation;
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
@@ -24,8 +25,8 @@ use crate::state::AppState;
 pub(super) struct NewBackup(PathBuf);
 
 impl FromMembers for NewBackup {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        members.text("file", &FILE).map(|file| Self(file.into()))
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        members.field("file").string(&FILE).map(|file| Self(file.into()))
     }
 }
 

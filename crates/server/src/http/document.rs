@@ -15,6 +15,7 @@ use utoipa::{OpenApi as _, PartialSchema, ToSchema};
 
 use super::problem::{MEDIA_TYPE, Problem};
 use super::request::constraints::{BUCKET, IDEMPOTENCY_KEY, OWNER};
+use super::request::schema::RuleSchema;
 use super::route::Needs;
 use super::{assignments, claims, locks, owners, query};
 

@@ -60,6 +60,11 @@ impl<'p, V> Field<'p, V> {
         Self { is_secret: true, ..self }
     }
 
+    /// Whether it has a value.
+    pub fn is_there(&self) -> bool {
+        self.value.is_some()
+    }
+
     /// Where it stands.
     pub fn path(&self) -> String {
         member_path(self.parent, self.key)
@@ -101,6 +106,15 @@ impl<'a, V: FieldValue<'a>> Field<'_, V> {
     /// The field is absent, or breaks the rule.
     pub fn string(self, rule: &Text) -> Result<String, Violation> {
         self.text(rule).map(Cow::into_owned)
+    }
+
+    /// A text that outlives its source, if the field is there.
+    ///
+    /// # Errors
+    ///
+    /// The field breaks the rule.
+    pub fn string_if_any(self, rule: &Text) -> Result<Option<String>, Violation> {
+        self.if_any(|field| field.string(rule))
     }
 
     /// One of some words.

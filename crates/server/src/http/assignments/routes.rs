@@ -15,11 +15,11 @@ use crate::audit::{AuditEvent, DisplayName};
 use crate::http::dto::Assignment;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
-use crate::http::request::constraints::{REASON, TOKEN};
+use crate::http::request::constraints::{REASON, RESOURCE, TOKEN};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
-use crate::http::request::schema::{GetParameters, of_resource, parameter};
+use crate::http::request::schema::{GetParameters, RuleSchema, of_resource, parameter};
 use crate::http::route::BASE;
 use crate::state::AppState;
 
@@ -48,7 +48,7 @@ pub(crate) async fn show(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<Json<Assignment>> {
-    let resource = Parameters::parse(&uri)?.resource("resource")?;
+    let resource = Parameters::parse(&uri)?.field("resource")?.name(&RESOURCE)?;
     let assignment = calls::assignment(&state, &bucket, resource.as_name()).await?;
     assignment.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not assigned"))
 }
@@ -70,8 +70,9 @@ pub(crate) async fn unassign(
     uri: Uri,
 ) -> ApiResult<Json<Unassigned>> {
     let parameters = Parameters::parse(&uri)?;
-    let (resource, token) = (parameters.resource("resource")?, parameters.number("fencingToken", &TOKEN)?);
-    let reason = parameters.text("reason", &REASON)?;
+    let resource = parameters.field("resource")?.name(&RESOURCE)?;
+    let token = parameters.field("fencingToken")?.number_if_any(&TOKEN)?;
+    let reason = parameters.field("reason")?.text_if_any(&REASON)?;
     let unassigned = calls::unassign(&state, &bucket, resource.as_name(), token).await?;
     if unassigned {
         let event = AuditEvent {
@@ -80,7 +81,7 @@ pub(crate) async fn unassign(
             bucket: &bucket.bucket,
             name: Some(&DisplayName(resource.as_name())),
         };
-        audit::note(asker.from, &event, None, reason);
+        audit::note(asker.from, &event, None, reason.as_deref());
     }
     Ok(Json(Unassigned { unassigned }))
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lockhouse::NameBuf;
+use lockhouse_wire::decode::Violation;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::openapi::RefOr;
@@ -11,8 +12,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::dto::{At, JsonName};
 use crate::http::request::constraints::{CLAIM_KEY, CLAIM_TTL_MS, LABEL, METADATA, RESOURCE, SECRET};
-use crate::http::request::decode::{ApiResult, FromMembers, Members};
-use crate::http::request::schema::ObjectSchema;
+use crate::http::request::decode::{FromMembers, Members};
+use crate::http::request::schema::{ObjectSchema, RuleSchema};
 
 /// A claim to be.
 #[derive(Clone)]
@@ -39,20 +40,23 @@ pub(crate) struct ClaimKey {
 }
 
 impl FromMembers for NewClaim {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
         Ok(Self {
-            resource: members.resource("resource")?,
-            claimant: members.text("claimant", &LABEL)?,
-            ttl_ms: members.number_if_any("ttlMs", &CLAIM_TTL_MS)?.unwrap_or(CLAIM_TTL_MS.example),
-            metadata: members.text_if_any("metadata", &METADATA)?,
-            key: members.secret_if_any("claimKey", &CLAIM_KEY)?,
+            resource: members.field("resource").name(&RESOURCE)?,
+            claimant: members.field("claimant").string(&LABEL)?,
+            ttl_ms: members.field("ttlMs").number_if_any(&CLAIM_TTL_MS)?.unwrap_or(CLAIM_TTL_MS.example),
+            metadata: members.field("metadata").string_if_any(&METADATA)?,
+            key: members.field("claimKey").secret().string_if_any(&CLAIM_KEY)?,
         })
     }
 }
 
 impl FromMembers for ClaimKey {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        Ok(Self { resource: members.resource("resource")?, token: members.secret("token", &SECRET)? })
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        Ok(Self {
+            resource: members.field("resource").name(&RESOURCE)?,
+            token: members.field("token").secret().string(&SECRET)?,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::http::dto::{Assignment, JsonName};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::asker::Asker;
 use crate::http::request::body::JsonBody;
-use crate::http::request::constraints::CLAIM_KEY;
+use crate::http::request::constraints::{CLAIM_KEY, RESOURCE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::headers::GivenKey;
 use crate::http::request::parameters::Parameters;
@@ -76,7 +76,7 @@ pub(crate) async fn show(
     InBucket(bucket): InBucket,
     uri: Uri,
 ) -> ApiResult<Json<ClaimState>> {
-    let resource = Parameters::parse(&uri)?.resource("resource")?;
+    let resource = Parameters::parse(&uri)?.field("resource")?.name(&RESOURCE)?;
     let claim = calls::current_claim(&state, &bucket, resource.as_name()).await?;
     claim.map(Json).ok_or_else(|| Problem::new(Code::NotFound, "the resource is not claimed"))
 }

@@ -2,6 +2,7 @@
 
 use lockhouse::core::Acquired;
 use lockhouse::{Mode, NameBuf};
+use lockhouse_wire::decode::{Choice, MODES, Violation};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{AllOfBuilder, OneOfBuilder, Schema, SchemaType, Type};
@@ -10,12 +11,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::bounds::RELEASES;
 use crate::http::dto::{At, JsonName, ModeWord, record_of};
-use crate::http::problem::{Code, Problem};
 use crate::http::query::entry::Entry;
-use crate::http::request::constraints::{AGAIN, Choice, ID, KIND, LOCKS, METADATA, OWNER, RESOURCE, TOKEN};
-use crate::http::request::decode::{ApiResult, FromMembers, Members};
-use crate::http::request::path::owner_number;
-use crate::http::request::schema::{ObjectSchema, flag};
+use crate::http::request::constraints::{AGAIN, ID, KIND, LOCKS, METADATA, OWNER, RESOURCE, TOKEN};
+use crate::http::request::decode::{FromMembers, Members};
+use crate::http::request::path::owner;
+use crate::http::request::schema::{ObjectSchema, RuleSchema, flag};
 
 /// What a record is locked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -26,8 +26,6 @@ pub(crate) enum Intent {
 }
 
 const INTENTS: Choice<Intent> = Choice(&[("read", Intent::Read), ("write", Intent::Write)]);
-
-const MODES: Choice<Mode> = Choice(&[("exclusive", Mode::Exclusive), ("shared", Mode::Shared)]);
 
 /// How what is taken back was come by.
 const TAKEN: Choice<Acquired> = Choice(&[("fresh", Acquired::Fresh), ("upgraded", Acquired::Upgraded)]);
@@ -106,28 +104,24 @@ pub(crate) struct UndoneLocks {
     pub(crate) locks: Vec<Regretted>,
 }
 
-fn owner(members: &Members<'_>) -> ApiResult<u64> {
-    owner_number("owner", &members.text("owner", &OWNER)?)
-}
-
 impl FromMembers for LockTarget {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
         match Lockable::read(members)? {
             Lockable::Record(record) => {
                 members.must_not_have(&["mode"], "without kind and id")?;
-                Ok(Self::Record { record, intent: members.choice("intent", &INTENTS)? })
+                Ok(Self::Record { record, intent: members.field("intent").choice(&INTENTS)? })
             }
             Lockable::Name(name) => {
                 members.must_not_have(&["intent"], "without name")?;
-                Ok(Self::Name { name, mode: members.choice("mode", &MODES)? })
+                Ok(Self::Name { name, mode: members.field("mode").choice(&MODES)? })
             }
         }
     }
 }
 
 impl FromMembers for Lockable {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        match members.resource_if_any("name")? {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        match members.field("name").if_any(|name| name.name(&RESOURCE))? {
             None => RecordId::read(members).map(Self::Record),
             Some(name) => {
                 members.must_not_have(&["kind", "id"], "without name")?;
@@ -138,59 +132,62 @@ impl FromMembers for Lockable {
 }
 
 impl FromMembers for Regretted {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
         Ok(Self {
-            name: members.resource("name")?,
-            token: members.number("fencingToken", &TOKEN)?,
-            how: members.choice("how", &TAKEN)?,
-            again: members.number_if_any("again", &AGAIN)?.unwrap_or(0) as u32,
+            name: members.field("name").name(&RESOURCE)?,
+            token: members.field("fencingToken").number(&TOKEN)?,
+            how: members.field("how").choice(&TAKEN)?,
+            again: members.field("again").number_if_any(&AGAIN)?.unwrap_or(0) as u32,
         })
     }
 }
 
 impl FromMembers for UndoneLocks {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        Ok(Self { owner: owner(members)?, locks: members.list("locks", LOCKS)? })
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        Ok(Self { owner: owner(members.field("owner"))?, locks: members.list("locks", LOCKS)? })
     }
 }
 
 impl FromMembers for NewLocks {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
         Ok(Self {
-            owner: owner(members)?,
+            owner: owner(members.field("owner"))?,
             locks: members.list("locks", LOCKS)?,
-            metadata: members.text_if_any("metadata", &METADATA)?,
+            metadata: members.field("metadata").string_if_any(&METADATA)?,
         })
     }
 }
 
 impl FromMembers for RecordId {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        Ok(Self { kind: members.text("kind", &KIND)?, id: members.text("id", &ID)? })
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        Ok(Self { kind: members.field("kind").string(&KIND)?, id: members.field("id").string(&ID)? })
     }
 }
 
 impl FromMembers for Unwanted {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        Ok(Self { lockable: Lockable::read(members)?, token: members.number_if_any("fencingToken", &TOKEN)? })
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        Ok(Self {
+            lockable: Lockable::read(members)?,
+            token: members.field("fencingToken").number_if_any(&TOKEN)?,
+        })
     }
 }
 
 impl FromMembers for OldLocks {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
-        let owner = owner(members)?;
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
+        let owner = owner(members.field("owner"))?;
         let these = members.list_if_any("locks", RELEASES)?;
-        let all = members.flag_if_any("all")?.unwrap_or_default();
+        let all = members.field("all").flag_or_false()?;
         let sparing = members.list_if_any("sparing", RELEASES)?;
         let release = match (these, all, sparing) {
             (Some(these), false, None) => Release::These(these),
             (None, true, sparing) => Release::AllBut(sparing.unwrap_or_default()),
             (None, false, _) => {
-                return Err(Problem::rule(Code::Invalid, "locks", "absent", "there, unless all is true"));
+                return Err(Violation::new("locks", "absent", "there, unless all is true"));
             }
             (Some(_), ..) => {
                 let rule = "there without all and sparing";
-                return Err(Problem::rule(Code::Invalid, "locks", "there with them", rule));
+                return Err(Violation::new("locks", "there with them", rule));
             }
         };
         Ok(Self { owner, release })

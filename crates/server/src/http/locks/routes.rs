@@ -18,8 +18,8 @@ use crate::http::request::body::JsonBody;
 use crate::http::request::constraints::{KIND, OWNER, PREFIX};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
-use crate::http::request::path::InBucket;
-use crate::http::request::schema::parameter;
+use crate::http::request::path::{self, InBucket};
+use crate::http::request::schema::{RuleSchema, parameter};
 use crate::http::route::BASE;
 use crate::state::AppState;
 
@@ -120,13 +120,13 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> ApiResult<JsonAnswer> {
     let parameters = Parameters::parse(&uri)?;
-    let owner = parameters.owner("owner")?.map(|owner| owner.to_string());
-    let kind = parameters.text("kind", &KIND)?;
-    let prefix = parameters.text("prefix", &PREFIX)?.unwrap_or_default();
+    let owner = parameters.field("owner")?.if_any(path::owner)?.map(|owner| owner.to_string());
+    let kind = parameters.field("kind")?.text_if_any(&KIND)?;
+    let prefix = parameters.field("prefix")?.text_if_any(&PREFIX)?.unwrap_or_default();
     let cut = Cut::read(&parameters)?;
     let is_wanted = |lock: &HeldLock| {
         owner.as_ref().is_none_or(|owner| *owner == lock.owner)
-            && kind.is_none_or(|kind| kind == lock.kind)
+            && kind.as_ref().is_none_or(|kind| *kind == lock.kind)
             && lock.name.0.as_name().as_wtf8().starts_with(prefix.as_bytes())
     };
     calls::list(&state, &bucket, &cut, is_wanted).await

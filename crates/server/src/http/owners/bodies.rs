@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lockhouse_wire::decode::Violation;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::openapi::RefOr;
@@ -11,8 +12,8 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::dto::At;
 use crate::http::locks::bodies::HeldLock;
 use crate::http::request::constraints::{LABEL, METADATA, OWNER_MAX_MS, OWNER_TTL_MS};
-use crate::http::request::decode::{ApiResult, FromMembers, Members};
-use crate::http::request::schema::ObjectSchema;
+use crate::http::request::decode::{FromMembers, Members};
+use crate::http::request::schema::{ObjectSchema, RuleSchema};
 
 /// An owner to be.
 #[derive(Clone, Debug)]
@@ -24,12 +25,12 @@ pub(crate) struct NewOwner {
 }
 
 impl FromMembers for NewOwner {
-    fn read(members: &Members<'_>) -> ApiResult<Self> {
+    fn read(members: &Members<'_>) -> Result<Self, Violation> {
         Ok(Self {
-            label: members.text("label", &LABEL)?,
-            metadata: members.text_if_any("metadata", &METADATA)?,
-            ttl_ms: members.number_if_any("ttlMs", &OWNER_TTL_MS)?.unwrap_or(OWNER_TTL_MS.example),
-            max_ms: members.number_if_any("maxMs", &OWNER_MAX_MS)?,
+            label: members.field("label").string(&LABEL)?,
+            metadata: members.field("metadata").string_if_any(&METADATA)?,
+            ttl_ms: members.field("ttlMs").number_if_any(&OWNER_TTL_MS)?.unwrap_or(OWNER_TTL_MS.example),
+            max_ms: members.field("maxMs").number_if_any(&OWNER_MAX_MS)?,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use lockhouse::Quota;
-use lockhouse_wire as wire;
+use lockhouse_wire::decode::Violation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -109,19 +109,24 @@ impl Problem {
         code: Code,
         field: impl Into<String>,
         value: &str,
-        rule: impl Into<String>,
+        rule: impl Into<Cow<'static, str>>,
     ) -> Box<Self> {
-        let (field, rule, value) = (field.into(), rule.into(), wire::shorten(value));
-        let mut problem = Self::new(code, format!("{field} is {value}, but must be {rule}"));
-        (problem.field, problem.value, problem.rule) = (Some(field), Some(value), Some(rule.into()));
-        problem
+        Self::violation(code, Violation::new(field, value, rule))
     }
 
     /// As [`rule`](Self::rule), for what is not there, or must not be repeated.
-    pub(crate) fn field(code: Code, field: impl Into<String>, rule: impl Into<String>) -> Box<Self> {
-        let (field, rule) = (field.into(), rule.into());
-        let mut problem = Self::new(code, format!("{field} must be {rule}"));
-        (problem.field, problem.rule) = (Some(field), Some(rule.into()));
+    pub(crate) fn field(
+        code: Code,
+        field: impl Into<String>,
+        rule: impl Into<Cow<'static, str>>,
+    ) -> Box<Self> {
+        Self::violation(code, Violation::withheld(field, rule))
+    }
+
+    fn violation(code: Code, violation: Violation) -> Box<Self> {
+        let mut problem = Self::new(code, violation.to_string());
+        let Violation { field, value, rule } = violation;
+        (problem.field, problem.value, problem.rule) = (Some(field), value, Some(rule));
         problem
     }
 
@@ -170,10 +175,9 @@ impl Problem {
 
     /// As [`rule`](Self::rule), of a bound, told as the library does.
     pub(crate) fn bound(code: Code, quota: &Quota) -> Box<Self> {
-        let mut problem = Self::new(code, quota.to_string());
-        problem.field = Some(quota.field.clone());
-        problem.value = Some(wire::shorten(&quota.value));
-        problem.rule = Some(quota.rule.clone().into());
+        let rule = quota.rule.clone();
+        let mut problem = Self::violation(code, Violation::new(quota.field.clone(), &quota.value, rule));
+        problem.detail = quota.to_string().into();
         problem
     }
 
@@ -190,6 +194,12 @@ impl Problem {
     pub(crate) fn retry_after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
         self.retry_after_ms = Some(told_ms(pause));
         self
+    }
+}
+
+impl From<Violation> for Box<Problem> {
+    fn from(violation: Violation) -> Self {
+        Problem::violation(Code::Invalid, violation)
     }
 }
 

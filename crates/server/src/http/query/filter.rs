@@ -1,9 +1,12 @@
 //! Which entries are asked for.
 
+use lockhouse_wire::decode::Choice;
+
 use super::entry::{Entry, EntryKind, EntryState};
-use crate::http::request::constraints::{Choice, PREFIX};
+use crate::http::request::constraints::PREFIX;
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
+use crate::http::request::path;
 
 pub(crate) const KINDS: Choice<EntryKind> = Choice(&[
     ("web", EntryKind::Web),
@@ -30,10 +33,10 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
         Ok(Self {
-            prefix: parameters.text("prefix", &PREFIX)?.map(str::to_owned),
-            kind: parameters.choice("kind", &KINDS)?,
-            owner: parameters.owner("owner")?.map(|owner| owner.to_string()),
-            state: parameters.choice("state", &STATES)?,
+            prefix: parameters.field("prefix")?.string_if_any(&PREFIX)?,
+            kind: parameters.field("kind")?.if_any(|word| word.choice(&KINDS))?,
+            owner: parameters.field("owner")?.if_any(path::owner)?.map(|owner| owner.to_string()),
+            state: parameters.field("state")?.if_any(|word| word.choice(&STATES))?,
         })
     }
 

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use crate::http::request::constraints::{CURSOR, PAGE};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
-use crate::http::request::schema::parameter;
+use crate::http::request::schema::{RuleSchema, parameter};
 
 /// A page of entries, ordered by name.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -43,8 +43,8 @@ pub(crate) struct Position {
 
 impl Cut {
     pub(crate) fn read(parameters: &Parameters<'_>) -> ApiResult<Self> {
-        let limit = parameters.number("limit", &PAGE)?.unwrap_or(PAGE.example);
-        let after = parameters.text("cursor", &CURSOR)?.map(Position::parse);
+        let limit = parameters.field("limit")?.number_if_any(&PAGE)?.unwrap_or(PAGE.example);
+        let after = parameters.field("cursor")?.text_if_any(&CURSOR)?.map(|text| Position::parse(&text));
         Ok(Self { limit: limit as usize, after })
     }
 

@@ -16,7 +16,7 @@ use crate::http::request::constraints::{OWNER, PREFIX};
 use crate::http::request::decode::ApiResult;
 use crate::http::request::parameters::Parameters;
 use crate::http::request::path::InBucket;
-use crate::http::request::schema::parameter;
+use crate::http::request::schema::{RuleSchema, parameter};
 use crate::http::route::BASE;
 use crate::state::AppState;
 

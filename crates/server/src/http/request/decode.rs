@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use lockhouse::NameBuf;
-use lockhouse_wire as wire;
+use lockhouse_wire::decode::{
+    Field, FieldValue, NoText, Violation, digits, item_path, member_path, name_in_json, shorten, text_in_json,
+};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::constraints::{Choice, Number, RESOURCE, Text};
 use crate::bounds::BODY_MEMBERS;
 use crate::http::problem::{Code, Problem};
 
@@ -17,14 +18,14 @@ pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
 
 /// The members of a JSON object; `null` counts as absent, unknown members are ignored.
 pub(crate) struct Members<'a> {
-    /// Where the object stands in the body, such as `locks[1].`; empty for the body itself.
+    /// Where the object stands in the body, such as `locks[1]`; empty for the body itself.
     path: String,
     all: JsonObject<'a>,
 }
 
 /// What a body of a request is made from.
 pub(crate) trait FromMembers: Sized {
-    fn read(members: &Members<'_>) -> ApiResult<Self>;
+    fn read(members: &Members<'_>) -> Result<Self, Violation>;
 }
 
 /// Reads the body of a request.
@@ -35,126 +36,85 @@ pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> ApiResult<T> {
     let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
     if text.trim_ascii_start().starts_with('{') {
         let all = serde_json::from_str(text).map_err(|error| bad(&error))?;
-        return T::read(&Members { path: String::new(), all });
+        return Ok(T::read(&Members { path: String::new(), all })?);
     }
     match serde_json::from_str::<&RawValue>(text) {
-        Ok(_) => Err(Problem::rule(Code::Invalid, "body", text.trim_ascii(), "a JSON object")),
+        Ok(_) => Err(Violation::new("body", text.trim_ascii(), "a JSON object").into()),
         Err(error) => Err(bad(&error)),
     }
 }
 
+/// A value in a body.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberValue<'a>(&'a RawValue);
+
+impl<'a> FieldValue<'a> for MemberValue<'a> {
+    fn literal(self) -> &'a str {
+        self.0.get()
+    }
+
+    fn shown(self) -> Cow<'a, str> {
+        self.0.get().into()
+    }
+
+    fn text(self) -> Result<Cow<'a, str>, NoText> {
+        text_in_json(self.0).ok_or(NoText { rule: None })
+    }
+
+    fn name(self) -> Option<NameBuf> {
+        name_in_json(self.0)
+    }
+
+    /// `1.0` and `1e3` are integers of JSON, too.
+    fn number(self) -> Option<u64> {
+        let text = self.0.get();
+        let whole = || text.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
+        digits(text).or_else(|| whole().map(|number| number as u64))
+    }
+}
+
 impl<'a> Members<'a> {
-    pub(crate) fn text(&self, key: &str, rule: &Text) -> ApiResult<String> {
-        self.need(
-            key,
-            || rule.words(),
-            |raw| string(raw).filter(|text| rule.admits(text)).map(Cow::into_owned),
-        )
-    }
-
-    pub(crate) fn text_if_any(&self, key: &str, rule: &Text) -> ApiResult<Option<String>> {
-        self.get(key).map(|_| self.text(key, rule)).transpose()
-    }
-
-    /// As [`text`](Self::text), but never repeated in a problem.
-    pub(crate) fn secret(&self, key: &str, rule: &Text) -> ApiResult<String> {
-        self.text(key, rule).map_err(|_| Problem::field(Code::Invalid, self.named(key), rule.words()))
-    }
-
-    pub(crate) fn secret_if_any(&self, key: &str, rule: &Text) -> ApiResult<Option<String>> {
-        self.get(key).map(|_| self.secret(key, rule)).transpose()
-    }
-
-    pub(crate) fn number(&self, key: &str, rule: &Number) -> ApiResult<u64> {
-        self.need(key, || rule.words(), |raw| rule.parse_json(raw.get()))
-    }
-
-    pub(crate) fn number_if_any(&self, key: &str, rule: &Number) -> ApiResult<Option<u64>> {
-        self.get(key).map(|_| self.number(key, rule)).transpose()
-    }
-
-    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> ApiResult<T> {
-        self.need(key, || rule.words(), |raw| rule.parse(&string(raw)?))
-    }
-
-    pub(crate) fn flag_if_any(&self, key: &str) -> ApiResult<Option<bool>> {
-        let read = |raw: &RawValue| raw.get().parse().ok();
-        self.get(key).map(|_| self.need(key, || "true or false".to_owned(), read)).transpose()
-    }
-
-    /// A resource name; it may have lone surrogates.
-    pub(crate) fn resource(&self, key: &str) -> ApiResult<NameBuf> {
-        self.need(
-            key,
-            || RESOURCE.words(),
-            |raw| {
-                let name = wire::name_from_json(raw.get()).ok()?;
-                (name.as_name().unit_count() <= RESOURCE.most).then_some(name)
-            },
-        )
-    }
-
-    pub(crate) fn resource_if_any(&self, key: &str) -> ApiResult<Option<NameBuf>> {
-        self.get(key).map(|_| self.resource(key)).transpose()
+    /// The member of that name.
+    pub(crate) fn field<'m>(&'m self, key: &'m str) -> Field<'m, MemberValue<'a>> {
+        let member = self.all.0.iter().find(|(known, _)| known == key);
+        let value = member.map(|(_, raw)| *raw).filter(|raw| raw.get() != "null");
+        Field::new(&self.path, key, value.map(MemberValue))
     }
 
     /// Members that make no sense beside others.
-    pub(crate) fn must_not_have(&self, keys: &[&str], rule: &str) -> ApiResult<()> {
-        match keys.iter().find(|key| self.get(key).is_some()) {
-            Some(key) => Err(Problem::rule(Code::Invalid, self.named(key), "there", rule)),
+    pub(crate) fn must_not_have(&self, keys: &[&str], rule: &'static str) -> Result<(), Violation> {
+        match keys.iter().find(|key| self.field(key).is_there()) {
+            Some(key) => Err(Violation::new(member_path(&self.path, key), "there", rule)),
             None => Ok(()),
         }
     }
 
     /// A list of objects with at least one and at most `most` of them.
-    pub(crate) fn list<T: FromMembers>(&self, key: &str, most: usize) -> ApiResult<Vec<T>> {
-        let rule = || format!("a list of 1 to {most} objects");
-        let items: Vec<&'a RawValue> = self.need(key, rule, |raw| {
-            serde_json::from_str(raw.get()).ok().filter(|items: &Vec<_>| (1..=most).contains(&items.len()))
-        })?;
+    pub(crate) fn list<T: FromMembers>(&self, key: &str, most: usize) -> Result<Vec<T>, Violation> {
+        let field = self.field(key);
+        let items: Vec<&'a RawValue> = field.read(
+            || format!("a list of 1 to {most} objects").into(),
+            |MemberValue(raw)| {
+                let items: Vec<_> = serde_json::from_str(raw.get()).ok()?;
+                (1..=most).contains(&items.len()).then_some(items)
+            },
+        )?;
         let read = |(at, raw): (usize, &&'a RawValue)| {
-            let path = format!("{}[{at}]", self.named(key));
-            let all = serde_json::from_str(raw.get())
-                .map_err(|_| Problem::rule(Code::Invalid, &path, raw.get(), "an object"))?;
-            T::read(&Members { path: path + ".", all })
+            let path = item_path(&field.path(), at);
+            match serde_json::from_str(raw.get()) {
+                Ok(all) => T::read(&Members { path, all }),
+                Err(_) => Err(Violation::new(path, raw.get(), "an object")),
+            }
         };
         items.iter().enumerate().map(read).collect()
     }
 
-    pub(crate) fn list_if_any<T: FromMembers>(&self, key: &str, most: usize) -> ApiResult<Option<Vec<T>>> {
-        self.get(key).map(|_| self.list(key, most)).transpose()
-    }
-
-    /// Where the member stands.
-    pub(crate) fn named(&self, key: &str) -> String {
-        format!("{}{key}", self.path)
-    }
-
-    fn get(&self, key: &str) -> Option<&'a RawValue> {
-        let member = self.all.0.iter().find(|(known, _)| known == key);
-        member.map(|(_, raw)| *raw).filter(|raw| raw.get() != "null")
-    }
-
-    /// `rule` in words, for a problem.
-    fn need<T>(
+    pub(crate) fn list_if_any<T: FromMembers>(
         &self,
         key: &str,
-        rule: impl FnOnce() -> String,
-        read: impl FnOnce(&'a RawValue) -> Option<T>,
-    ) -> ApiResult<T> {
-        let Some(raw) = self.get(key) else {
-            return Err(Problem::rule(Code::Invalid, self.named(key), "absent", rule()));
-        };
-        read(raw).ok_or_else(|| Problem::rule(Code::Invalid, self.named(key), raw.get(), rule()))
-    }
-}
-
-fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        serde_json::from_str(raw.get()).ok().map(Cow::Owned)
-    } else {
-        Some(Cow::Borrowed(inner))
+        most: usize,
+    ) -> Result<Option<Vec<T>>, Violation> {
+        self.field(key).if_any(|_| self.list(key, most))
     }
 }
 
@@ -182,7 +142,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
         while let Some(key) = map.next_key::<MemberKey<'de>>()? {
             let value = map.next_value()?;
             if all.iter().any(|(known, _)| *known == key.0) {
-                return Err(A::Error::custom(format_args!("{:?} stands there twice", wire::shorten(&key.0))));
+                return Err(A::Error::custom(format_args!("{:?} stands there twice", shorten(&key.0))));
             }
             if all.len() == BODY_MEMBERS {
                 return Err(A::Error::custom(format_args!("it has more than {BODY_MEMBERS} members")));
@@ -200,7 +160,7 @@ struct MemberKey<'a>(#[serde(borrow)] Cow<'a, str>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::request::constraints::{CLAIM_TTL_MS, LABEL};
+    use crate::http::request::constraints::{CLAIM_TTL_MS, LABEL, RESOURCE};
 
     #[derive(Debug, PartialEq)]
     struct Sample {
@@ -215,20 +175,20 @@ mod tests {
     struct Part(u64);
 
     impl FromMembers for Sample {
-        fn read(members: &Members<'_>) -> ApiResult<Self> {
+        fn read(members: &Members<'_>) -> Result<Self, Violation> {
             Ok(Self {
-                label: members.text("label", &LABEL)?,
-                ttl_ms: members.number_if_any("ttlMs", &CLAIM_TTL_MS)?,
-                resource: members.get("resource").map(|_| members.resource("resource")).transpose()?,
+                label: members.field("label").string(&LABEL)?,
+                ttl_ms: members.field("ttlMs").number_if_any(&CLAIM_TTL_MS)?,
+                resource: members.field("resource").if_any(|name| name.name(&RESOURCE))?,
                 parts: members.list_if_any("parts", 2)?,
-                flag: members.flag_if_any("flag")?,
+                flag: members.field("flag").if_any(Field::flag)?,
             })
         }
     }
 
     impl FromMembers for Part {
-        fn read(members: &Members<'_>) -> ApiResult<Self> {
-            members.number("n", &CLAIM_TTL_MS).map(Part)
+        fn read(members: &Members<'_>) -> Result<Self, Violation> {
+            members.field("n").number(&CLAIM_TTL_MS).map(Part)
         }
     }
 

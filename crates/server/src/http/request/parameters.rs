@@ -4,13 +4,8 @@ use std::borrow::Cow;
 
 use axum::http::Uri;
 use lockhouse::{Name, NameBuf};
-use lockhouse_wire as wire;
+use lockhouse_wire::decode::{Field, FieldValue, NoText, Violation};
 use percent_encoding::percent_decode_str;
-
-use super::constraints::{Choice, Number, RESOURCE, Text};
-use super::decode::ApiResult;
-use super::path::owner_number;
-use crate::http::problem::{Code, Problem};
 
 /// The parameters of a query string, decoded; unknown ones are ignored.
 #[derive(Debug)]
@@ -24,64 +19,55 @@ struct Pair<'a> {
     value: Cow<'a, str>,
 }
 
+/// A parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParameterValue<'a> {
+    raw: &'a str,
+    value: &'a str,
+}
+
+impl<'a> FieldValue<'a> for ParameterValue<'a> {
+    fn literal(self) -> &'a str {
+        self.value
+    }
+
+    fn shown(self) -> Cow<'a, str> {
+        format!("{:?}", self.value).into()
+    }
+
+    fn text(self) -> Result<Cow<'a, str>, NoText> {
+        Ok(self.value.into())
+    }
+
+    fn name(self) -> Option<NameBuf> {
+        Name::from_wtf8(&decoded(self.raw)).map(Name::to_buf).ok()
+    }
+}
+
 impl<'a> Parameters<'a> {
-    pub(crate) fn parse(uri: &'a Uri) -> ApiResult<Self> {
+    pub(crate) fn parse(uri: &'a Uri) -> Result<Self, Violation> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, raw) = (decode(key)?, value);
             // Of a resource the bytes count, too, which have lone surrogates perhaps.
+            let lossy = || String::from_utf8_lossy(&decoded(raw)).into_owned().into();
             let value = decode(raw)
-                .or_else(|problem| if key == "resource" { Ok("".into()) } else { Err(problem) })?;
+                .or_else(|violation| if key == "resource" { Ok(lossy()) } else { Err(violation) })?;
             Ok(Pair { key, raw, value })
         };
-        pairs.map(parse).collect::<ApiResult<_>>().map(Self)
+        pairs.map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    pub(crate) fn text(&self, key: &str, rule: &Text) -> ApiResult<Option<&str>> {
-        let Some(value) = self.get(key)? else { return Ok(None) };
-        if rule.admits(value) { Ok(Some(value)) } else { Err(wrong(key, value, rule.words())) }
-    }
-
-    pub(crate) fn number(&self, key: &str, rule: &Number) -> ApiResult<Option<u64>> {
-        let Some(value) = self.get(key)? else { return Ok(None) };
-        rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
-    }
-
-    pub(crate) fn choice<T: Copy>(&self, key: &str, rule: &Choice<T>) -> ApiResult<Option<T>> {
-        let Some(value) = self.get(key)? else { return Ok(None) };
-        rule.parse(value).map(Some).ok_or_else(|| wrong(key, value, rule.words()))
-    }
-
-    pub(crate) fn owner(&self, key: &str) -> ApiResult<Option<u64>> {
-        self.get(key)?.map(|value| owner_number(key, value)).transpose()
-    }
-
-    pub(crate) fn resource(&self, key: &str) -> ApiResult<NameBuf> {
-        if self.get(key)?.is_none() {
-            return Err(Problem::rule(Code::Invalid, key, "absent", RESOURCE.words()));
-        }
-        let raw = self.0.iter().find(|parameter| parameter.key == key).map_or("", |parameter| parameter.raw);
-        let name = Name::from_wtf8(&decoded(raw)).map(Name::to_buf).ok();
-        let name = name.filter(|name| name.as_name().unit_count() <= RESOURCE.most);
-        name.ok_or_else(|| {
-            let text = String::from_utf8_lossy(&decoded(raw)).into_owned();
-            wrong(key, &text, RESOURCE.words())
-        })
-    }
-
-    fn get(&self, key: &str) -> ApiResult<Option<&str>> {
-        let mut values = self.0.iter().filter(|it| it.key == key).map(|it| &*it.value);
-        let value = values.next();
-        match values.next() {
-            None => Ok(value),
-            Some(_) => Err(Problem::rule(Code::Invalid, key, "there twice", "there at most once")),
+    /// The parameter of that name, which stands there at most once.
+    pub(crate) fn field<'p>(&'p self, key: &'p str) -> Result<Field<'p, ParameterValue<'p>>, Violation> {
+        let mut pairs = self.0.iter().filter(|pair| pair.key == key);
+        let value = pairs.next().map(|Pair { raw, value, .. }| ParameterValue { raw, value });
+        match pairs.next() {
+            None => Ok(Field::new("", key, value)),
+            Some(_) => Err(Violation::new(key, "there twice", "there at most once")),
         }
     }
-}
-
-fn wrong(key: &str, value: &str, rule: String) -> Box<Problem> {
-    Problem::rule(Code::Invalid, key, &format!("{value:?}"), rule)
 }
 
 /// The bytes, where `+` stands for a space.
@@ -90,21 +76,20 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 /// Percent-encoded UTF-8, in which `+` stands for a space.
-fn decode(text: &str) -> ApiResult<Cow<'_, str>> {
+fn decode(text: &str) -> Result<Cow<'_, str>, Violation> {
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
     match percent_decode_str(&spaced).decode_utf8() {
         Ok(decoded) => Ok(Cow::Owned(decoded.into_owned())),
-        Err(_) => {
-            let rule = "percent-encoded UTF-8";
-            Err(Problem::rule(Code::Invalid, "the query string", &wire::shorten(text), rule))
-        }
+        Err(_) => Err(Violation::new("the query string", text, "percent-encoded UTF-8")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::request::constraints::{PAGE, PREFIX};
+    use crate::http::problem::Problem;
+    use crate::http::request::constraints::{PAGE, PREFIX, RESOURCE};
+    use crate::http::request::path::owner;
 
     fn parameters(uri: &Uri) -> Parameters<'_> {
         Parameters::parse(uri).unwrap()
@@ -114,20 +99,23 @@ mod tests {
     fn parameters_are_percent_encoded_utf8_and_stand_there_once() {
         let uri: Uri = "/?prefix=a%2Fb+%C3%A9&limit=7&unknown=1&&x".parse().unwrap();
         let read = parameters(&uri);
-        assert_eq!(read.text("prefix", &PREFIX).unwrap(), Some("a/b é"));
-        assert_eq!(read.number("limit", &PAGE).unwrap(), Some(7));
-        assert_eq!(read.text("cursor", &PREFIX).unwrap(), None);
+        let text = |key| read.field(key).unwrap().text_if_any(&PREFIX).unwrap();
+        assert_eq!(text("prefix").as_deref(), Some("a/b é"));
+        assert_eq!(read.field("limit").unwrap().number_if_any(&PAGE).unwrap(), Some(7));
+        assert_eq!(text("cursor"), None);
 
         let uri: Uri = "/?limit=1&limit=1&prefix=1&owner=01&resource=-x".parse().unwrap();
         let read = parameters(&uri);
-        let told = |problem: Box<Problem>| serde_json::to_value(problem).unwrap()["detail"].clone();
+        let told = |violation: Violation| {
+            serde_json::to_value(Box::<Problem>::from(violation)).unwrap()["detail"].clone()
+        };
         assert_eq!(
-            told(read.number("limit", &PAGE).unwrap_err()),
+            told(read.field("limit").unwrap_err()),
             "limit is there twice, but must be there at most once"
         );
-        assert!(read.owner("owner").is_err());
+        assert!(owner(read.field("owner").unwrap()).is_err());
         assert!(
-            told(read.resource("resource").unwrap_err())
+            told(read.field("resource").unwrap().name(&RESOURCE).unwrap_err())
                 .as_str()
                 .unwrap()
                 .starts_with("resource is \"-x\", but")
@@ -139,7 +127,9 @@ mod tests {
     fn a_number_out_of_bounds_is_refused_with_the_rule() {
         for limit in ["0", "1001", "-1", "+1", "1.0", "x", "", "1e2"] {
             let uri: Uri = format!("/?limit={}", limit.replace('+', "%2B")).parse().unwrap();
-            let problem = serde_json::to_value(parameters(&uri).number("limit", &PAGE).unwrap_err()).unwrap();
+            let read = parameters(&uri);
+            let violation = read.field("limit").unwrap().number_if_any(&PAGE).unwrap_err();
+            let problem = serde_json::to_value(Box::<Problem>::from(violation)).unwrap();
             assert_eq!(problem["rule"], "an integer from 1 to 1000", "{limit}");
         }
     }

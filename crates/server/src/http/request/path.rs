@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lockhouse::BucketKey;
+use lockhouse_wire::decode::{Field, FieldValue, Violation};
 
 use super::constraints::OWNER;
 use super::decode::ApiResult;
@@ -40,13 +41,17 @@ impl FromRequestParts<Arc<AppState>> for OfOwner {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> ApiResult<Self> {
         let InBucket(bucket) = InBucket::from_request_parts(parts, state).await?;
-        let owner = Caller::of(parts)?.owner.as_deref().ok_or_else(|| Problem::bad_path("owner"))?;
-        Ok(Self { bucket, owner: owner_number("owner", owner)? })
+        let text = Caller::of(parts)?.owner.as_deref().ok_or_else(|| Problem::bad_path("owner"))?;
+        let wrong = || Violation::new("owner", &format!("{text:?}"), OWNER.words());
+        Ok(Self { bucket, owner: owner_number(text).ok_or_else(wrong)? })
     }
 }
 
 /// Reads the id of an owner.
-pub(crate) fn owner_number(field: &str, text: &str) -> ApiResult<u64> {
-    let number = text.parse().ok().filter(|_| OWNER.admits(text));
-    number.ok_or_else(|| Problem::rule(Code::Invalid, field, &format!("{text:?}"), OWNER.words()))
+pub(crate) fn owner<'a>(field: Field<'_, impl FieldValue<'a>>) -> Result<u64, Violation> {
+    field.parse(|| OWNER.words(), |text| owner_number(&text))
+}
+
+fn owner_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| OWNER.admits(text))
 }

@@ -1,12 +1,47 @@
 //! The schemas of bodies and parameters, for the OpenAPI document.
 
-use serde_json::Value;
+use lockhouse_wire::decode::{Choice, Number, Text};
+use serde_json::{Value, json};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Required};
 
 use super::constraints::RESOURCE;
+
+/// What the document says of a rule.
+pub(crate) trait RuleSchema {
+    fn schema(&self) -> ObjectBuilder;
+}
+
+impl RuleSchema for Text {
+    fn schema(&self) -> ObjectBuilder {
+        let least = (self.least > 0).then_some(self.least);
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(least)
+            .max_length(Some(self.most))
+            .pattern(self.form.map(|form| form.pattern))
+            .examples([json!(self.example)])
+    }
+}
+
+impl RuleSchema for Number {
+    fn schema(&self) -> ObjectBuilder {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(self.least))
+            .maximum(Some(self.most))
+            .examples([json!(self.example)])
+    }
+}
+
+impl<T> RuleSchema for Choice<T> {
+    fn schema(&self) -> ObjectBuilder {
+        let words = self.0.iter().map(|(word, _)| Value::from(*word));
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
+    }
+}
 
 /// The schema of a request's body, member by member.
 pub(crate) struct ObjectSchema(ObjectBuilder);
