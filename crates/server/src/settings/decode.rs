@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::{self, Display};
 
+use lockhouse_wire::decode::{FLAG, item_path};
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
@@ -152,7 +153,7 @@ fn in_words(expected: &str) -> String {
         "a string" | "path string" => "must be a text in quotation marks".to_owned(),
         "a sequence" => "must be a list".to_owned(),
         "a map" => "must be a table".to_owned(),
-        "a boolean" => "must be true or false".to_owned(),
+        "a boolean" => format!("must be {FLAG}"),
         expected => format!("must be {expected}"),
     }
 }
@@ -173,7 +174,7 @@ impl<'t> Decoder<'t> {
     fn items(&self, nodes: &'t [Node]) -> Items<'t> {
         let nodes = nodes.iter().enumerate();
         let decoder = |(index, node)| {
-            let path = format!("{}[{index}]", self.path);
+            let path = item_path(&self.path, index);
             (!self.notes.is_left_out(&path)).then_some(Decoder { node, path, notes: self.notes })
         };
         Items(nodes.filter_map(decoder).collect::<Vec<_>>().into_iter())

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use lockhouse_wire::decode::{Violation, member_path, shorten_to};
+
 use super::keys::keys;
 use super::secret::{KEY_PREFIX, is_secret};
 use super::tree::{Location, Node, bare_or_quoted};
@@ -14,57 +16,77 @@ const SHOWN_CHARS: usize = 120;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsProblem {
     place: Location,
-    key: Option<String>,
-    value: Option<String>,
-    rule: String,
+    wrong: Wrong,
+}
+
+/// What is wrong at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// The text or the file as a whole, as a sentence.
+    Text(String),
+    /// A key. The rule tells more than what its value must be, such as that the key is unknown.
+    Key(Violation),
 }
 
 impl SettingsProblem {
     /// Of the text itself, which is no TOML.
     pub(crate) fn of_text(place: Location, rule: String) -> Self {
-        Self { place, key: None, value: None, rule }
+        Self { place, wrong: Wrong::Text(rule) }
     }
 
     /// Of the whole file.
     pub(crate) fn of_file(file: &str, rule: String) -> Self {
-        Self { place: Location::File { file: file.into(), line: 0 }, key: None, value: None, rule }
+        Self::of_text(Location::File { file: file.into(), line: 0 }, rule)
     }
 
     /// Of a value.
     pub(crate) fn of_value(key: &str, node: &Node, rule: impl Into<String>) -> Self {
         let name = key.rsplit('.').next().unwrap_or(key);
         let name = name.split('[').next().unwrap_or(name);
-        let value =
-            if is_secret(name) { None } else { Some(shortened(&node.shown(&|name, _| is_secret(name)))) };
-        Self { place: node.place.clone(), key: Some(key.to_owned()), value, rule: rule.into() }
+        let violation = Violation::withheld(key, rule.into());
+        if is_secret(name) {
+            return Self::of_key(&node.place, violation);
+        }
+        let shown = node.shown(&|name, _| is_secret(name));
+        let value = Some(shorten_to(&shown, SHOWN_CHARS, SHOWN_CHARS));
+        Self::of_key(&node.place, Violation { value, ..violation })
     }
 
     /// Of a key that should be there.
     pub(crate) fn of_missing(key: &str, place: &Location) -> Self {
-        let rule = "is missing".to_owned();
-        Self { place: place.clone(), key: Some(key.to_owned()), value: None, rule }
+        Self::of_key(place, Violation::withheld(key, "is missing"))
     }
 
     /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a
     /// secret in the wrong place.
     pub(crate) fn of_unknown(parent: &str, key: &str, place: &Location, known: &[&str]) -> Self {
-        let path = join(parent, key);
         let rule = match nearest(parent, key, known) {
             Some(nearest) => format!("unknown key; the nearest known one is {nearest}"),
             None => format!("unknown key; known here are {}", known.join(", ")),
         };
-        Self { place: place.clone(), key: Some(path), value: None, rule }
+        Self::of_key(place, Violation::withheld(join(parent, key), rule))
+    }
+
+    fn of_key(place: &Location, violation: Violation) -> Self {
+        Self { place: place.clone(), wrong: Wrong::Key(violation) }
+    }
+
+    fn key(&self) -> Option<&str> {
+        match &self.wrong {
+            Wrong::Text(_) => None,
+            Wrong::Key(violation) => Some(&violation.field),
+        }
     }
 
     /// Whether it is one of what is at that path, or below.
     pub(crate) fn is_within(&self, path: &str) -> bool {
-        let rest = self.key.as_ref().and_then(|key| key.strip_prefix(path));
+        let rest = self.key().and_then(|key| key.strip_prefix(path));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
     /// Whether it is of the same value.
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key() == other.key()
     }
 
     /// The file first, line by line.
@@ -80,8 +102,7 @@ impl SettingsProblem {
 
 /// The path of a key in a table, which stays one line whatever the key is.
 pub(crate) fn join(parent: &str, key: &str) -> String {
-    let key = bare_or_quoted(key);
-    if parent.is_empty() { key } else { format!("{parent}.{key}") }
+    member_path(parent, &bare_or_quoted(key))
 }
 
 /// What was probably meant: a key of that name in another table, or one that is written alike in this one.
@@ -100,22 +121,14 @@ fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
     })
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, key, value, rule } = self;
-        let told = match (key, value) {
-            (Some(key), Some(value)) => format!("{key} = {value}: {rule}"),
-            (Some(key), None) => format!("{key}: {rule}"),
-            (None, _) => rule.clone(),
+        let told = match &self.wrong {
+            Wrong::Text(rule) => rule.clone(),
+            Wrong::Key(Violation { field, value: Some(value), rule }) => format!("{field} = {value}: {rule}"),
+            Wrong::Key(Violation { field, value: None, rule }) => format!("{field}: {rule}"),
         };
-        write!(f, "{place}: {}", without_keys(&told))
+        write!(f, "{}: {}", self.place, without_keys(&told))
     }
 }
 
