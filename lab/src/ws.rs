@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
 use lockhouse::core::{Acquire, NameBuf};
 use lockhouse_wire::{
-    ClientCall, ClientFrame, Credential, Envelope, Hello, LockRequest, PATH, Resume, SUBPROTOCOL,
-    ServerEvent, ServerFrame, SnapshotQuery,
+    ClientCall, ClientFrame, Credential, Envelope, Hello, PATH, Resume, SUBPROTOCOL, ServerEvent,
+    ServerFrame, SnapshotQuery, WebLockRequest,
 };
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -129,7 +129,7 @@ impl Client {
         self.session.last_id += 1;
         let id = self.session.last_id;
         let name = NameBuf::new(name)?;
-        let ask = LockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None };
+        let ask = WebLockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None };
         self.call(ClientCall::Request(ask)).await?;
         Ok(id)
     }

@@ -79,7 +79,7 @@ pub enum ClientCall<'a> {
         agent: u64,
     },
     /// A lock is requested.
-    Request(LockRequest<'a>),
+    Request(WebLockRequest<'a>),
     /// A lock of an earlier epoch is to be held again.
     Reclaim(Reclaim<'a>),
     /// A request leaves its queue, or a watch ends.
@@ -98,7 +98,7 @@ pub enum ClientCall<'a> {
 
 /// A lock request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockRequest<'a> {
+pub struct WebLockRequest<'a> {
     /// Its number, strictly growing over the session.
     pub id: u64,
     /// Whose it is.
@@ -352,7 +352,7 @@ impl<'a> RawFrame<'a> {
         Ok(ClientCall::Join { agent, client_id })
     }
 
-    fn request(&self) -> Result<LockRequest<'a>, Fault> {
+    fn request(&self) -> Result<WebLockRequest<'a>, Fault> {
         let id = field("id", self.id).number(&POSITIVE)?;
         let agent = field("agent", self.agent).number(&POSITIVE)?;
         let name = read::name(field("name", self.name))?;
@@ -364,7 +364,7 @@ impl<'a> RawFrame<'a> {
         // From here on the order is that of the specification's checks.
         let name = name.map_err(|problem| Fault::new(ErrorCode::NotSupported, problem))?;
         let acquire = acquire(mode, if_available, steal)?;
-        Ok(LockRequest { id, agent, name, acquire, metadata, max_hold_ms })
+        Ok(WebLockRequest { id, agent, name, acquire, metadata, max_hold_ms })
     }
 
     fn reclaim(&self) -> Result<Reclaim<'a>, Fault> {
@@ -481,7 +481,7 @@ impl ClientCall<'_> {
     }
 }
 
-impl LockRequest<'_> {
+impl WebLockRequest<'_> {
     fn write<'o>(&self, mut object: ObjectWriter<'o>) -> ObjectWriter<'o> {
         object.number("id", self.id);
         object.number("agent", self.agent);

@@ -26,7 +26,7 @@ mod snapshot;
 mod ticket;
 mod write;
 
-pub use client::{ClientCall, ClientFrame, Hello, LockRequest, Reclaim, Resume, SnapshotQuery};
+pub use client::{ClientCall, ClientFrame, Hello, Reclaim, Resume, SnapshotQuery, WebLockRequest};
 pub use credential::Credential;
 pub use decode::shorten;
 pub use fault::{BadClientFrame, BadServerFrame, ErrorCode, FatalCode, FrameProblem};

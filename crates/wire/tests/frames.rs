@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use lockhouse_core::{Acquire, FencingToken, HolderKind, Mode, NameBuf, OwnerId};
 use lockhouse_wire::{
     BadClientFrame, ClientCall, ClientFrame, Credential, EndedReason, EntryDetail, EntryPlace, EntryView,
-    Envelope, ErrorCode, FRAME_BYTES, FatalCode, FrameProblem, Hello, HolderView, LockRequest, LostReason,
-    Reclaim, Resume, ServerEvent, ServerFrame, SnapshotPage, SnapshotQuery, TICKET_BYTES, Ticket, Welcome,
-    WireLimits, pages,
+    Envelope, ErrorCode, FRAME_BYTES, FatalCode, FrameProblem, Hello, HolderView, LostReason, Reclaim,
+    Resume, ServerEvent, ServerFrame, SnapshotPage, SnapshotQuery, TICKET_BYTES, Ticket, WebLockRequest,
+    Welcome, WireLimits, pages,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -394,7 +394,7 @@ fn ticket() -> impl Strategy<Value = Ticket<'static>> {
 fn client_envelope() -> impl Strategy<Value = Envelope<ClientFrame<'static>>> {
     let ask = (number(), number(), name(), acquire(), prop::option::of(words()), prop::option::of(number()));
     let ask = ask.prop_map(|(id, agent, name, acquire, metadata, max_hold_ms)| {
-        ClientCall::Request(LockRequest { id, agent, name, acquire, metadata, max_hold_ms })
+        ClientCall::Request(WebLockRequest { id, agent, name, acquire, metadata, max_hold_ms })
     });
     let hold = (number(), prop::option::of(words()), prop::option::of(number()));
     let reclaim = (number(), number(), name(), mode(), ticket(), hold).prop_map(

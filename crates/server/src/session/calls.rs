@@ -5,7 +5,7 @@ use std::fmt::Display;
 use lockhouse::core::{Acquire, Command, NewAgent, NewReclaim, NewRequest};
 use lockhouse_wire::{
     ACK_EVERY, BadClientFrame, ClientCall, ClientFrame, Envelope, ErrorCode, FRAME_BYTES, FatalCode,
-    FrameProblem, LockRequest, Reclaim, ServerEvent, ServerFrame,
+    FrameProblem, Reclaim, ServerEvent, ServerFrame, WebLockRequest,
 };
 
 use super::state::Session;
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    fn request(&mut self, ask: &LockRequest<'_>) -> Verdict {
+    fn request(&mut self, ask: &WebLockRequest<'_>) -> Verdict {
         if let Some(verdict) = self.new_id(ask.id) {
             return verdict;
         }

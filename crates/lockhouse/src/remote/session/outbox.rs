@@ -150,11 +150,11 @@ fn weight(call: &ClientCall<'_>) -> usize {
 mod tests {
     use super::*;
     use lockhouse_core::{Mode, NameBuf};
-    use lockhouse_wire::LockRequest;
+    use lockhouse_wire::WebLockRequest;
 
     fn ask(id: u64, acquire: Acquire) -> ClientCall<'static> {
         let name = NameBuf::new("n").unwrap();
-        ClientCall::Request(LockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None })
+        ClientCall::Request(WebLockRequest { id, agent: 1, name, acquire, metadata: None, max_hold_ms: None })
     }
 
     fn sent(outbox: &mut Outbox) -> Vec<u64> {

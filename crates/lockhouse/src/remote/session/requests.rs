@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 
 use lockhouse_core::{Acquire, FencingToken, NameBuf, Refusal};
 use lockhouse_wire::{
-    self as wire, ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LockRequest, LostReason,
-    ServerEvent, Ticket,
+    self as wire, ClientCall, EndedReason, ErrorCode, FrameProblem, HolderView, LostReason, ServerEvent,
+    Ticket, WebLockRequest,
 };
 use tokio::sync::Notify;
 
@@ -32,7 +32,7 @@ pub(crate) struct AgentEntry {
 #[derive(Debug)]
 pub(crate) struct RequestEntry {
     /// With its number in the present session.
-    pub(crate) ask: LockRequest<'static>,
+    pub(crate) ask: WebLockRequest<'static>,
     pub(crate) stage: Stage,
     /// The future that waits, for the grant or for the answer to a release.
     waker: Option<Waker>,
@@ -115,7 +115,8 @@ impl State {
         self.check_limits(agent, &ask)?;
         let id = self.next_id();
         let NewAsk { name, acquire, metadata, max_hold_ms } = ask;
-        let ask = LockRequest { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
+        let ask =
+            WebLockRequest { id, agent, name, acquire, metadata: metadata.map(Into::into), max_hold_ms };
         // `check_limits` has found the agent.
         if let Some(entry) = self.agents.get_mut(&agent) {
             entry.requests.insert(id);
