@@ -344,14 +344,20 @@
       const since = this.#confirmed;
       return since ? Math.min(this.#leaseMs * SAFETY - elapsedMs(since), this.#credentialLeftMs()) : 0;
     }
-    /** What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's end. */
+    /**
+     * What the deadline, once it has passed, takes the locks for: it is that of the lease, or the credential's
+     * end.
+     */
     loss() {
       return this.#credentialLeftMs() <= 0 ? "denied" : "expired";
     }
     #credentialLeftMs() {
       return this.#admitted ? this.#credentialMs - elapsedMs(this.#admitted) : Number.POSITIVE_INFINITY;
     }
-    /** The lease of the session that the latest hello has brought in place of this one's; it begins with its welcome. */
+    /**
+     * The lease of the session that the latest hello has brought in place of this one's; it begins with its
+     * welcome.
+     */
     successor() {
       const next = new _Lease();
       next.#hello = this.#hello;
@@ -485,13 +491,16 @@
       super(...internal);
       this.#hold = internal[1];
     }
-    /** Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release does not abort it. */
+    /**
+     * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
+     * does not abort it.
+     */
     get signal() {
       return this.#hold.signal;
     }
     /**
-     * An integer that strictly grows over the grants of the bucket, to be presented with every write to the guarded resource, which
-     * refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+     * An integer that strictly grows over the grants of the bucket, to be presented with every write to the
+     * guarded resource, which refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
      */
     get fencingToken() {
       return this.#hold.token;
@@ -505,7 +514,10 @@
       this.#release = internal[2];
       this.#released = internal[3];
     }
-    /** Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock was lost before. */
+    /**
+     * Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock
+     * was lost before.
+     */
     async release() {
       this.#release();
       await this.#released();
@@ -551,11 +563,17 @@
     #expire;
     #groups = [];
     #timer;
-    /** `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer in here. */
+    /**
+     * `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer
+     * in here.
+     */
     constructor(expire) {
       this.#expire = expire;
     }
-    /** Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier one. */
+    /**
+     * Adds locks of a session that is gone. Those that are in here already stay under the lease of an earlier
+     * one.
+     */
     add(locks, former) {
       const added = /* @__PURE__ */ new Set();
       for (const lock of locks) if (!this.has(lock)) added.add(lock);
@@ -745,19 +763,28 @@
     open() {
       this.#connect(this.#dial());
     }
-    /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */
+    /**
+     * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
+     * in.
+     */
     post(body) {
       if (!this.#identity || this.isOverdue()) return false;
       const seq = this.#outbox.number(body);
       if (seq > 0 && this.#greeted) this.#transmit(body, seq);
       return true;
     }
-    /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
+    /**
+     * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
+     * is not sent again.
+     */
     ask(body) {
       if (!this.#greeted || this.isOverdue()) return;
       if (!this.#outbox.queueBehind(body)) this.#transmit(body, 0);
     }
-    /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
+    /**
+     * Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and
+     * this client connects anew.
+     */
     isOverdue() {
       if (!this.#identity || this.#lease.remainingMs() > 0) return false;
       this.abandon(this.#lease.loss());
@@ -1016,7 +1043,10 @@
       this.#watch();
       this.#setState("lost");
     }
-    /** While the connection is down the server would keep the session for its lease: resumes it once more, only to end it. */
+    /**
+     * While the connection is down the server would keep the session for its lease: resumes it once more, only
+     * to end it.
+     */
     #sayGoodbye(identity) {
       try {
         const socket = this.#dial();
@@ -1039,7 +1069,10 @@
         this.#reconnect();
       }
     }
-    /** Looks again when the lease would end or the server has been silent for too long; one timer for the whole session. */
+    /**
+     * Looks again when the lease would end or the server has been silent for too long; one timer for the whole
+     * session.
+     */
     #watch() {
       clearTimeout(this.#watchTimer);
       if (!this.#identity) return;
@@ -1079,7 +1112,10 @@
     constructor(handle) {
       this.#handle = handle;
     }
-    /** Handles the item now if this turn has handled none yet, else in a later task. Must be called from a task's top level. */
+    /**
+     * Handles the item now if this turn has handled none yet, else in a later task. Must be called from a
+     * task's top level.
+     */
     now(item) {
       if (this.#turnTaken || this.#waiting.length > 0) {
         this.later(item);
@@ -1270,8 +1306,8 @@
       }
     }
     /**
-     * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past its own; if so it is lost when
-     * this returns.
+     * Whether the session is over by its deadline, and all with it. A lock that is being reclaimed may be past
+     * its own; if so it is lost when this returns.
      */
     #isOverdue() {
       this.#reclaims.check();
@@ -1318,7 +1354,10 @@
       hold.ticket = ticket;
       this.#reclaims.delete(request);
     }
-    /** The waiting promise has settled. Returns false if the lock was lost before, so that its promise is settled already. */
+    /**
+     * The waiting promise has settled. Returns false if the lock was lost before, so that its promise is
+     * settled already.
+     */
     #release(request, hold) {
       if (this.#isOverdue() || hold.loss) return false;
       this.#close(request);
@@ -1863,37 +1902,49 @@
     /**
      * Claims a resource, which is a name of the bucket. Nothing waits.
      *
-     * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with RecoveringError or
-     * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
+     * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
+     * RecoveringError or UnavailableError if the timeout did not suffice. A claim whose answer is lost with the
+     * call ends by its TTL.
      */
     async claim(resource, { claimant, ttlMs, metadata, ...options }) {
       const body = { resource: `${resource}`, claimant, ttlMs, metadata };
       const answer = await this.#caller.call({ method: "POST", path: "claims", body, once: true }, options);
       return new Claim(this, answer.body);
     }
-    /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+    /**
+     * Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or
+     * ClaimExpiredError.
+     */
     async renew(resource, token, options = {}) {
       const body = { resource: `${resource}`, token };
       const answer = await this.#caller.call({ method: "POST", path: "claims/renew", body }, options);
       return instantOf(answer.body, "expiresAt");
     }
-    /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
+    /**
+     * Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError
+     * if it had ended before.
+     */
     async release(resource, token, options = {}) {
       const body = { resource: `${resource}`, token };
       const call = { method: "POST", path: "claims/release", body, once: true, doneBy: "claim_expired" };
       await this.#caller.call(call, options);
     }
     /**
-     * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until the resource is unassigned.
+     * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until
+     * the resource is unassigned.
      *
-     * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing has changed.
+     * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
+     * has changed.
      */
     async finalize(resource, token, options = {}) {
       const body = { resource: `${resource}`, token };
       const answer = await this.#caller.call({ method: "POST", path: "claims/finalize", body, once: true }, options);
       return readAssignment(answer.body);
     }
-    /** To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a TypeError. */
+    /**
+     * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+     * TypeError.
+     */
     async assignment(resource, options = {}) {
       const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}`;
       try {
@@ -1904,7 +1955,10 @@
         throw error;
       }
     }
-    /** Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without effect if there is none. */
+    /**
+     * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
+     * effect if there is none.
+     */
     async unassign(resource, { fencingToken, ...options } = {}) {
       const only = fencingToken === void 0 ? "" : `&fencingToken=${fencingToken}`;
       const path = `assignments?resource=${checkedForUrl("resource", `${resource}`)}${only}`;
@@ -2104,7 +2158,10 @@
     get mayChange() {
       return typeof this.#key === "function";
     }
-    /** The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with a TypeError for what is no key. */
+    /**
+     * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
+     * a TypeError for what is no key.
+     */
     now() {
       const key = this.#key;
       return typeof key === "function" ? askFor(key) : key;
@@ -2194,7 +2251,10 @@
         return Promise.reject(error);
       }
     }
-    /** Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is seen. */
+    /**
+     * Takes a snapshot of what is held and what waits in this bucket. It may be out of date by the time it is
+     * seen.
+     */
     query() {
       try {
         if (!(#source in this)) return ofOtherRealm(this, ownMethods.query, "query", []);
@@ -2331,7 +2391,10 @@
     get id() {
       return this.#facts.id;
     }
-    /** What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from logs and from other users. */
+    /**
+     * What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from
+     * logs and from other users.
+     */
     get secret() {
       return this.#facts.secret;
     }
@@ -2346,18 +2409,20 @@
       return new Date(this.#expiresAt);
     }
     /**
-     * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the owner's own deadline, its TTL less 10 %,
-     * has passed, or with the AbortError of a closed client. {@link end} does not abort it.
+     * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the
+     * owner's own deadline, its TTL less 10 %, has passed, or with the AbortError of a closed client.
+     * {@link end} does not abort it.
      */
     get signal() {
       this.#isOver();
       return this.#controller.signal;
     }
     /**
-     * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own read lock becomes a write lock if it is
-     * the only reader. Nothing waits.
+     * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
+     * read lock becomes a write lock if it is the only reader. Nothing waits.
      *
-     * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the timeout did not suffice.
+     * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
+     * timeout did not suffice.
      */
     async lock(targets, { metadata, ...options } = {}) {
       const locks = targets.map(({ kind, id, intent }) => ({ kind, id, intent }));
@@ -2365,7 +2430,10 @@
       const answer = await this.#call({ method: "POST", path: "locks", body, once: true }, options);
       return listOf(answer.body, "locks").map(readGrant);
     }
-    /** Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how many were released. */
+    /**
+     * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
+     * many were released.
+     */
     async unlock(targets, options = {}) {
       const locks = targets.map(({ kind, id, fencingToken }) => ({ kind, id, fencingToken }));
       const body = { owner: this.id, locks };
@@ -2389,8 +2457,8 @@
       await this.#call({ method: "POST", path: `${this.#path}/heartbeat` }, options);
     }
     /**
-     * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be done with this object, even if the call
-     * fails; then the server ends the owner by its TTL.
+     * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
+     * done with this object, even if the call fails; then the server ends the owner by its TTL.
      */
     async end(options = {}) {
       this.#stop(new UnknownOwnerError("unknown_owner", 0, "The owner was ended."));
@@ -2488,8 +2556,8 @@
     /**
      * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
      *
-     * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule, UnavailableError or UnreachableError if
-     * the timeout did not suffice.
+     * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
+     * UnavailableError or UnreachableError if the timeout did not suffice.
      */
     async open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }) {
       const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, once: true };
@@ -2499,7 +2567,8 @@
       return new Owner(this.#caller, facts, heartbeats ?? true);
     }
     /**
-     * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see {@link Owner.locks}.
+     * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see
+     * {@link Owner.locks}.
      *
      * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
      */
@@ -2511,8 +2580,9 @@
       return new Owner(this.#caller, facts, heartbeats ?? true);
     }
     /**
-     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
-     * no consistent cut: use them to show who edits what, and decide nothing by them.
+     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page
+     * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
+     * by them.
      */
     async *locks({ kind, owner, prefix, ...options } = {}) {
       const filter = Object.entries({ kind, owner, prefix }).flatMap(
@@ -2693,7 +2763,10 @@
       this.#state = state;
       this.#tell(state);
     }
-    /** Says once that the server may not be where the URL says; the query, which may hold what is private, is left out. */
+    /**
+     * Says once that the server may not be where the URL says; the query, which may hold what is private, is
+     * left out.
+     */
     #warn(why, isLast) {
       if (this.#hasWarned || this.#state !== "connecting") return;
       this.#hasWarned = true;

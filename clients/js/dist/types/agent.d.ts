@@ -18,7 +18,10 @@ export interface Ask {
     /** Makes the object that the callback gets. */
     readonly wrap: (hold: Hold) => Lock;
 }
-/** One agent of the specification (a window, a worker, a process) with all its requests and locks, in a session of its own. */
+/**
+ * One agent of the specification (a window, a worker, a process) with all its requests and locks, in a
+ * session of its own.
+ */
 export declare class Agent {
     #private;
     constructor(clientId: string, dial: () => WebSocketLike, keys: Keys, onstate: (state: ConnectionState) => void, onunreachable: (why: string, isLast: boolean) => void);

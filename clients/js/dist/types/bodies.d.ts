@@ -9,7 +9,10 @@ export interface RequestFields {
 }
 export declare function joinBody(agent: number, clientId: string): string;
 export declare function requestBody(id: number, agent: number, fields: RequestFields): string;
-/** Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left of it. */
+/**
+ * Asks for a lock that was granted in an earlier epoch, with what its grant said; `maxHold` is what is left
+ * of it.
+ */
 export declare function reclaimBody(id: number, agent: number, fields: RequestFields, token: number, ticket: string): string;
 export declare function abortBody(id: number): string;
 export declare function releaseBody(id: number): string;

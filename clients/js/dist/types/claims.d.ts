@@ -22,30 +22,45 @@ export declare class Claims {
     /**
      * Claims a resource, which is a name of the bucket. Nothing waits.
      *
-     * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with RecoveringError or
-     * UnavailableError if the timeout did not suffice. A claim whose answer is lost with the call ends by its TTL.
+     * Rejects with a ClaimedError, BusyError or AlreadyAssignedError if the resource is not to be had, and with
+     * RecoveringError or UnavailableError if the timeout did not suffice. A claim whose answer is lost with the
+     * call ends by its TTL.
      */
     claim(resource: string, { claimant, ttlMs, metadata, ...options }: ClaimOptions): Promise<Claim>;
-    /** Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or ClaimExpiredError. */
+    /**
+     * Lets the TTL of a claim run anew. Resolves to when the claim ends now. Rejects with ClaimLostError or
+     * ClaimExpiredError.
+     */
     renew(resource: string, token: string, options?: CallOptions): Promise<Date>;
-    /** Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError if it had ended before. */
+    /**
+     * Gives a claim up, so that the resource is free at once. Rejects with ClaimLostError or ClaimExpiredError
+     * if it had ended before.
+     */
     release(resource: string, token: string, options?: CallOptions): Promise<void>;
     /**
-     * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until the resource is unassigned.
+     * Makes a claim final: only if it still stands, and in one step. Doing it again gives the same answer until
+     * the resource is unassigned.
      *
-     * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing has changed.
+     * Rejects with a ClaimLostError if another claim stands, or a ClaimExpiredError if none does; then nothing
+     * has changed.
      */
     finalize(resource: string, token: string, options?: CallOptions): Promise<Assignment>;
-    /** To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a TypeError. */
+    /**
+     * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+     * TypeError.
+     */
     assignment(resource: string, options?: CallOptions): Promise<Assignment | null>;
-    /** Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without effect if there is none. */
+    /**
+     * Takes an assignment back, so that the resource can be claimed again; with a token only that one. Without
+     * effect if there is none.
+     */
     unassign(resource: string, { fencingToken, ...options }?: CallOptions & {
         fencingToken?: number | undefined;
     }): Promise<void>;
 }
 /**
- * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize} tells whether it still stands,
- * by asking the server.
+ * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize}
+ * tells whether it still stands, by asking the server.
  */
 export declare class Claim {
     #private;

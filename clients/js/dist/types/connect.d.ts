@@ -5,18 +5,26 @@ import { Offline } from './offline.js';
 import type { ConnectionState, FetchLike, WebSocketConstructor } from './types.js';
 /** How to connect. */
 export interface ConnectOptions {
-    /** The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's query, else `"default"`. */
+    /**
+     * The storage bucket whose locks are meant, at most 256 bytes of UTF-8. Default: the `bucket` of the URL's
+     * query, else `"default"`.
+     */
     bucket?: string | undefined;
-    /** The name under which others see this context in snapshots, at most 256 bytes of UTF-8. Default: one UUID per context. */
+    /**
+     * The name under which others see this context in snapshots, at most 256 bytes of UTF-8. Default: one UUID
+     * per context.
+     */
     clientId?: string | undefined;
     /**
-     * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal. Default: empty, but for a
-     * frame below another site one of its own. A worker cannot know: give it the `partition` of its page's client.
+     * Contexts of one bucket share locks only if their partitions, at most 256 bytes of UTF-8, are equal.
+     * Default: empty, but for a frame below another site one of its own. A worker cannot know: give it the
+     * `partition` of its page's client.
      */
     partition?: string | undefined;
     /**
-     * What says who connects, where the server wants to know: an API key or a token, sent in the first frame and in a header, never in a URL. A function
-     * is asked for it with each connection and each call, and a little before a token ends. A key that the server does not take closes the client.
+     * What says who connects, where the server wants to know: an API key or a token, sent in the first frame
+     * and in a header, never in a URL. A function is asked for it with each connection and each call, and a
+     * little before a token ends. A key that the server does not take closes the client.
      */
     key?: Key | undefined;
     /** The WebSocket class, where the platform has none (Node 20): that of the package `ws` will do. */
@@ -26,7 +34,10 @@ export interface ConnectOptions {
     /** As {@link Client.onstate}, set from the beginning. */
     onstate?: ((state: ConnectionState) => void) | null | undefined;
 }
-/** The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the client has a partition. */
+/**
+ * The locks of one bucket of a server. In each of the three ways a name is the same resource, unless the
+ * client has a partition.
+ */
 export interface Bucket {
     readonly name: string;
     /** Web Locks: held while a task runs. */
@@ -45,20 +56,24 @@ export interface Client extends Bucket {
     /** Called with each new {@link state}. */
     onstate: ((state: ConnectionState) => void) | null;
     /**
-     * Another bucket of the same server; it has a connection of its own, made when it is first asked for. Throws a TypeError for a name of
-     * more than 256 bytes of UTF-8.
+     * Another bucket of the same server; it has a connection of its own, made when it is first asked for.
+     * Throws a TypeError for a name of more than 256 bytes of UTF-8.
      */
     bucket(name: string): Bucket;
-    /** Ends the client and all its buckets: locks are released, and everything pending rejects with an AbortError. */
+    /**
+     * Ends the client and all its buckets: locks are released, and everything pending rejects with an
+     * AbortError.
+     */
     close(): void;
 }
 /**
- * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in order.
+ * Connects to a lockhouse server. Returns at once; what is called before the connection is open waits in
+ * order.
  *
  * The URL is http(s) or ws(s), the path `/` standing for `/v1/ws`, with an optional `?bucket=NAME`.
  *
- * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such as a SecurityError for
- * an insecure address in a secure page.
+ * Throws a TypeError for a URL or option that cannot be used, and what the WebSocket constructor throws, such
+ * as a SecurityError for an insecure address in a secure page.
  */
 export declare function connect(url: string | URL, options?: ConnectOptions): Client;
 /** As {@link connect}, with the sources from which more managers of the same connections can be made. */

@@ -17,7 +17,10 @@ export declare function toDOMString(value: unknown): string;
 export declare function toUSVString(value: unknown): string;
 /** The callback function LockGrantedCallback; `position` is that of the argument. */
 export declare function toCallback<F>(value: unknown, position: number, method: Method): F;
-/** The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse after them. */
+/**
+ * The dictionary LockOptions: its members are read once each, in lexicographical order, those of lockhouse
+ * after them.
+ */
 export declare function toLockOptions(value: unknown, method: Method): ConvertedOptions;
 /** The error of WebIDL for a call with too few arguments. */
 export declare function tooFewArguments(method: Method, required: number, present: number): TypeError;

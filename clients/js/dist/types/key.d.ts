@@ -1,6 +1,7 @@
 /**
- * What says who connects, where the server wants to know: an API key or a token. A function is asked for it with each connection and each call, and a
- * little before a token ends, so that it should give what something else keeps fresh.
+ * What says who connects, where the server wants to know: an API key or a token. A function is asked for it
+ * with each connection and each call, and a little before a token ends, so that it should give what something
+ * else keeps fresh.
  */
 export type Key = string | (() => string | PromiseLike<string>);
 /** Gives the key of the moment; undefined if there is none. */
@@ -9,6 +10,9 @@ export declare class Keys {
     constructor(key: Key | undefined);
     /** Whether the next key may be another one. */
     get mayChange(): boolean;
-    /** The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with a TypeError for what is no key. */
+    /**
+     * The key, or a promise of it where it has to be asked for. Rejects with what the function throws, and with
+     * a TypeError for what is no key.
+     */
     now(): string | undefined | Promise<string>;
 }

@@ -28,13 +28,15 @@ export declare const newHeldLock: (hold: Hold) => HeldLock;
 /** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
 export declare const newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
 /**
- * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the specification's members only.
+ * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the
+ * specification's members only.
  *
  * Throws a TypeError for anything that is not a Lock of this package.
  */
 export declare let heldLock: (lock: Lock) => HeldLock;
 /**
- * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was given to ends.
+ * A lock, as the Web Locks specification has it: a name and a mode. It is held until the callback that it was
+ * given to ends.
  *
  * See https://w3c.github.io/web-locks/#lock
  */
@@ -48,11 +50,14 @@ export declare class Lock {
 export declare class HeldLock extends Lock {
     #private;
     protected constructor(...internal: unknown[]);
-    /** Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release does not abort it. */
+    /**
+     * Aborts when the lock is lost; its reason is a {@link LockLostError}, whose `reason` says how. A release
+     * does not abort it.
+     */
     get signal(): AbortSignal;
     /**
-     * An integer that strictly grows over the grants of the bucket, to be presented with every write to the guarded resource, which
-     * refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
+     * An integer that strictly grows over the grants of the bucket, to be presented with every write to the
+     * guarded resource, which refuses lower ones. Throws the {@link LockLostError} once the lock is lost.
      */
     get fencingToken(): number;
 }
@@ -62,7 +67,10 @@ export declare class AcquiredLock extends HeldLock {
     /** As {@link AcquiredLock.release}. */
     [Symbol.asyncDispose]: () => Promise<void>;
     protected constructor(...internal: unknown[]);
-    /** Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock was lost before. */
+    /**
+     * Releases the lock. Resolves once the release is sent; rejects with the {@link LockLostError} if the lock
+     * was lost before.
+     */
     release(): Promise<void>;
 }
 /** The error with which a pending request ends when its client is closed. */

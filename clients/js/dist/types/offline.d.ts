@@ -14,7 +14,10 @@ export interface LocksFilter extends CallOptions {
 export interface OwnerOptions extends CallOptions {
     /** Who it is, as others are told when they are refused. At most 256 bytes of UTF-8. */
     label: string;
-    /** Milliseconds without any call after which the owner and its locks end. Default: that of the server, 20 minutes. */
+    /**
+     * Milliseconds without any call after which the owner and its locks end. Default: that of the server, 20
+     * minutes.
+     */
     ttlMs?: number | undefined;
     /** Milliseconds after which the owner ends in any case. */
     maxMs?: number | undefined;
@@ -29,27 +32,29 @@ export interface ResumeOptions extends CallOptions {
     heartbeats?: boolean | undefined;
 }
 /**
- * Offline locks: records that a business transaction keeps to itself over many requests, refused at once to anyone else. They are durable: they
- * outlive this context, and a restart of the server.
+ * Offline locks: records that a business transaction keeps to itself over many requests, refused at once to
+ * anyone else. They are durable: they outlive this context, and a restart of the server.
  */
 export declare class Offline {
     #private;
     /**
      * Begins an owner of locks, such as a user's session. Keep its `id` and `secret` to {@link resume} it.
      *
-     * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule, UnavailableError or UnreachableError if
-     * the timeout did not suffice.
+     * Rejects with a {@link ProblemError}: of class InvalidError for an option that breaks a rule,
+     * UnavailableError or UnreachableError if the timeout did not suffice.
      */
     open({ label, ttlMs, maxMs, metadata, heartbeats, ...options }: OwnerOptions): Promise<Owner>;
     /**
-     * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see {@link Owner.locks}.
+     * Takes up an owner again, such as after a reload of the page. Its locks are as they were: see
+     * {@link Owner.locks}.
      *
      * Rejects with an UnknownOwnerError if it has ended, or an UnauthorizedError if the secret is not its.
      */
     resume(id: string, secret: string, { heartbeats, ...options }?: ResumeOptions): Promise<Owner>;
     /**
-     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page by page, so that together they are
-     * no consistent cut: use them to show who edits what, and decide nothing by them.
+     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page
+     * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
+     * by them.
      */
     locks({ kind, owner, prefix, ...options }?: LocksFilter): AsyncGenerator<RecordLock, void, undefined>;
 }

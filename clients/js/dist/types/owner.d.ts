@@ -19,36 +19,46 @@ export interface ReleaseTarget extends RecordKey {
     readonly fencingToken?: number | undefined;
 }
 /**
- * Who holds offline locks: a user's session, or one business transaction. It lives on the server until {@link end}, or until nothing is heard
- * of it for its TTL; every successful call of it counts, and so do the heartbeats that it sends by itself while this object's client is open.
+ * Who holds offline locks: a user's session, or one business transaction. It lives on the server until
+ * {@link end}, or until nothing is heard of it for its TTL; every successful call of it counts, and so do the
+ * heartbeats that it sends by itself while this object's client is open.
  *
- * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the owner's own deadline, which each
- * call checks too, and the fencing token of a lock lets the record itself refuse what comes too late.
+ * Heartbeats alone guard nothing, since a page may be frozen and a network fail: {@link signal} aborts by the
+ * owner's own deadline, which each call checks too, and the fencing token of a lock lets the record itself
+ * refuse what comes too late.
  */
 export declare class Owner {
     #private;
     get id(): string;
-    /** What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from logs and from other users. */
+    /**
+     * What every call of this owner proves itself by. Who has it can release the owner's locks: keep it from
+     * logs and from other users.
+     */
     get secret(): string;
     get label(): string;
     get ttlMs(): number;
     /** When the owner ends unless it is renewed, by the server's clock. */
     get expiresAt(): Date;
     /**
-     * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the owner's own deadline, its TTL less 10 %,
-     * has passed, or with the AbortError of a closed client. {@link end} does not abort it.
+     * Aborts when the locks can no longer be relied on: with an UnknownOwnerError if the server says so or the
+     * owner's own deadline, its TTL less 10 %, has passed, or with the AbortError of a closed client.
+     * {@link end} does not abort it.
      */
     get signal(): AbortSignal;
     /**
-     * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own read lock becomes a write lock if it is
-     * the only reader. Nothing waits.
+     * Locks all of these records, at most 60, or none. What the owner holds already stays as it is; its own
+     * read lock becomes a write lock if it is the only reader. Nothing waits.
      *
-     * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the timeout did not suffice.
+     * Rejects with a LockedError if others hold one of them, and RecoveringError or UnavailableError if the
+     * timeout did not suffice.
      */
     lock(targets: readonly RecordTarget[], { metadata, ...options }?: CallOptions & {
         metadata?: string | undefined;
     }): Promise<RecordGrant[]>;
-    /** Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how many were released. */
+    /**
+     * Releases these locks, at most 60; what is not held, or not by this grant, is passed over. Resolves to how
+     * many were released.
+     */
     unlock(targets: readonly ReleaseTarget[], options?: CallOptions): Promise<number>;
     /** Releases all locks of the owner but those that are spared. Resolves to how many were released. */
     unlockAll({ sparing, ...options }?: CallOptions & {
@@ -59,8 +69,8 @@ export declare class Owner {
     /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
     heartbeat(options?: CallOptions): Promise<void>;
     /**
-     * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be done with this object, even if the call
-     * fails; then the server ends the owner by its TTL.
+     * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be
+     * done with this object, even if the call fails; then the server ends the owner by its TTL.
      */
     end(options?: CallOptions): Promise<void>;
 }

@@ -78,7 +78,10 @@ export declare class UnknownOwnerError extends ProblemError {
 /** The secret is not that of the owner. */
 export declare class UnauthorizedError extends ProblemError {
 }
-/** The server does not serve the call now: it cannot, or the tenant has asked for too much at once (`rate_limited`). */
+/**
+ * The server does not serve the call now: it cannot, or the tenant has asked for too much at once
+ * (`rate_limited`).
+ */
 export declare class UnavailableError extends ProblemError {
     /** After how many milliseconds it makes sense to try again. */
     readonly retryAfterMs: number | undefined;

@@ -18,7 +18,7 @@ export declare function toTargets(value: unknown): Iterable<LockTarget>;
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
 export declare function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[];
 /**
- * Takes each lock inside the callback of the one before, and calls back with all of them while all are held. Once one is lost,
- * the request that waits is withdrawn, and nothing is called back.
+ * Takes each lock inside the callback of the one before, and calls back with all of them while all are held.
+ * Once one is lost, the request that waits is withdrawn, and nothing is called back.
  */
 export declare function requestInOrder(agent: Agent, targets: readonly Target[], options: ConvertedOptions, callback: (locks: HeldLock[] | null) => unknown): Promise<unknown>;

@@ -10,28 +10,43 @@ export interface SessionUser {
     /** The session goes on over a new connection: unnumbered questions have to be asked anew. */
     resumed(): void;
     /**
-     * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers they are held under the
-     * lease of the session that is gone. `begun` follows.
+     * A server of a new epoch has taken the place of the old one, and lets locks be reclaimed: until it answers
+     * they are held under the lease of the session that is gone. `begun` follows.
      */
     succeeded(former: Lease): void;
-    /** The session is over and every lock with it. With a failure, what is pending ends too; else it is asked again. */
+    /**
+     * The session is over and every lock with it. With a failure, what is pending ends too; else it is asked
+     * again.
+     */
     ended(reason: LossReason, failure?: Error): void;
     noticed(notice: Notice): void;
     stateChanged(state: ConnectionState): void;
     /** A connection ended before any was open; another is about to be tried, unless this was the last. */
     unreachable(why: string, isLast: boolean): void;
 }
-/** One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews them. */
+/**
+ * One session with a server (PROTOCOL.md sections 2 to 4 and 9): it outlives its connections, and renews
+ * them.
+ */
 export declare class Session {
     #private;
     constructor(dial: () => WebSocketLike, keys: Keys, user: SessionUser);
     /** Connects. An error of the WebSocket constructor, such as for mixed content, is thrown the first time. */
     open(): void;
-    /** Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it in. */
+    /**
+     * Sends a numbered frame, given without its closing brace. Returns false if there is no session to send it
+     * in.
+     */
     post(body: string): boolean;
-    /** Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it is not sent again. */
+    /**
+     * Sends an unnumbered frame, given without its closing brace, behind all that was posted. After a resume it
+     * is not sent again.
+     */
     ask(body: string): void;
-    /** Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and this client connects anew. */
+    /**
+     * Whether the deadline of the lease has passed, or the credential is over. If so, the session is over, and
+     * this client connects anew.
+     */
     isOverdue(): boolean;
     /** Ends the session, on the server too, and connects anew. */
     abandon(reason: LossReason, failure?: Error): void;

@@ -1,6 +1,7 @@
 import type { LockhouseClient } from './connect.js';
 /**
- * Gives the storage buckets of the browser their `locks`, where there are such buckets: each a lock manager of its own.
+ * Gives the storage buckets of the browser their `locks`, where there are such buckets: each a lock manager
+ * of its own.
  *
  * See https://wicg.github.io/storage-buckets/
  */

@@ -1,5 +1,8 @@
 import type { HeldLock, Lock } from './lock.js';
-/** `"exclusive"`: one holder at a time. `"shared"`: any number of shared holders together, and no exclusive one. */
+/**
+ * `"exclusive"`: one holder at a time. `"shared"`: any number of shared holders together, and no exclusive
+ * one.
+ */
 export type LockMode = 'exclusive' | 'shared';
 /** The options of the specification. */
 export interface LockOptions {
@@ -40,9 +43,15 @@ export interface LockManagerSnapshot {
 export type LockGrantedCallback<T, L extends Lock | null = Lock | null> = (lock: L) => T | PromiseLike<T>;
 /** As {@link LockGrantedCallback}, with the lock of the extended manager. */
 export type HeldLockCallback<T, L extends HeldLock | null = HeldLock | null> = LockGrantedCallback<T, L>;
-/** `connecting` until the first welcome, then `open`; `lost` while the connection is down and being renewed; `closed` for good. */
+/**
+ * `connecting` until the first welcome, then `open`; `lost` while the connection is down and being renewed;
+ * `closed` for good.
+ */
 export type ConnectionState = 'connecting' | 'open' | 'lost' | 'closed';
-/** As much of the WebSocket interface as this client uses; that of browsers and that of the package `ws` both have it. */
+/**
+ * As much of the WebSocket interface as this client uses; that of browsers and that of the package `ws` both
+ * have it.
+ */
 export interface WebSocketLike {
     onopen: ((event: never) => void) | null;
     onmessage: ((event: never) => void) | null;
