@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use super::LockManager;
 use super::tables::deadlines::Due;
-use super::tables::table::{Lease, Tenure};
+use super::tables::table::{ArmedLease, Tenure};
 use crate::{AgentId, ClaimEnd, Effect, EndReason, Instant, LossReason, NewAgent, Refusal};
 
 impl<S: BuildHasher> LockManager<S> {
@@ -21,7 +21,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     pub(super) fn give_lease(&mut self, party: AgentId, length_ms: u64, ends: Instant) {
-        self.table.parties[party.slot].lease = Some(Lease { length_ms, ends, armed: ends });
+        self.table.parties[party.slot].lease = Some(ArmedLease { length_ms, ends, armed: ends });
         self.deadlines.arm_lease(party, ends);
     }
 
@@ -90,7 +90,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-impl Lease {
+impl ArmedLease {
     /// If it was renewed, the deadline to arm anew. Even if that is due at once, its turn comes in the order
     /// of the deadlines.
     fn rearm(&mut self) -> Option<Instant> {

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::ops::Deref;
 
 use super::LockManager;
-use super::tables::table::{ClaimDetails, Extras, Lease, Tenure};
+use super::tables::table::{ArmedLease, ClaimDetails, Extras, Tenure};
 use crate::{
     AssignmentRecord, Change, ClaimEnd, ClaimGrant, ClaimRecord, FencingToken, Instant, Mode, Name, NameBuf,
     NewClaim, Outcome, Refusal, SecretSeed,
@@ -100,7 +100,7 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// A current claim of a name that nobody holds, until `expires` unless it is renewed.
     pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) {
-        let lease = Lease { length_ms: record.ttl_ms, ends: expires, armed: expires };
+        let lease = ArmedLease { length_ms: record.ttl_ms, ends: expires, armed: expires };
         let claim = ClaimDetails { claimant: record.claimant.clone(), seed: record.seed, lease };
         let claim = self.table.claims.insert(claim);
         let extras = record.metadata.clone().map(|text| Extras { metadata: Some(text), ..Extras::default() });

@@ -377,7 +377,11 @@ fn a_certificate_that_cannot_be_used_is_named() {
     for (options, code, part) in [
         (&["--cert", "none.pem", "--cert-key", &one.key][..], 2, "none.pem cannot be used: No such file"),
         (&["--cert", &one.cert, "--cert-key", "none.key"], 2, "none.key cannot be used: No such file"),
-        (&["--cert", &one.cert], 2, "one.pem cannot be used: it holds no private key (the file of its key"),
+        (
+            &["--cert", &one.cert],
+            2,
+            "one.pem cannot be used: it holds no private key (name the file of its key",
+        ),
         (&["--cert", &one.key, "--cert-key", &one.key], 2, "one.key cannot be used: it holds no certificate"),
         (
             &["--cert", &one.cert, "--cert-key", &other.key],

@@ -138,7 +138,7 @@ pub(crate) struct PartySlot {
     /// Every request and lock of it, oldest first.
     pub(crate) all: List,
     pub(crate) count: u32,
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<ArmedLease>,
     /// What an owner has beyond that; `None`: it is an agent.
     pub(crate) owner: Option<Box<OwnerDetails>>,
 }
@@ -158,13 +158,13 @@ pub(crate) struct OwnerDetails {
 pub(crate) struct ClaimDetails {
     pub(crate) claimant: Box<str>,
     pub(crate) seed: SecretSeed,
-    pub(crate) lease: Lease,
+    pub(crate) lease: ArmedLease,
 }
 
 /// The lease of a party or a claim. Renewing moves `ends` alone, never back; the armed deadline catches up
 /// when it fires.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct ArmedLease {
     pub(crate) length_ms: u64,
     pub(crate) ends: Instant,
     pub(crate) armed: Instant,
