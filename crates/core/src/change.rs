@@ -1,15 +1,15 @@
-//! What has to be kept: every change of durable state, as a fact, in the order in which it happened.
+//! Durable facts: every change of durable state, as a fact, in the order in which it happened.
 //!
-//! The same facts, told in their order to [`LockManager::replay`](crate::LockManager::replay), bring the
-//! state back. Locks of agents are never among them: an agent and what it holds are volatile.
+//! The same facts, passed in their order to [`LockManager::replay`](crate::LockManager::replay), restore the
+//! state. Locks of agents are never among them: an agent and what it holds are volatile.
 
 use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, SecretSeed};
 
-/// A change of what a bucket must not forget.
+/// A change of the durable state of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Numbers up to and including this one may be given as fencing tokens. Comes well before they are
-    /// needed; no token above may be told before this is kept.
+    /// Numbers up to and including this one may be given as fencing tokens. This comes well before they are
+    /// needed. No token above the mark may be announced before this change is durable.
     TokensReserved {
         /// The mark.
         up_to: u64,
@@ -27,13 +27,13 @@ pub enum Change {
         /// When.
         at: Instant,
     },
-    /// An owner holds a name; stands in for what it held of that name before.
+    /// An owner holds a name. This replaces its earlier lock of that name.
     Locked(LockRecord),
-    /// An owner holds a name no longer.
+    /// An owner no longer holds a name.
     Unlocked {
         /// The name.
         name: NameBuf,
-        /// Whose lock it was.
+        /// The owner of that lock.
         owner: OwnerId,
         /// The token of that lock.
         token: FencingToken,
@@ -69,7 +69,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The names that it speaks of.
+    /// The names that the change concerns.
     pub fn names(&self) -> &[NameBuf] {
         use std::slice::from_ref;
         match self {
@@ -90,17 +90,17 @@ impl Change {
 pub struct OwnerRecord {
     /// Its public number.
     pub owner: OwnerId,
-    /// What it is called, as shown to those who are refused.
+    /// The label, shown to requesters that are refused.
     pub label: Box<str>,
-    /// What it said of itself.
+    /// The metadata that the owner gave for itself.
     pub metadata: Option<Box<str>>,
     /// How long it lives without any activity, in milliseconds.
     pub ttl_ms: u64,
     /// The instant at which it began.
     pub since: Instant,
-    /// The instant at which it ends at the latest, whatever it does.
+    /// The instant at which it ends at the latest, regardless of its activity.
     pub ends: Option<Instant>,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
 }
 
@@ -109,15 +109,15 @@ pub struct OwnerRecord {
 pub struct LockRecord {
     /// The resource name.
     pub name: NameBuf,
-    /// Who holds it.
+    /// The holder.
     pub owner: OwnerId,
-    /// How.
+    /// The mode.
     pub mode: Mode,
     /// The token of the grant.
     pub token: FencingToken,
     /// The instant of the grant.
     pub since: Instant,
-    /// What the owner said of it.
+    /// The metadata that the owner gave for the lock.
     pub metadata: Option<Box<str>>,
 }
 
@@ -126,17 +126,17 @@ pub struct LockRecord {
 pub struct ClaimRecord {
     /// The resource name.
     pub name: NameBuf,
-    /// Who claims it.
+    /// The claimant.
     pub claimant: Box<str>,
-    /// The fencing token of the claim, which is its number, too.
+    /// The fencing token of the claim, which is also its number.
     pub token: FencingToken,
     /// How long it lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
     /// The instant at which it began.
     pub since: Instant,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
-    /// What the claimant said of it.
+    /// The metadata that the claimant gave for the claim.
     pub metadata: Option<Box<str>>,
 }
 
@@ -145,7 +145,7 @@ pub struct ClaimRecord {
 pub struct AssignmentRecord {
     /// The resource name.
     pub name: NameBuf,
-    /// To whom it belongs.
+    /// The claimant to whom the name belongs.
     pub claimant: Box<str>,
     /// The fencing token of the claim.
     pub token: FencingToken,
@@ -158,18 +158,18 @@ pub struct AssignmentRecord {
 /// Why an owner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerEnd {
-    /// It was ended.
+    /// A command ended the owner.
     Ended,
-    /// Nothing was heard of it for its TTL.
+    /// The owner was inactive for its TTL.
     Expired,
-    /// Its longest life was over.
+    /// The longest life of the owner was over.
     Overdue,
 }
 
 /// Why an offline lock ended before its owner did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockEnd {
-    /// Its owner released it.
+    /// The owner released the lock.
     Released,
     /// The step of the business transaction that took it failed.
     Undone,
@@ -180,9 +180,9 @@ pub enum LockEnd {
 /// Why a claim ended without having been made final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimEnd {
-    /// It was released.
+    /// The claim was released.
     Released,
-    /// Its TTL was over.
+    /// The TTL of the claim was over.
     Expired,
     /// A web lock request stole the name.
     Stolen,

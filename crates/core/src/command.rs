@@ -1,11 +1,11 @@
-//! What goes in: commands in the imperative, all of them borrowed.
+//! The input: commands in the imperative, all of them borrowed.
 
 use crate::{Acquired, AgentId, FencingToken, Name, OwnerId, RequestId, SecretSeed};
 
 /// How a lock may be shared. <https://w3c.github.io/web-locks/#concept-lock-mode>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// Nobody else holds the name, in either mode.
+    /// The name has no other holder, in either mode.
     #[default]
     Exclusive,
     /// Any number of shared holders, no exclusive one.
@@ -20,7 +20,7 @@ pub enum Acquire {
     Wait(Mode),
     /// Be granted at once or refused (`ifAvailable`).
     IfAvailable(Mode),
-    /// Take the name from all its holders, ahead of all who wait (`steal`).
+    /// Take the name from all its holders, ahead of all waiting requests (`steal`).
     Steal,
 }
 
@@ -53,11 +53,11 @@ impl<'a> NewAgent<'a> {
 /// A lock request to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRequest<'a> {
-    /// Who asks.
+    /// The agent that requests.
     pub agent: AgentId,
     /// The resource name.
     pub name: Name<'a>,
-    /// How.
+    /// The way of the acquisition.
     pub acquire: Acquire,
     /// Shown to others in snapshots and refusals.
     pub metadata: Option<&'a str>,
@@ -75,11 +75,11 @@ impl<'a> NewRequest<'a> {
 /// A lock of an agent from before a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewReclaim<'a> {
-    /// Who held it.
+    /// The agent that held the lock.
     pub agent: AgentId,
     /// The resource name.
     pub name: Name<'a>,
-    /// How it was held.
+    /// The mode of the lock.
     pub mode: Mode,
     /// The token of the lock, which it keeps.
     pub token: FencingToken,
@@ -93,40 +93,40 @@ pub struct NewReclaim<'a> {
 /// <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOwner<'a> {
-    /// What it is called, shown to those who are refused.
+    /// The label, shown to requesters that are refused.
     pub label: &'a str,
-    /// What it says of itself.
+    /// The metadata that the owner gives for itself.
     pub metadata: Option<&'a str>,
     /// How long it lives without any activity, in milliseconds.
     pub ttl_ms: u64,
-    /// How long it lives at most, whatever it does, in milliseconds.
+    /// How long it lives at most, regardless of its activity, in milliseconds.
     pub max_ms: Option<u64>,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
 }
 
 /// Offline locks to be, all of them or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewLocks<'a> {
-    /// Who asks.
+    /// The owner that requests.
     pub owner: OwnerId,
-    /// What for. Of a name that stands there twice, the stronger mode counts.
+    /// The names and modes. If a name is listed twice, the stronger mode counts.
     pub locks: &'a [(Name<'a>, Mode)],
     /// Shown to others, with each of the locks that are new.
     pub metadata: Option<&'a str>,
 }
 
-/// What a step of a business transaction was granted.
+/// A grant to a step of a business transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantToUndo<'a> {
     /// The name.
     pub name: Name<'a>,
-    /// Its token; of a name that the step took and then upgraded, the last one.
+    /// Its token; if the step took the name and then upgraded it, the last token.
     pub token: FencingToken,
-    /// How it came about; of a name that the step took and then upgraded, as fresh.
+    /// How the lock came about; `Fresh` if the step took the name and then upgraded it.
     pub how: Acquired,
-    /// How often the step was told since that the owner has it already. Of more than 254 times it is not
-    /// known any more whether others were told, too; and so it is of what was held before a restart.
+    /// How many answers have told the step since then that the owner already has the lock. Above 254, and for
+    /// locks from before a restart, the manager does not know whether other steps got such an answer, too.
     pub repeats: u32,
 }
 
@@ -144,20 +144,20 @@ pub enum Unlock<'a> {
 pub struct NewClaim<'a> {
     /// The resource name.
     pub name: Name<'a>,
-    /// Who claims it, shown to those who are refused.
+    /// The claimant, shown to requesters that are refused.
     pub claimant: &'a str,
     /// How long the claim lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
-    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, it would
-    /// be cut short else.
+    /// How long after `now` the TTL begins, in milliseconds: where `now` stands still for moments, the TTL
+    /// would otherwise be cut short.
     pub late_ms: u64,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
     /// Shown to others.
     pub metadata: Option<&'a str>,
 }
 
-/// What can be asked of a lock manager.
+/// The commands of a lock manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// An agent begins. Answer: `Joined` or `Refused`.
@@ -191,8 +191,8 @@ pub enum Command<'a> {
     Close,
     /// An owner begins. Answer: `OwnerOpened` or `Refused`.
     OpenOwner(NewOwner<'a>),
-    /// The owner is active: its TTL runs anew from now, as it does with all that it is granted and gives
-    /// back. Answer: `Renewed`.
+    /// The owner is active: its TTL runs anew from now, as after each grant to it and each release by it.
+    /// Answer: `Renewed`.
     Touch {
         /// The owner.
         owner: OwnerId,
@@ -202,27 +202,26 @@ pub enum Command<'a> {
         /// The owner.
         owner: OwnerId,
     },
-    /// "Acquire lock", several at once: what the owner has is kept, what is free is granted, a shared lock of
-    /// which it is the sole holder becomes exclusive; nothing waits. Answer: `Locked` in the order asked, or
-    /// `Refused` as a whole.
+    /// "Acquire lock", several at once: locks that the owner has stay, free names are granted, a shared lock
+    /// with the owner as sole holder becomes exclusive; nothing waits. Answer: `Locked` in the order of the
+    /// request, or `Refused` as a whole.
     Lock(NewLocks<'a>),
-    /// "Release lock": takes effect only where name, owner and token match; else nothing happens. Answer:
-    /// `Unlocked`.
+    /// "Release lock": takes effect only where name, owner and token match; otherwise nothing happens.
+    /// Answer: `Unlocked`.
     Unlock {
-        /// Whose locks.
+        /// The owner of the locks.
         owner: OwnerId,
         /// Which.
         locks: Unlock<'a>,
     },
-    /// A step of the business transaction failed. What it was granted, as
-    /// [`Outcome::Locked`](crate::Outcome::Locked) told, is taken back: what is fresh is released, what was
-    /// upgraded is shared again, under the token of the upgrade. What others have been told since that the
-    /// owner has it stays: another step of it may rest on that.
-    /// Answer: `Undone`.
+    /// A step of the business transaction failed. Its grants, as answered by
+    /// [`Outcome::Locked`](crate::Outcome::Locked), are taken back: a fresh lock is released, an upgraded
+    /// lock is shared again, under the token of the upgrade. A lock stays if another answer has since
+    /// confirmed that the owner has it: another step of the owner may rely on that answer. Answer: `Undone`.
     Undo {
-        /// Whose step.
+        /// The owner of the step.
         owner: OwnerId,
-        /// What it was granted.
+        /// The grants to the step.
         locks: &'a [GrantToUndo<'a>],
     },
     /// Claims a name. Answer: `Claimed` or `Refused`.
@@ -231,7 +230,7 @@ pub enum Command<'a> {
     RenewClaim {
         /// The name.
         name: Name<'a>,
-        /// The token of the claim; `None`: whoever asks has shown no secret of a claim.
+        /// The token of the claim; `None`: the caller has shown no secret of a claim.
         token: Option<FencingToken>,
         /// As in [`NewClaim`].
         late_ms: u64,
@@ -244,8 +243,8 @@ pub enum Command<'a> {
         token: Option<FencingToken>,
     },
     /// Makes a claim final: checks it, assigns the name to the claimant and deletes the claim, all in one.
-    /// Once more with the token of the standing assignment, it is answered the same. Answer: `Finalized`, or
-    /// `Refused` as expired or lost.
+    /// Repeated with the token of the standing assignment, the command gets the same answer. Answer:
+    /// `Finalized`, or `Refused` as expired or lost.
     Finalize {
         /// The name.
         name: Name<'a>,
@@ -259,8 +258,8 @@ pub enum Command<'a> {
         /// Only the assignment with this token, if one is given.
         token: Option<FencingToken>,
     },
-    /// An agent brings back a lock from before a restart. Answer: `Granted` or `Refused`.
+    /// An agent reclaims a lock from before a restart. Answer: `Granted` or `Refused`.
     Reclaim(NewReclaim<'a>),
-    /// Nobody will bring anything back any more. Answer: `RecoveryEnded`.
+    /// No further reclaim will come. Answer: `RecoveryEnded`.
     EndRecovery,
 }

@@ -94,7 +94,7 @@ impl fmt::Display for OwnerId {
     }
 }
 
-/// A random number that the caller draws for an owner or a claim, kept with it and never shown: the secret
+/// A random number that the caller draws for an owner or a claim, stored with it and never shown: the secret
 /// that its holder presents is a keyed hash of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecretSeed(pub u64);

@@ -8,8 +8,8 @@
 //!   next_timeout() ──▶ handle_timeout(now)     leases and longest holds
 //! ```
 //!
-//! It never calls out, never reads a clock, never draws a random number and does not depend on hash order:
-//! the same commands at the same instants give the same outcomes and effects. Time is a number of
+//! The lock manager never calls out, never reads a clock, never draws a random number and does not depend on
+//! hash order: the same commands at the same instants give the same outcomes and effects. Time is a number of
 //! milliseconds that the caller passes in and that never runs backwards ([`Instant`]).
 //!
 //! The algorithms are those of the W3C [Web Locks API](https://w3c.github.io/web-locks/), each in one method

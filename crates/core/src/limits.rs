@@ -5,7 +5,7 @@ use crate::{Name, Refusal};
 /// The most bytes of a client id, the label of an agent. The callers of the manager check it.
 pub const CLIENT_ID_BYTES: usize = 256;
 
-/// How much one lock manager takes on. What exceeds a bound is refused, by a [`Refusal`] of its own.
+/// The bounds of one lock manager. A command that exceeds a bound is refused, with a [`Refusal`] of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Length of a resource name in 16-bit units.

@@ -29,7 +29,7 @@ enum Bytes {
 /// Why something is no resource name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidName {
-    /// It begins with U+002D, which the specification reserves.
+    /// The name begins with U+002D, which the specification reserves.
     Reserved,
     /// The bytes are not well-formed WTF-8; the offset of the first wrong one.
     NotWtf8(usize),
@@ -118,7 +118,7 @@ impl<'a> Name<'a> {
 }
 
 impl NameBuf {
-    /// The bytes that it takes on the heap.
+    /// The bytes of the name on the heap.
     #[inline]
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
@@ -189,7 +189,7 @@ impl Ord for NameBuf {
     }
 }
 
-/// By its WTF-8, so that what is ordered by name is found from any bytes on.
+/// A name borrows as its WTF-8, so that a map ordered by name can be searched from any bytes on.
 impl Borrow<[u8]> for NameBuf {
     fn borrow(&self) -> &[u8] {
         self.as_name().0

@@ -1,18 +1,18 @@
-//! What comes out: outcomes for the asker, effects for everybody else; facts in the past tense.
+//! The output: outcomes for the caller, effects for all others; facts in the past tense.
 
 use crate::{
     AgentId, AssignmentRecord, Change, FencingToken, Instant, Mode, NameBuf, OwnerId, Refusal, RequestId,
     Snapshot,
 };
 
-/// What the asker is told.
+/// The answer to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The agent lives.
     Joined(AgentId),
     /// The lock is held.
     Granted(Grant),
-    /// The request waits in its queue; an [`Effect::Granted`] will tell of its grant.
+    /// The request waits in its queue; an [`Effect::Granted`] will announce its grant.
     Queued(RequestId),
     /// Nothing happened.
     Refused(Refusal),
@@ -42,7 +42,7 @@ pub enum Outcome {
     Closed,
     /// The owner lives.
     OwnerOpened(OwnerId),
-    /// The owner has all the locks that it asked for, told in that order.
+    /// The owner has all requested locks, listed in the order of the request.
     Locked(Vec<OwnedLock>),
     /// How many locks were given back.
     Unlocked {
@@ -65,44 +65,44 @@ pub enum Outcome {
     ClaimReleased,
     /// The claim is final: this is the assignment.
     Finalized(Box<AssignmentRecord>),
-    /// Whether there was such an assignment; if so, it is no more.
+    /// Whether there was such an assignment; if so, it has ended.
     Unassigned {
         /// False if there was none.
         was: bool,
     },
-    /// Whether the manager was recovering; if so, it does no more.
+    /// Whether the manager was recovering; if so, the recovery has ended.
     RecoveryEnded {
         /// False if it had ended before.
         was: bool,
     },
 }
 
-/// An offline lock, as told to its owner.
+/// An offline lock, as answered to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnedLock {
     /// The token of its grant.
     pub token: FencingToken,
-    /// How it is held, which may be stronger than what was asked for.
+    /// The mode, which may be stronger than the requested one.
     pub mode: Mode,
-    /// How it came about.
+    /// How the owner came by it.
     pub how: Acquired,
 }
 
 /// How an owner came by a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acquired {
-    /// It had it before, so that nothing happened.
+    /// The owner already had the lock, so that nothing happened.
     AlreadyHeld,
-    /// It had no lock of that name.
+    /// The owner had no lock of that name.
     Fresh,
-    /// It was the sole holder of a shared lock, which is exclusive now, with a new token.
+    /// The owner was the sole holder of a shared lock, which is now exclusive, with a new token.
     Upgraded,
 }
 
-/// A claim, as told to its claimant.
+/// A claim, as answered to its claimant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimGrant {
-    /// The fencing token of the claim, which is its number, too.
+    /// The fencing token of the claim, which is also its number.
     pub token: FencingToken,
     /// When it ends unless it is renewed.
     pub expires: Instant,
@@ -117,22 +117,22 @@ pub struct Grant {
     pub token: FencingToken,
 }
 
-/// What happened to others than the asker, and what has to be kept: facts, in the order in which they
-/// happened. A change comes before whatever rests on it.
+/// Effects on others than the caller, and changes that must be durable: facts, in the order in which they
+/// happened. A change comes before the facts that depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Durable state changed.
     Change(Box<Change>),
     /// A pending request was granted.
     Granted {
-        /// Whose it is.
+        /// The agent of the request.
         agent: AgentId,
         /// The grant.
         grant: Grant,
     },
     /// A held lock was taken away; its holder may not know yet.
     Lost {
-        /// Whose it was.
+        /// The agent that held the lock.
         agent: AgentId,
         /// The lock.
         request: RequestId,
@@ -141,24 +141,25 @@ pub enum Effect {
         /// Why.
         reason: LossReason,
     },
-    /// An agent was ended by the manager, with all its requests and locks, of which no other effect tells.
+    /// An agent was ended by the manager, with all its requests and locks, which have no effects of their
+    /// own.
     AgentEnded {
         /// The agent.
         agent: AgentId,
         /// Why.
         reason: EndReason,
     },
-    /// A request that would not wait had to, as the manager was recovering, and found the name taken in the
-    /// end.
+    /// An `IfAvailable` request had to wait because the manager was recovering, and found the name taken at
+    /// the end of the recovery.
     Unavailable {
-        /// Whose it was.
+        /// The agent of the request.
         agent: AgentId,
         /// The request, which is over.
         request: RequestId,
-        /// Whom it found in its way; only those who wait and came before it count.
+        /// The holders and requests in its way; only requests that came before it and still wait count.
         refusal: Box<Refusal>,
     },
-    /// The recovery is over: from now on what is free is granted.
+    /// The recovery is over: from now on free names are granted.
     Recovered,
 }
 
@@ -167,16 +168,15 @@ pub enum Effect {
 pub enum LossReason {
     /// Another request stole the name.
     Stolen,
-    /// It was held for its `max_hold_ms`.
+    /// The lock was held for its `max_hold_ms`.
     Expired,
-    /// It had been brought back from before a restart, and then a lock that excludes it, too, which is
-    /// younger.
+    /// The lock had been reclaimed after a restart; then a younger lock that excludes it was reclaimed, too.
     Superseded,
 }
 
 /// Why the manager ended an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
-    /// Its lease ran out.
+    /// The lease of the agent ran out.
     Expired,
 }

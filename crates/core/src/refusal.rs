@@ -1,8 +1,8 @@
-//! Why nothing happened, as data.
+//! Refusals: the reasons why nothing happened, as data.
 
 use crate::{AgentId, AssignmentRecord, Instant, Mode, NameBuf, OwnerId};
 
-/// Why nothing happened: refusals are data.
+/// The reason why nothing happened: refusals are data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// An `IfAvailable` request that could not be granted at once.
@@ -47,8 +47,8 @@ pub enum Refusal {
         /// The bound.
         limit: u32,
     },
-    /// Whoever the manager is of has as much in memory as he may have. It is not the manager that says so,
-    /// which knows of no other one, but whoever has several and adds up their
+    /// The user of the manager has reached its memory budget. The manager, which knows of no other manager,
+    /// never gives this refusal itself. The caller gives it, which has several managers and adds up their
     /// [`LockManager::bytes`](crate::LockManager::bytes).
     BudgetExceeded {
         /// The bound, in bytes.
@@ -59,14 +59,14 @@ pub enum Refusal {
     /// The manager was closed ([`Command::Close`](crate::Command::Close)), and the request is not one that
     /// waits.
     Closed,
-    /// The manager recovers from a restart: agents still bring back what they held.
+    /// The manager recovers from a restart: agents still reclaim the locks that they held.
     Recovering {
-        /// When that is over.
+        /// The instant at which the recovery ends.
         until: Instant,
     },
-    /// The manager does not recover, so that nothing can be brought back.
+    /// The manager does not recover, so that nothing can be reclaimed.
     NotRecovering,
-    /// What was to be brought back is older than another grant that excludes it, or was brought back before.
+    /// The reclaimed lock is older than another grant that excludes it, or was reclaimed before.
     Superseded,
     /// No such token was given before the restart.
     UnknownToken,
@@ -102,7 +102,7 @@ pub enum Refusal {
     },
     /// The TTL is none of [`Limits::ttl_ms`](crate::Limits::ttl_ms).
     TtlOutOfBounds {
-        /// What was asked for, in milliseconds.
+        /// The requested TTL, in milliseconds.
         ttl_ms: u64,
         /// The least.
         least: u64,
@@ -132,7 +132,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// How many holders of a name are told at most.
+    /// The most holders of a name that a refusal lists.
     pub const HOLDERS_SHOWN: usize = 8;
 }
 
@@ -141,13 +141,13 @@ impl Refusal {
 pub struct Conflict {
     /// The resource name.
     pub name: NameBuf,
-    /// The first holders other than the owner who asked, at most [`Refusal::HOLDERS_SHOWN`].
+    /// The first holders other than the requesting owner, at most [`Refusal::HOLDERS_SHOWN`].
     pub holders: Vec<Holder>,
     /// How many requests wait for the name.
     pub queued: u32,
 }
 
-/// Who holds a name or waits for it.
+/// A holder of a name, or a requester that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Party {
     /// An agent: a web lock, or a request for one.
@@ -200,20 +200,20 @@ impl HolderKind {
     }
 }
 
-/// Who holds a name, as told to those who were refused.
+/// A holder of a name, as shown to requesters that were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who, and so in which way.
+    /// The party, which implies the way in which it holds.
     pub party: Party,
     /// The client id of the agent, the label of the owner, or the claimant.
     pub label: String,
-    /// How it holds.
+    /// The mode in which it holds.
     pub mode: Mode,
     /// The instant of the grant.
     pub since: Instant,
     /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an
-    /// offline lock, unless more is heard of it.
+    /// offline lock, unless it is renewed.
     pub expires: Option<Instant>,
-    /// What the holder said of it.
+    /// The metadata that the holder gave for the lock.
     pub metadata: Option<String>,
 }

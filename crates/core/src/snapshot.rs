@@ -1,4 +1,4 @@
-//! All that is held and pending, as data.
+//! Snapshots: all held locks and pending requests, as data.
 
 use crate::{FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Party, SecretSeed};
 
@@ -18,21 +18,21 @@ pub struct SnapshotEntry {
     pub name: NameBuf,
     /// Its mode.
     pub mode: Mode,
-    /// Whose it is.
+    /// The party of the request or lock.
     pub party: Party,
     /// The client id of the agent, the label of the owner, or the claimant.
     pub label: String,
     /// Held or pending.
     pub state: LockState,
-    /// The instant of the grant, of the request while pending.
+    /// The instant of the grant; of the request while it is pending.
     pub since: Instant,
     /// If it is held, when it ends, as in [`Holder::expires`](crate::Holder::expires).
     pub expires: Option<Instant>,
-    /// What the requester said of it.
+    /// The metadata that the requester gave for it.
     pub metadata: Option<String>,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockState {
     /// Granted, with this token.
@@ -44,12 +44,12 @@ pub enum LockState {
     },
 }
 
-/// A current claim. Never shown as it is: the seed is as good as the secret.
+/// A current claim. Never shown in this form: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimView<'a> {
     /// Its fencing token.
     pub token: FencingToken,
-    /// Who claims.
+    /// The claimant.
     pub claimant: &'a str,
     /// How long it lasts unless it is renewed, in milliseconds.
     pub ttl_ms: u64,
@@ -57,41 +57,41 @@ pub struct ClaimView<'a> {
     pub since: Instant,
     /// When it ends unless it is renewed.
     pub expires: Instant,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
-    /// What the claimant said of it.
+    /// The metadata that the claimant gave for the claim.
     pub metadata: Option<&'a str>,
 }
 
-/// An owner that lives. Never shown as it is: the seed is as good as the secret.
+/// An owner that lives. Never shown in this form: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerView<'a> {
     /// Its public number.
     pub owner: OwnerId,
-    /// What it is called.
+    /// The label.
     pub label: &'a str,
-    /// What it said of itself.
+    /// The metadata that the owner gave for itself.
     pub metadata: Option<&'a str>,
     /// How long it lives without any activity, in milliseconds.
     pub ttl_ms: u64,
     /// The instant at which it began.
     pub since: Instant,
-    /// When it ends unless more is heard of it.
+    /// The instant at which it ends unless it is touched.
     pub expires: Instant,
     /// When it ends at the latest.
     pub ends: Option<Instant>,
-    /// What its secret is derived from.
+    /// The seed from which its secret is derived.
     pub seed: SecretSeed,
     /// How many locks it has.
     pub locks: u32,
 }
 
-/// An assignment that stands. Never shown as it is: the seed is as good as the secret.
+/// An assignment that stands. Never shown in this form: the seed is as good as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignmentView<'a> {
     /// The resource name.
     pub name: &'a NameBuf,
-    /// To whom it belongs.
+    /// The claimant to whom the name belongs.
     pub claimant: &'a str,
     /// The fencing token of the claim.
     pub token: FencingToken,
@@ -108,7 +108,7 @@ pub struct WebLockView<'a> {
     pub name: Name<'a>,
     /// The label of the agent.
     pub client_id: &'a str,
-    /// How it is held.
+    /// The mode of the lock.
     pub mode: Mode,
     /// The token of its grant.
     pub token: FencingToken,

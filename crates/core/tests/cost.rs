@@ -1,5 +1,5 @@
-//! What a command costs does not grow with what is unrelated. Timed, with bounds so wide that only a wrong
-//! order of growth leaves them: what is linear in the unrelated grows a hundredfold here.
+//! The cost of a command does not grow with unrelated state. The commands are timed, with bounds so wide that
+//! only a wrong order of growth exceeds them: a cost linear in the unrelated state grows a hundredfold here.
 
 use std::time::{Duration, Instant as Stopwatch};
 
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// As a bucket does it: nobody lets effects pile up.
+    /// Takes all effects after each command, as a bucket does.
     fn handle(&mut self, command: Command<'_>) -> Outcome {
         let outcome = self.manager.handle(NOW, command);
         while self.manager.poll_effect().is_some() {}
@@ -78,12 +78,12 @@ impl World {
     }
 }
 
-/// The shortest of several measurements, so that neighbours on the machine do not count.
+/// The shortest of several measurements, so that other processes on the machine do not count.
 fn shortest(times: u32, mut measure: impl FnMut() -> Duration) -> Duration {
     (0..times).map(|_| measure()).min().expect("measured at least once")
 }
 
-/// What neighbours on the machine do to a few of the measurements does not count.
+/// The median, so that disturbances of a few measurements by other processes do not count.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
@@ -95,7 +95,7 @@ fn timed(work: impl FnOnce()) -> Duration {
     started.elapsed()
 }
 
-/// Cancels every third of so many waiters on one name, in scattered order; tells how long each thousand of
+/// Cancels every third of so many waiters on one name, in scattered order. Returns how long each thousand of
 /// cancels took.
 fn cancel_one_of(waiters: usize) -> Vec<Duration> {
     let mut world = World::new();
@@ -194,7 +194,7 @@ fn a_lock_that_is_held_already_is_found_at_once_among_many_holders() {
     let among_none = shortest(20, || again(&mut alone, first)).max(Duration::from_micros(50));
     let among_many = shortest(20, || again(&mut crowd, other));
     assert!(among_many < among_none * WIDE, "{among_many:?} among 50,000 readers, {among_none:?} alone");
-    // Nor does giving it back look at the others.
+    // The release does not look at the other readers either.
     let name = [(Name::new("read by all").expect("no hyphen"), None)];
     let given_back = timed(|| {
         (0..1_000).for_each(|_| {

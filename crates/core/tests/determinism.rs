@@ -1,4 +1,5 @@
-//! The same commands at the same instants tell the same, byte for byte, however names are hashed.
+//! The same commands at the same instants give the same outcomes and effects, byte for byte, however names
+//! are hashed.
 
 mod player;
 
@@ -21,7 +22,7 @@ impl Hasher for Constant {
     fn write(&mut self, _: &[u8]) {}
 }
 
-/// Everything that can be observed.
+/// All observable results of the story.
 fn log(story: &Story, hasher: impl BuildHasher + Clone) -> String {
     let mut player = Player::new(&story.start, hasher);
     let mut log = String::new();
@@ -34,7 +35,8 @@ fn log(story: &Story, hasher: impl BuildHasher + Clone) -> String {
 }
 
 proptest! {
-    // What fails is not made shorter: a manager that takes one name for another may never end another story.
+    // A failing story is not shortened: a manager that takes one name for another may never end another
+    // story.
     #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..cases(256) })]
 
     #[test]

@@ -16,7 +16,7 @@ use random::commands::{Action, Durable, Story};
 /// Held locks and pending requests of each name.
 type ByName = BTreeMap<NameBuf, (Vec<SnapshotEntry>, Vec<SnapshotEntry>)>;
 
-/// Plays the story and judges the manager after each step.
+/// Plays the story and checks the manager after each step.
 fn after_each(story: &Story, mut judge: impl FnMut(&mut Player<FixedState>)) {
     let mut player = Player::new(&story.start, FixedState::default());
     for step in &story.steps {
@@ -47,7 +47,7 @@ fn token(lock: &SnapshotEntry) -> FencingToken {
     }
 }
 
-/// All that must survive a restart, as the facts that bring it back.
+/// The state that must survive a restart, as the facts that restore it.
 fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Change> {
     let owner = |view: OwnerView<'_>| OwnerRecord {
         owner: view.owner,
@@ -84,7 +84,7 @@ fn facts(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> Vec<Ch
     facts
 }
 
-/// In an order that does not depend on how it came about.
+/// The durable state, in an order that does not depend on its history.
 fn durable(manager: &LockManager<FixedState>, names: &BTreeSet<NameBuf>) -> BTreeSet<String> {
     facts(manager, names).iter().map(|fact| format!("{fact:?}")).collect()
 }
@@ -184,7 +184,7 @@ proptest! {
                 }
             }
             let own = match &outcome {
-                // What is brought back keeps its token.
+                // A reclaimed lock keeps its token.
                 Some(Outcome::Granted(_)) if matches!(step.action, Action::Durable(Durable::Reclaim { .. })) => vec![],
                 Some(Outcome::Granted(grant)) => vec![grant.token.get()],
                 Some(Outcome::OwnerOpened(owner)) => vec![owner.get()],
@@ -192,14 +192,14 @@ proptest! {
                 Some(Outcome::Locked(locks)) => {
                     let mut new: Vec<u64> =
                         locks.iter().filter(|lock| lock.how != Acquired::AlreadyHeld).map(|lock| lock.token.get()).collect();
-                    // A name that was asked for twice is answered twice.
+                    // A name that was requested twice is answered twice.
                     new.sort();
                     new.dedup();
                     new
                 }
                 _ => vec![],
             };
-            // A command that sweeps an expired claim may grant to others, but does so before its own grant.
+            // A command that sweeps an expired claim may grant to others, but only before its own grant.
             for token in given.into_iter().chain(own) {
                 prop_assert!(token > last, "{token} after {last}");
                 prop_assert!(token <= reserved, "{token} above {reserved}");

@@ -1,4 +1,5 @@
-//! Idle state costs nothing: what is over gives its memory back. Counted by the allocator of this binary.
+//! Idle state costs nothing: ended requests, locks and agents give their memory back. The allocator of this
+//! binary counts it.
 
 use std::alloc::System;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a manager may keep that has been busy: a thousand slots of each kind. A million names would take over
-/// 100 MiB.
+/// The memory that a manager may retain after it was busy: a thousand slots of each kind. A million names
+/// would take over 100 MiB.
 const KEPT_BYTES: isize = 512 * 1024;
 const NOW: Instant = Instant::from_millis(0);
 const MANY: usize = 1_000_000;
@@ -30,7 +31,7 @@ fn bytes_in_use() -> isize {
     stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated) as isize
 }
 
-/// There must be something to give back.
+/// Checks that there is memory to give back.
 #[track_caller]
 fn assert_much_is_in_use() {
     let bytes = bytes_in_use();

@@ -1,7 +1,7 @@
-//! Stories: each file of `scripts/` tells one in commands, and below each command what came of it.
+//! Stories: each file of `scripts/` is a story in commands, with the results of each command below it.
 //!
-//! The language is described in `story/mod.rs`. This writes what comes of the commands now into the scripts,
-//! and fails; read every changed line before you run again without it:
+//! The language is described in `story/mod.rs`. The following command writes the present results into the
+//! scripts, and fails; read every changed line before you run again without it:
 //!
 //! ```text
 //! SCRIPTS=rewrite cargo nextest run -p lockhouse-core --test scripts --no-fail-fast

@@ -1,4 +1,4 @@
-//! What goes into a store: batches of writes, and what becomes of them.
+//! The input of a store: batches of writes, and their outcomes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ impl Slot {
     }
 }
 
-/// A random number that a process draws anew for each slot that it takes, so that two that come upon the same
-/// epoch, such as before and after a backup was brought back, are told apart.
+/// A random number that a process draws anew for each slot that it takes, so that two writers with the same
+/// epoch, such as before and after the restore of a backup, can be distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriterId(pub u64);
 
-/// Which bucket: two are the same exactly if both parts are equal.
+/// The identity of a bucket: two buckets are the same exactly if both parts are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// To whom the bucket belongs. Tenants share nothing but the machine.
+    /// The tenant to whom the bucket belongs. Tenants share nothing but the machine.
     pub tenant: Box<str>,
     /// The name of the bucket.
     pub bucket: Box<str>,
@@ -55,17 +55,17 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What one writer has for one slot, to be kept whole or not at all.
+/// The writes of one writer to one slot, to be stored as a whole or not at all.
 ///
 /// Each write has a sequence number: 1 is the first of an epoch, and no number is left out, within a batch or
-/// between them. A batch without any writes is fine: its outcome tells whether its epoch still stands.
+/// between them. A batch without any writes is fine: its outcome shows whether its epoch still stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitBatch {
     /// The slot.
     pub slot: Slot,
     /// The epoch that [`take_slot`](crate::Store::take_slot) gave.
     pub epoch: u64,
-    /// Who took the slot.
+    /// The writer that took the slot.
     pub writer: WriterId,
     /// The sequence number of the first write.
     pub first_seq: u64,
@@ -80,25 +80,25 @@ impl CommitBatch {
     }
 }
 
-/// One thing to keep. Whatever names a bucket that the slot does not have makes it.
+/// One write. A write that names a bucket which the slot does not have creates the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Durable state changed.
     Change {
-        /// In which bucket.
+        /// The bucket of the change.
         scope: Arc<Scope>,
-        /// How. Instants are milliseconds of wall time since 1970.
+        /// The change. Instants are milliseconds of wall time since 1970.
         change: Change,
     },
-    /// A bucket was forgotten. What is still kept of it goes, except its history; above the mark to which its
-    /// tokens were reserved any new bucket of its tenant must begin.
+    /// A bucket was forgotten. Its stored state is deleted, except its history. Any new bucket of its tenant
+    /// must begin above the mark to which its tokens were reserved.
     BucketDropped {
         /// Which.
         scope: Arc<Scope>,
     },
-    /// A web lock is about to be told to somebody far away for the first time in this bucket and this epoch;
-    /// the bucket must recover if the process dies. Also for a lock that was reclaimed. Erases the mark of a
-    /// clean stop.
+    /// A web lock of this bucket is about to be announced to a remote client for the first time in this
+    /// epoch; the bucket must recover if the process dies. A reclaimed lock counts, too. This write erases
+    /// the mark of a clean stop.
     NeedsRecovery {
         /// Which.
         scope: Arc<Scope>,
@@ -108,26 +108,27 @@ pub enum Write {
         /// Its length.
         ms: u64,
     },
-    /// The recovery that began with this epoch is over: tickets and leases of earlier epochs, and what was
-    /// told in them, count no more.
+    /// The recovery that began with this epoch is over: tickets, leases and announcements of earlier epochs
+    /// no longer count.
     RecoveryCompleted,
-    /// The process stops, and no web lock is held by anybody far away: nothing needs to recover, and every
-    /// ticket is void. Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
+    /// The process stops, and no remote client holds a web lock: nothing needs to recover, and every ticket
+    /// is void. Always the last write of its epoch: later ones are [`CommitOutcome::Fenced`].
     StoppedClean,
     /// The mark of a clean stop is no longer true.
     MarkErased,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It is kept.
+    /// The batch is durable.
     Committed,
-    /// It is not kept and never will be: the slot has a newer epoch, or stopped clean. Tell nobody what
-    /// waited for it, and stop writing to the slot.
+    /// The batch is not stored and never will be: the slot has a newer epoch, or stopped clean. Drop the
+    /// notices that waited for the batch, and stop writing to the slot.
     Fenced,
-    /// It is kept or it is not, or it will be. Send the same batch again until it is `Committed` or `Fenced`.
+    /// The batch is stored or not, or it will be. Send the same batch again until it is `Committed` or
+    /// `Fenced`.
     Unknown,
-    /// It is not kept, and nothing of it ever will be unless it is sent again, which may help later.
+    /// The batch is not stored, and no part of it ever will be unless it is sent again, which may help later.
     Refused(StoreUnavailable),
 }

@@ -1,4 +1,4 @@
-//! What may go wrong with a store. Each message is one line that says what is wrong and what to do.
+//! The errors of a store. Each message is one line that states the problem and the remedy.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,28 @@ use thiserror::Error;
 
 use crate::Slot;
 
-/// Why a store keeps nothing at the moment. What was kept before stays, and later it may work again.
+/// The reason why a store accepts no writes at the moment. The stored state stays, and the store may work
+/// again later.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreUnavailable {
     /// The disk is full.
     #[error("no space left to write {place}; free some, and it goes on by itself")]
     NoSpace {
-        /// What could not be written.
+        /// The place that could not be written.
         place: Box<str>,
     },
-    /// It may be read only.
+    /// The place is read-only.
     #[error("{place} has become read-only; make it writable, and it goes on by itself")]
     ReadOnly {
-        /// What could not be written.
+        /// The place that could not be written.
         place: Box<str>,
     },
-    /// It cannot be reached.
+    /// The store cannot be reached.
     #[error("{place} cannot be reached ({why}); it is tried again")]
     Away {
-        /// What could not be reached.
+        /// The place that could not be reached.
         place: Box<str>,
-        /// What the system said.
+        /// The message of the system.
         why: Box<str>,
     },
     /// A batch came before one that goes ahead of it, or overlaps with one: a fault of the writer.
@@ -39,57 +40,57 @@ pub enum StoreUnavailable {
     },
 }
 
-/// The store can no longer be trusted; the process must end, and the next one starts from what was kept.
+/// The store can no longer be trusted; the process must end, and the next one starts from the stored state.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fatal {
-    /// The system could not read or write what it should have, such as after a fault of the disk.
+    /// The system failed to read or write, such as after a fault of the disk.
     #[error("{place} cannot be written or read any more ({why}); check the disk, then start again")]
     Io {
-        /// What.
+        /// The place of the store.
         place: Box<str>,
-        /// What the system said.
+        /// The message of the system.
         why: Box<str>,
     },
-    /// What is kept contradicts itself.
+    /// The stored state contradicts itself.
     #[error("{place} is damaged ({why}); stop, and restore it from a backup")]
     Damaged {
-        /// What.
+        /// The place of the store.
         place: Box<str>,
-        /// How.
+        /// The contradiction that was found.
         why: Box<str>,
     },
     /// [`close`](crate::Store::close) was called before.
     #[error("{place} was closed before")]
     Closed {
-        /// What.
+        /// The place of the store.
         place: Box<str>,
     },
 }
 
-/// Why a slot could not be taken.
+/// The reason why a slot could not be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TakeError {
-    /// The store does not have it.
+    /// The store does not have the slot.
     #[error("there is no slot {} in this store", .0.get())]
     NoSuchSlot(Slot),
-    /// Not at the moment.
+    /// The slot cannot be taken at the moment.
     #[error(transparent)]
     Unavailable(#[from] StoreUnavailable),
-    /// Never again.
+    /// The slot can never be taken again.
     #[error(transparent)]
     Fatal(#[from] Fatal),
 }
 
-/// Why there is no backup.
+/// The reason why there is no backup.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BackupError {
-    /// A backup never writes over anything.
+    /// The file exists already: a backup never overwrites a file.
     #[error("{} exists already; name a file that does not", .0.display())]
     Exists(PathBuf),
     /// There is no folder for it.
     #[error("{} cannot be written: its folder is not there", .0.display())]
     NoFolder(PathBuf),
-    /// The store has none.
+    /// The store has no backup of its own.
     #[error("{0} has no backup of its own; {1}")]
     Unsupported(&'static str, &'static str),
     /// The new file could not be written.
@@ -97,7 +98,7 @@ pub enum BackupError {
     NotWritten {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The message of the system.
         why: Box<str>,
     },
     /// The store itself is at its end.

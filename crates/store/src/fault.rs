@@ -15,10 +15,10 @@ use crate::{
     StoreUnavailable, TakeError, WriterId,
 };
 
-/// How often what goes wrong, in thousandths.
+/// The rate of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// A batch is kept, but its answer is lost: `Unknown`.
+    /// A batch is stored, but its answer is lost: `Unknown`.
     pub answer_lost: u16,
     /// A batch is lost on its way: `Unknown`.
     pub batch_lost: u16,
@@ -83,7 +83,7 @@ impl FaultCount {
     }
 }
 
-/// Stands before a store and fails by a seed: the same calls fail in the same way each time.
+/// A store in front of another store that fails by a seed: the same calls fail in the same way each time.
 ///
 /// The store stands for the network, too: it outlives its callers, and a batch that it holds back may arrive
 /// after the caller is gone.
@@ -98,11 +98,11 @@ struct FaultState {
     faults: Faults,
     random: Xoshiro256PlusPlus,
     count: FaultCount,
-    /// What is still on its way.
+    /// The batches that are still on their way.
     late: Vec<Arc<CommitBatch>>,
 }
 
-/// What will become of a batch.
+/// The delivery of a batch.
 enum Delivery {
     Through,
     AnswerLost,
@@ -123,12 +123,12 @@ impl FaultStore {
         Self { inner, state: Mutex::new(state) }
     }
 
-    /// Lets other things go wrong from now on.
+    /// Injects other faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state.lock().faults = faults;
     }
 
-    /// What has gone wrong so far.
+    /// The faults so far.
     pub fn count(&self) -> FaultCount {
         self.state.lock().count
     }
@@ -146,7 +146,7 @@ impl FaultStore {
         .await;
     }
 
-    /// Lets some of the late batches arrive; their outcomes go to nobody.
+    /// Lets some of the late batches arrive; their outcomes are dropped.
     async fn deliver(&self) -> Result<(), Fatal> {
         let arrived = self.state.lock().arrivals();
         if !arrived.is_empty() {
@@ -167,7 +167,7 @@ impl FaultStore {
             }
             Delivery::Refused => Ok(CommitOutcome::Refused(away())),
             Delivery::Fenced(writer) => {
-                // If the slot cannot be taken, nobody is fenced.
+                // If the slot cannot be taken, no writer is fenced.
                 let _ = self.inner.take_slot(batch.slot, writer, &mut drop).await;
                 self.send(batch).await
             }

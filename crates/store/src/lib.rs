@@ -1,5 +1,5 @@
-//! Where lockhouse keeps what it must not forget: offline locks, claims, assignments, and how far fencing
-//! tokens may go.
+//! The stores of lockhouse's durable state: offline locks, claims, assignments, and the highest fencing token
+//! that may be given.
 //!
 //! ```text
 //!   take_slot(slot, writer, visit) ──▶ Opened      a new epoch, what is needed to recover
@@ -9,8 +9,8 @@
 //!   commit(CommitBatch, …) ──▶ CommitOutcome, …    each batch whole or not at all
 //! ```
 //!
-//! [`Store`] is the port. A store never knows clocks: every [`Instant`](lockhouse_core::Instant) in what it
-//! keeps counts milliseconds of wall time since 1970, which the caller converts. A store knows no time limits
+//! [`Store`] is the port. A store never knows clocks: every [`Instant`](lockhouse_core::Instant) in its state
+//! counts milliseconds of wall time since 1970, which the caller converts. A store knows no time limits
 //! either: an end by time is a change like any other.
 //!
 //! | store | for | survives |

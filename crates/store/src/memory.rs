@@ -1,4 +1,4 @@
-//! A store that keeps things as long as somebody has it.
+//! A store that lives as long as a reference to it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::{
     StoreFuture, TakeError, WriterId,
 };
 
-/// Keeps everything in memory, and nothing beyond the process. Has every slot.
+/// A store in memory. Nothing outlives the process. The store has every slot.
 ///
 /// ```
 /// use lockhouse_store::{MemoryStore, Slot, Store, WriterId};
@@ -41,21 +41,21 @@ struct Memory {
 }
 
 impl MemoryStore {
-    /// An empty one with a random key.
+    /// An empty store with a random key.
     ///
     /// # Errors
     ///
-    /// That of the system's source of randomness.
+    /// The error of the system's source of randomness.
     pub fn new() -> Result<Self, getrandom::Error> {
         Ok(Self::with_key(SecretKey::random()?))
     }
 
-    /// An empty one with this key, for tests that must go the same way each time.
+    /// An empty store with this key, for tests that must be deterministic.
     pub fn with_key(key: SecretKey) -> Self {
         Self { memory: Arc::new(Mutex::new(Memory { key, slots: BTreeMap::new() })), closed: false.into() }
     }
 
-    /// The same memory as a process would find it that starts after this one.
+    /// The same memory as the next process would find it.
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self { memory: Arc::clone(&self.memory), closed: false.into() }

@@ -1,4 +1,4 @@
-//! What comes out of a store when a slot is taken.
+//! The output of a store when a slot is taken.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use lockhouse_core::Change;
 
 use crate::Scope;
 
-/// What a slot says of itself to its new writer. For what to recover, see [`Opened::recovers`].
+/// The properties of a slot for its new writer. [`Opened::recovers`] says which buckets recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The new epoch: at least 1, and higher than every one before.
@@ -16,8 +16,8 @@ pub struct Opened {
     pub key: SecretKey,
     /// The last stop was proven clean, or the slot has never been taken.
     pub clean: bool,
-    /// The state was brought back from a backup, and no recovery has been completed since. Nobody knows what
-    /// was told after the backup, so every bucket must recover, also those that nothing is kept of, for at
+    /// The state was restored from a backup, and no recovery has been completed since. The announcements
+    /// after the backup are unknown, so every bucket must recover, also a bucket without stored state, for at
     /// least the longest lease that could have been given.
     pub restored: bool,
     /// The longest lease given since the last clean stop or completed recovery, in milliseconds; 0 if there
@@ -25,24 +25,24 @@ pub struct Opened {
     pub longest_lease_ms: u64,
     /// A ticket of an epoch before this one is void.
     pub tickets_since: u64,
-    /// No bucket that nothing is kept of may begin with a token up to and including this one, whatever its
+    /// No bucket without stored state may begin with a token up to and including this one, whatever its
     /// tenant.
     pub token_floor: u64,
 }
 
 impl Opened {
     /// Whether this bucket must recover, with `needs_recovery` as its [`RecoveredRow::Bucket`] says, and
-    /// false if it has none.
+    /// false if the bucket has no such row.
     pub fn recovers(&self, needs_recovery: bool) -> bool {
         self.restored || (needs_recovery && !self.clean)
     }
 }
 
-/// A piece of what is kept in a slot.
+/// A piece of the stored state of a slot.
 ///
-/// They come in this order: every tenant; then bucket by bucket first the bucket itself and then its changes:
-/// [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims, assignments, each
-/// kind from the oldest number to the newest. No other changes are ever told.
+/// The rows come in this order: every tenant; then bucket by bucket first the bucket itself and then its
+/// changes: [`TokensReserved`](Change::TokensReserved) if there ever was one, owners, locks, claims,
+/// assignments, each kind from the oldest number to the newest. No other changes ever come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveredRow {
     /// A tenant of which a bucket was dropped.
@@ -54,16 +54,17 @@ pub enum RecoveredRow {
     },
     /// A bucket.
     Bucket {
-        /// Which.
+        /// The identity of the bucket.
         scope: Arc<Scope>,
-        /// Web locks in it were told to somebody far away since the last clean stop or completed recovery.
+        /// Web locks of the bucket were announced to remote clients since the last clean stop or completed
+        /// recovery.
         needs_recovery: bool,
     },
-    /// Something in the bucket that came last.
+    /// A change in the bucket of the last `Bucket` row.
     Change {
         /// The bucket.
         scope: Arc<Scope>,
-        /// What. Instants are milliseconds of wall time since 1970.
+        /// The change. Instants are milliseconds of wall time since 1970.
         change: Change,
     },
 }
@@ -82,7 +83,7 @@ impl SecretKey {
     ///
     /// # Errors
     ///
-    /// That of the system's source of randomness.
+    /// The error of the system's source of randomness.
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! What batches amount to, in plain maps: the memory store's state, and the measure of every other store.
+//! The result of batches, in plain maps: the memory store's state, and the measure of every other store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct SlotState {
 #[derive(Debug, Default)]
 struct BucketState {
     mark: u64,
-    /// The last epoch in which a volatile grant was told.
+    /// The last epoch in which a volatile grant was announced.
     announced_in: u64,
     owners: BTreeMap<OwnerId, OwnerRecord>,
     locks: BTreeMap<(NameBuf, OwnerId), LockRecord>,

@@ -1,8 +1,8 @@
-//! Whose writer_state it is to write to a slot, and what has come so far.
+//! The writer that may write to a slot, and its progress.
 
 use crate::{CommitBatch, CommitOutcome, StoreUnavailable, WriterId};
 
-/// The writer of a slot and how far it has come. Both end with its epoch.
+/// The writer of a slot and its progress. Both end with its epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterState {
     epoch: u64,
@@ -13,7 +13,7 @@ pub(crate) struct WriterState {
 }
 
 impl WriterState {
-    /// That of whoever has just taken the slot.
+    /// The state of a writer that has just taken the slot.
     pub(crate) fn begin(epoch: u64, writer: WriterId) -> Self {
         Self { epoch, writer, last_seq: 0, ended: false }
     }
@@ -22,7 +22,7 @@ impl WriterState {
         self.epoch
     }
 
-    /// The outcome of a batch that need not or must not be kept now.
+    /// The outcome of a batch that need not or must not be stored now.
     pub(crate) fn settled_outcome(&self, batch: &CommitBatch) -> Option<CommitOutcome> {
         let (expected, found) = (self.last_seq + 1, batch.first_seq);
         let out_of_order = CommitOutcome::Refused(StoreUnavailable::OutOfOrder { expected, found });
@@ -41,12 +41,12 @@ impl WriterState {
         }
     }
 
-    /// The batch that was judged to be next is kept.
+    /// The next batch is stored.
     pub(crate) fn advance(&mut self, batch: &CommitBatch) {
         self.last_seq = batch.last_seq();
     }
 
-    /// Nothing more is kept in this epoch.
+    /// No further batch is stored in this epoch.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

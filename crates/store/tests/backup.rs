@@ -1,4 +1,4 @@
-//! A backup of a store that runs, and its way back.
+//! The backup of a running store, and its restore.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,8 +32,8 @@ async fn a_backup_is_whole_while_commits_go_on_beside_it() {
     let folder = Folder::new();
     let writer = database(&folder.file("lockhouse.db"), 3000).await;
     let mut batches = batches(&writer);
-    // While the store is busy with the first, all others are asked: so the commits behind the backup are made
-    // when only the first of its pages are written.
+    // All other calls are made while the store is busy with the first, so the commits behind the backup
+    // happen when only the first of its pages are written.
     let busy = writer.store.commit(batches.by_ref().take(300).collect());
     let backup = writer.store.backup(folder.file("backup.db"));
     let one = writer.store.commit(batches.by_ref().take(1).collect());
@@ -51,7 +51,7 @@ async fn a_backup_is_whole_while_commits_go_on_beside_it() {
     assert!(restored.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
 }
 
-/// Batches that go on where the writer is.
+/// Batches that continue from the writer's last number.
 fn batches(writer: &Writer) -> impl Iterator<Item = Arc<CommitBatch>> + use<> {
     let (epoch, first) = (writer.opened.epoch, 2 + 3000 * PARTS);
     let scope = Arc::new(Scope::new("t", "b"));
@@ -139,12 +139,12 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert_eq!(opened.token_floor, 70_000 + LEAP);
     assert_eq!(writer.kept[0], RecoveredRow::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
     assert!(matches!(&writer.kept[1], RecoveredRow::Bucket { needs_recovery: true, .. }));
-    // It may have been dropped and have begun anew above the other's mark since.
+    // The bucket may have been dropped since, and have begun anew above the other bucket's mark.
     let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
     assert!(matches!(&writer.kept[2], RecoveredRow::Change { change, .. } if *change == mark));
     assert_eq!(writer.found.len(), 10);
 
-    // Until a recovery is completed it stays so.
+    // The store counts as restored until a recovery is completed.
     writer.close().await;
     let writer = Writer::open(&file).await;
     assert!(writer.opened.restored);
@@ -171,7 +171,7 @@ async fn the_former_database_is_kept_aside_whole_each_time() {
     writer.close().await;
     let mut writer = Writer::open(&file).await;
     writer.keep(11, 10).await.unwrap();
-    // As a crash leaves it: the last commit stands in the log alone.
+    // As a crash leaves it: the last commit is in the log alone.
     let crashed = folder.file("crashed.db");
     fs::copy(&file, &crashed).unwrap();
     fs::copy(folder.file("lockhouse.db-wal"), folder.file("crashed.db-wal")).unwrap();
@@ -200,7 +200,7 @@ async fn a_damaged_database_gives_way_to_its_backup_and_is_kept_aside_as_it_is()
     let log = fs::read(folder.file("lockhouse.db-wal")).unwrap();
     writer.close().await;
     let mut bytes = fs::read(&file).unwrap();
-    // All but the header of the file: nothing can be made of it any more, and of its log neither.
+    // All but the header of the file: neither the file nor its log can be read any more.
     bytes[100..].fill(0xA5);
     fs::write(&file, &bytes).unwrap();
     fs::write(folder.file("lockhouse.db-wal"), &log[..log.len() / 2]).unwrap();
@@ -222,7 +222,7 @@ async fn the_logs_of_a_database_that_is_gone_are_kept_aside_and_nothing_of_them_
     writer.store.backup(backup.clone()).await.unwrap();
     writer.keep(11, 10).await.unwrap();
     let epoch = writer.opened.epoch;
-    // As a crash leaves it, and then somebody removes the database: whole commits stand in the log.
+    // As a crash and a removal of the database leave it: whole commits are in the log.
     let log = fs::read(folder.file("lockhouse.db-wal")).unwrap();
     writer.close().await;
 
@@ -241,7 +241,7 @@ async fn the_logs_of_a_database_that_is_gone_are_kept_aside_and_nothing_of_them_
     fs::write(folder.file("gone.db-journal"), "a journal").unwrap();
     let journal = folder.file("gone.db.before-restore-3-journal");
     assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(journal) }));
-    // Nor is a database kept beside the log of another one.
+    // A database is not moved beside the log of another one either.
     let former = folder.file("gone.db.before-restore-4");
     assert_eq!(restore(&backup, &gone), Ok(Restored { kept_aside: Some(former.clone()) }));
     assert_eq!(Writer::open(&former).await.found.len(), 10);
@@ -257,7 +257,7 @@ async fn a_restore_through_a_link_restores_what_it_points_to() {
     writer.keep(11, 10).await.unwrap();
     let log = fs::read(elsewhere.file("lockhouse.db-wal")).unwrap();
     writer.close().await;
-    // What cannot be read is moved as it is, with the log that lies beside it.
+    // An unreadable database is moved unchanged, with the log beside it.
     let mut bytes = fs::read(&file).unwrap();
     bytes[100..].fill(0xA5);
     fs::write(&file, &bytes).unwrap();
@@ -289,7 +289,7 @@ async fn a_link_to_a_database_that_is_not_there_stands_for_it_all_the_same() {
     writer.close().await;
     assert!(file.is_file() && to_link.is_symlink() && link.is_symlink());
 
-    // Its log is left, and the database is gone.
+    // The log is left, and the database is gone.
     fs::remove_file(&file).unwrap();
     fs::write(elsewhere.file("lockhouse.db-wal"), "of the one that is gone").unwrap();
     let log = elsewhere.file("lockhouse.db-wal");
@@ -318,8 +318,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     };
 
     let pid = std::process::id();
-    // Reading the files here would open them to others: a lock of POSIX ends with the first time its file is
-    // closed.
+    // Reading the files here would end their locks: a POSIX lock ends when its process first closes the file.
     let in_use = format!("D/lockhouse.db is in use by another lockhouse (process {pid}); stop it first");
     assert_eq!(line(&backup, &file), in_use);
     let running = "D/lockhouse.db cannot be restored: a lockhouse is running on it; name another backup";
@@ -346,8 +345,7 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     fs::write(folder.file("damaged.db"), damaged).unwrap();
     let line = refused(&folder.file("damaged.db"), &file);
     assert!(line.starts_with("D/damaged.db cannot be restored: it is damaged ("), "{line}");
-    // A statement that cannot be read, and one that is gone: what is told of them is one line, and its advice
-    // fits.
+    // A statement that cannot be parsed, and one that is gone: the error is one line, and its advice fits.
     let mut malformed = fs::read(&backup).unwrap();
     let statement = b"CREATE TABLE tenants";
     for at in places(&malformed, statement) {

@@ -1,4 +1,4 @@
-//! What a writer can rely on over a way that loses, delays, refuses, and lets others in.
+//! The promises to a writer over a network that loses, delays, refuses, and lets other writers in.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use lockhouse_store::{
 };
 use place::{Memory, Sqlite};
 
-/// What a writer survives by sending again.
+/// The faults that a writer survives by sending again.
 const SURVIVABLE: Faults = Faults {
     answer_lost: 100,
     batch_lost: 100,
@@ -27,7 +27,7 @@ const SURVIVABLE: Faults = Faults {
     take_failed: 300,
 };
 
-/// Opens a store behind such a way.
+/// Opens a store behind such a network.
 struct Faulty<H> {
     inner: H,
     seed: AtomicU64,
@@ -66,7 +66,7 @@ macro_rules! over_faults {
     )* };
 }
 
-// The others tell of outcomes, which are not the store's own here.
+// The other promises are about outcomes, which are not the store's own here.
 over_faults! {
     what_was_committed_is_there_after_a_kill
     each_change_does_what_it_says
@@ -76,7 +76,7 @@ over_faults! {
     random_histories_amount_to_what_they_say
 }
 
-/// A batch of three locks that no other has.
+/// A batch of three locks that no other batch has.
 fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> Arc<CommitBatch> {
     let scope = Arc::new(Scope::new("t", "b"));
     let lock = |part: u64| {
@@ -93,7 +93,7 @@ fn three_locks(number: u64, slot: &Opened, writer: WriterId, first_seq: u64) -> 
     Arc::new(CommitBatch { slot: Slot::ONLY, epoch: slot.epoch, writer, first_seq, writes })
 }
 
-/// Which batches are there, and how many locks of each.
+/// The batches that are there, and the number of locks of each.
 type Batches = BTreeMap<u64, usize>;
 
 async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Batches) {
@@ -126,7 +126,7 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
         }
         let lost: Vec<&u64> = committed.iter().filter(|batch| !found.contains_key(batch)).collect();
         assert!(lost.is_empty(), "told as kept, but gone: {lost:?}");
-        // What has not arrived by now never will.
+        // A batch that has not arrived by now never will.
         committed = found.into_keys().collect();
         unknown.clear();
 
@@ -145,7 +145,7 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
             committed.insert(number);
             first_seq = batch.last_seq() + 1;
         }
-        // A last one, whose answer it does not live to see.
+        // A last batch, whose answer the writer does not live to see.
         number += 1;
         unknown.insert(number);
         store.commit(vec![three_locks(number, &opened, writer, first_seq)]).await.unwrap();

@@ -1,5 +1,5 @@
-//! What is no database of ours, or not now: one line that says what to do, and nothing on the disk is
-//! changed.
+//! Files that are no lockhouse database, or not available: the error is one line with advice, and nothing on
+//! the disk is changed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,13 +16,13 @@ use place::writer::{Writer, owner};
 use place::{Folder, places};
 use rusqlite::Connection;
 
-/// The line with which the file is refused, after which all is as it was.
+/// The line with which the file is refused. Checks that nothing was changed.
 fn refusal(folder: &Folder, file: &Path) -> String {
     let before = folder.content();
     let line = SqliteStore::open(file).unwrap_err().to_string();
     assert!(folder.content() == before, "{line}");
     assert!(!line.contains('\n'), "{line}");
-    // The name of the file may be anything, so the tests speak of it by a letter.
+    // The name of the file may be anything, so the tests replace it by a letter.
     line.replace(&file.display().to_string(), "F")
 }
 
@@ -39,7 +39,7 @@ async fn a_second_server_is_told_who_has_the_file() {
     if let Some(file) = part() {
         let _writer = Writer::open(&file).await;
         tell("open");
-        // Until the test lets go.
+        // Waits until the test ends the process.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;
     }
@@ -60,7 +60,7 @@ async fn a_second_server_is_told_who_has_the_file() {
         std::process::id()
     );
     assert_eq!(SqliteStore::open(&file).unwrap_err().to_string().replace(file.to_str().unwrap(), "F"), line);
-    // Nor did the attempt take anything from the one who has it.
+    // The attempt did not take the lock from the process that has it either.
     let mut process = Process::start(NAME, &file);
     assert!(!process.end(), "it is in use");
     writer.close().await;
@@ -90,7 +90,7 @@ fn a_database_of_another_program_is_refused_and_its_log_stays() {
     let other = Connection::open(&file).unwrap();
     other.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE a (x); INSERT INTO a VALUES (1)").unwrap();
     let line = "F is no lockhouse database (a database of another program); name another file";
-    // While it runs, and after it was killed.
+    // While the other program runs, and after it was killed.
     assert_eq!(refusal(&folder, &file), line);
     let copy = folder.file("copy.db");
     fs::copy(&file, &copy).unwrap();
@@ -134,7 +134,7 @@ async fn what_is_repeated_of_a_damaged_file_is_one_short_line() {
     let file = folder.file("lockhouse.db");
     database(&file).await;
     let whole = fs::read(&file).unwrap();
-    // The text of a table without its end: what is left of it cannot be understood.
+    // The text of a table without its end: the rest of it cannot be parsed.
     let statement = b"CREATE TABLE slots";
     let line = |damage: &dyn Fn(&mut [u8])| {
         let mut bytes = whole.clone();
@@ -205,7 +205,7 @@ async fn a_file_of_a_newer_version_is_refused() {
     let line = "F has schema version 9, but this lockhouse knows versions up to 1; use a newer lockhouse or name another file";
     let raw = Connection::open(&file).unwrap();
     raw.pragma_update(None, "user_version", 9).unwrap();
-    // While the number stands in the log alone, as after a crash, and in the file.
+    // While the number is in the log alone, as after a crash, and when it is in the file.
     let copy = folder.file("copy.db");
     fs::copy(&file, &copy).unwrap();
     fs::copy(folder.file("lockhouse.db-wal"), folder.file("copy.db-wal")).unwrap();

@@ -1,4 +1,5 @@
-//! No space, no permission to write, no luck with the disk. The disk is a small one, mounted by the test.
+//! Failures of the disk: no space, no permission to write, errors. The disk is a small one, mounted by the
+//! test.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +33,7 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let _disk = Mount::disk(&folder, 4 * MIB);
     let file = folder.file("lockhouse.db");
     let mut writer = Writer::open(&file).await;
-    // Some is free again in the end, however little the database leaves of the disk.
+    // Space that is freed at the end, however little the database leaves of the disk.
     let room = folder.file("room");
     fs::write(&room, vec![7; MIB / 2]).unwrap();
     let mut kept = 0;
@@ -45,7 +46,7 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let no_space = StoreUnavailable::NoSpace { place: file.display().to_string().into() };
     assert_eq!(refusal, CommitOutcome::Refused(no_space));
     assert!(kept > 5, "{kept}");
-    // What is smaller may fit; what does not is refused each time, and nothing is lost by it.
+    // A smaller batch may fit. A batch that does not fit is refused each time, and nothing is lost by that.
     let ballast = fill(&folder);
     for _ in 0..20 {
         assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(CommitOutcome::Refused(_))));
@@ -70,7 +71,7 @@ async fn a_log_that_finds_no_space_in_the_file_is_moved_there_when_there_is_spac
     let length = |path: &Path| fs::metadata(path).unwrap().len();
     let mut writer = Writer::open(&file).await;
     let ballast = fill(&folder);
-    // The log has its room from the beginning.
+    // The log has its space from the beginning.
     let mut kept = 0;
     while writer.keep(kept + 1, 20_000).await.unwrap() == CommitOutcome::Committed {
         kept += 1;
@@ -213,7 +214,7 @@ async fn an_error_of_the_disk_ends_the_store_and_spares_what_was_kept() {
     fail_beyond(2000, NAME).await;
 }
 
-/// The file is what grows beyond its bound here, when the log is moved into it behind a commit.
+/// Here the file grows beyond its bound, when the log is moved into it behind a commit.
 #[tokio::test]
 async fn an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit() {
     const NAME: &str = "an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_commit";
@@ -224,8 +225,8 @@ async fn an_error_of_the_disk_behind_a_commit_ends_the_store_and_spares_the_comm
     assert!(log < 6 << 20, "it was noticed only when the log was too long: {log}");
 }
 
-/// Has the test write where no file may have more than so many blocks of 512 bytes, until the store ends.
-/// Looks for all that was kept, and says how long the log is.
+/// Runs the test as a process whose files may have at most `blocks` blocks of 512 bytes, until the store
+/// ends. Checks that all committed numbers are there, and returns the length of the log.
 async fn fail_beyond(blocks: u32, test: &str) -> u64 {
     let folder = Folder::new();
     let file = folder.file("lockhouse.db");

@@ -1,4 +1,4 @@
-//! Promise 4 with real processes: what a process was told is kept is there after SIGKILL.
+//! Promise 4 with real processes: every batch that was confirmed to a process is there after SIGKILL.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
         let found: Vec<u64> = writer.found.keys().copied().collect();
         assert!(writer.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
         let last = told.last().copied().unwrap_or(next - 1);
-        // One more may have been kept without having been told.
+        // One more number may have been stored without a confirmation.
         assert!((last..=last + 1).contains(&(found.len() as u64)), "{last} were told, {} found", found.len());
         assert!(found.iter().copied().eq(1..=found.len() as u64));
         epochs.push(writer.opened.epoch);
@@ -51,7 +51,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
     assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
 }
 
-/// What a loss of power leaves of the log: it may end anywhere, and behind its end there may be anything.
+/// The log after a loss of power: it may end anywhere, and anything may follow its end.
 #[tokio::test]
 async fn a_log_that_was_cut_off_leaves_whole_batches_and_none_after_a_missing_one() {
     let folder = Folder::new();
@@ -67,7 +67,7 @@ async fn a_log_that_was_cut_off_leaves_whole_batches_and_none_after_a_missing_on
     let (content, logged) = (std::fs::read(&file).unwrap(), std::fs::read(&log).unwrap());
     writer.close().await;
     let mut found = Vec::new();
-    // It is longer than what was written to it.
+    // The log is longer than the part that was written.
     let written = logged.len() - logged.iter().rev().take_while(|byte| **byte == 0).count();
     for cut in (0..=40).map(|part| written * part / 40) {
         let mut rest = logged[..cut].to_vec();
@@ -85,7 +85,7 @@ async fn a_log_that_was_cut_off_leaves_whole_batches_and_none_after_a_missing_on
     assert!(found.len() > 20, "{found:?}");
 }
 
-/// The other process: keeps one number after the other, and tells each.
+/// The other process: stores one number after the other, and reports each.
 async fn write_for_ever(file: &Path) {
     let mut writer = Writer::open(file).await;
     for number in writer.found.len() as u64 + 1.. {

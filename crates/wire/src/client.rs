@@ -1,4 +1,4 @@
-//! What a client sends.
+//! The frames of a client.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub enum ClientFrame<'a> {
     Numbered {
         /// 1, 2, 3 … over the life of the session.
         seq: u64,
-        /// What is asked.
+        /// The request.
         call: ClientCall<'a>,
     },
     /// One snapshot.
@@ -46,13 +46,13 @@ pub enum ClientFrame<'a> {
 pub struct Hello<'a> {
     /// A label for logs.
     pub client: Option<Cow<'a, str>>,
-    /// Who speaks, where the server wants to know.
+    /// The credential of the client, where the server requires one.
     pub credential: Option<Credential<'a>>,
-    /// The session to go on with.
+    /// The session to resume.
     pub resume: Option<Resume<'a>>,
 }
 
-/// Which session to go on with.
+/// The session to resume, and its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume<'a> {
     /// Its id, from `welcome`.
@@ -63,7 +63,7 @@ pub struct Resume<'a> {
     pub received: u64,
 }
 
-/// What a numbered frame asks.
+/// The request of a numbered frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCall<'a> {
     /// An agent begins.
@@ -101,11 +101,11 @@ pub enum ClientCall<'a> {
 pub struct WebLockRequest<'a> {
     /// Its number, strictly growing over the session.
     pub id: u64,
-    /// Whose it is.
+    /// The agent of the request.
     pub agent: u64,
     /// The resource name.
     pub name: NameBuf,
-    /// How.
+    /// The way of the acquisition.
     pub acquire: Acquire,
     /// Shown to others.
     pub metadata: Option<Cow<'a, str>>,
@@ -116,17 +116,17 @@ pub struct WebLockRequest<'a> {
 /// A lock that was granted in an earlier life of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaim<'a> {
-    /// Its number, strictly growing over the session, and not that of old.
+    /// Its number, strictly growing over the session, and not its former number.
     pub id: u64,
-    /// Whose it is.
+    /// The agent of the request.
     pub agent: u64,
     /// The resource name.
     pub name: NameBuf,
-    /// How it is held.
+    /// The mode of the lock.
     pub mode: Mode,
     /// The token of its grant.
     pub token: FencingToken,
-    /// What came with the grant.
+    /// The ticket that came with the grant.
     pub ticket: Ticket<'a>,
     /// Shown to others.
     pub metadata: Option<Cow<'a, str>>,
@@ -134,7 +134,7 @@ pub struct Reclaim<'a> {
     pub max_hold_ms: Option<u64>,
 }
 
-/// What a query or a watch looks at.
+/// The subject of a query or a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotQuery {
     /// Its number, shared with those of requests.
@@ -262,7 +262,7 @@ impl<'a> Envelope<ClientFrame<'a>> {
     }
 }
 
-/// What is wrong with a field, and of what kind that is.
+/// The problem of a field, and its error code.
 struct Fault {
     code: ErrorCode,
     problem: FrameProblem<'static>,

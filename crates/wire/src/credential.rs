@@ -7,13 +7,13 @@ use crate::CREDENTIAL_BYTES;
 use crate::fault::FrameProblem;
 use crate::read::{RawField, ReadResult, STRING, field};
 
-/// What somebody presents to say who he is: an API key or a token. A secret.
+/// The proof of a client's identity: an API key or a token. It is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential<'a>(Cow<'a, str>);
 
 impl<'a> Credential<'a> {
-    /// The credential of this text, which has 1 to [`CREDENTIAL_BYTES`] visible ASCII characters; none for
-    /// any other.
+    /// The credential of this text, which has 1 to [`CREDENTIAL_BYTES`] visible ASCII characters; `None` for
+    /// any other text.
     pub fn new(text: impl Into<Cow<'a, str>>) -> Option<Self> {
         let text = text.into();
         let is_usable =

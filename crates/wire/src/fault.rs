@@ -1,4 +1,4 @@
-//! What is wrong with a frame: which field, which value, which rule.
+//! Problems of frames: the field, the value, the rule.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +22,9 @@ pub enum ErrorCode {
     Forbidden,
     /// The server stops granting.
     Closing,
-    /// The store keeps nothing at the moment, so that there is no answer that would last.
+    /// The store accepts no writes at the moment, so that no durable answer is possible.
     Unavailable,
-    /// The server failed, or a code that this version does not know.
+    /// The server failed, or the code is unknown to this version.
     Internal,
 }
 
@@ -33,7 +33,7 @@ pub enum ErrorCode {
 pub enum FatalCode {
     /// No usable frame.
     BadFrame,
-    /// Not the next number, or an acknowledgement of what was never sent.
+    /// Not the next number, or an acknowledgement of a frame that was never sent.
     BadSeq,
     /// Over [`FRAME_BYTES`](super::FRAME_BYTES).
     TooLarge,
@@ -124,14 +124,14 @@ impl FatalCode {
     }
 }
 
-/// What is wrong, for machines and as a sentence.
+/// The problem of a frame, for machines and as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameProblem<'a> {
     /// The field, if one is to blame.
     pub field: Option<Cow<'a, str>>,
-    /// What it was, at most 64 characters of it.
+    /// The value, at most 64 characters of it.
     pub value: Option<Cow<'a, str>>,
-    /// What it must be.
+    /// The rule that the value must keep.
     pub rule: Option<Cow<'a, str>>,
     /// The same as a sentence.
     pub message: Cow<'a, str>,
@@ -181,9 +181,9 @@ pub enum BadClientFrame {
         seq: Option<u64>,
         /// The request, query or watch that ends with the error.
         id: Option<u64>,
-        /// What kind of error.
+        /// The kind of error.
         code: ErrorCode,
-        /// What is wrong.
+        /// The problem.
         problem: Box<FrameProblem<'static>>,
     },
 }

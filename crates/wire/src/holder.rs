@@ -1,4 +1,4 @@
-//! Who holds a name, and by which discipline.
+//! The holders of names, and their disciplines.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -11,20 +11,20 @@ use crate::read::{self, FrameField, RawField, ReadResult, STRING, inner};
 use crate::server::mode_word;
 use crate::write::ObjectWriter;
 
-/// Who holds a name, as told to those who were refused.
+/// A holder of a name, as shown to requesters that were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderView<'a> {
     /// The holder's label.
     pub client_id: Cow<'a, str>,
-    /// By which discipline it holds.
+    /// The discipline by which it holds.
     pub kind: HolderKind,
-    /// How it holds.
+    /// The mode in which it holds.
     pub mode: Mode,
     /// The instant of the grant.
     pub since: SystemTime,
     /// When its longest hold ends.
     pub expires_at: Option<SystemTime>,
-    /// What it said of itself.
+    /// The metadata that the holder gave.
     pub metadata: Option<Cow<'a, str>>,
 }
 

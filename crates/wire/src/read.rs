@@ -1,4 +1,4 @@
-//! Reading the fields of a frame: serde_json splits the object, each field is then read by its rule.
+//! Reading the fields of a frame: serde_json splits the object; each field is then read by its rule.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -89,7 +89,7 @@ pub(super) fn instant(field: FrameField<'_>) -> Result<SystemTime, Violation> {
     field.parse(|| INSTANT.into(), |text| humantime::parse_rfc3339(&text).ok())
 }
 
-/// A string of 16-bit units; the inner result tells of a name that is reserved.
+/// A string of 16-bit units; the inner result is the violation by a reserved name.
 pub(super) fn name(field: FrameField<'_>) -> Result<Result<NameBuf, Violation>, Violation> {
     let name = field.read(
         || STRING.words(),
@@ -111,7 +111,7 @@ pub(super) fn list<'a, T: serde::Deserialize<'a>>(field: FrameField<'a>) -> Resu
 ///
 /// # Errors
 ///
-/// What it must be instead.
+/// The problem, with the rule that the text must keep.
 pub fn name_from_json(text: &str) -> Result<NameBuf, FrameProblem<'static>> {
     let raw = serde_json::from_str::<&RawValue>(text).ok().filter(|raw| raw.get().starts_with('"'));
     let raw = raw.ok_or_else(|| Violation::new("name", text, "a JSON string"))?;

@@ -1,4 +1,4 @@
-//! What a server sends.
+//! The frames of a server.
 
 use std::borrow::Cow;
 
@@ -24,10 +24,10 @@ pub enum ServerFrame<'a> {
     Numbered {
         /// 1, 2, 3 … over the life of the session.
         seq: u64,
-        /// What happened.
+        /// The event.
         event: ServerEvent<'a>,
     },
-    /// A part of what is held and pending.
+    /// A part of the held locks and pending requests.
     Snapshot(SnapshotPage<'a>),
     /// To be answered by a pong, at once.
     Ping {
@@ -42,7 +42,7 @@ pub enum ServerFrame<'a> {
     Fatal {
         /// Why.
         code: FatalCode,
-        /// What is wrong.
+        /// The problem.
         problem: FrameProblem<'a>,
     },
     /// The server stops: nothing is granted any more.
@@ -58,27 +58,27 @@ pub struct Welcome<'a> {
     pub epoch: Cow<'a, str>,
     /// Names the session.
     pub session: Cow<'a, str>,
-    /// What a resume must present.
+    /// The secret that a resume must present.
     pub secret: Cow<'a, str>,
-    /// Whether the session asked for goes on.
+    /// Whether the requested session was resumed.
     pub resumed: bool,
     /// The last numbered client frame that the server has processed.
     pub received: u64,
     /// Whether locks of an earlier epoch may be reclaimed.
     pub reclaims: bool,
-    /// For how long at most the bucket still waits for those who do, in milliseconds; 0: it does not wait.
+    /// How long the bucket still waits for reclaims at most, in milliseconds; 0: it does not wait.
     pub recovering_ms: u64,
-    /// For how long the credential is still good, in milliseconds; none: without an end.
+    /// How long the credential is still valid, in milliseconds; none: without an end.
     pub credential_ms: Option<u64>,
     /// How long agents live without a pong, in milliseconds.
     pub lease_ms: u64,
     /// How often the server pings, in milliseconds.
     pub heartbeat_ms: u64,
-    /// What the server takes on.
+    /// The bounds of the server.
     pub limits: WireLimits,
 }
 
-/// What a server takes on from one session.
+/// The bounds of a server for one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireLimits {
     /// Bytes of a frame.
@@ -93,7 +93,7 @@ pub struct WireLimits {
     pub requests_per_agent: u64,
 }
 
-/// What a numbered frame tells.
+/// The event in a numbered frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent<'a> {
     /// The lock is held.
@@ -102,16 +102,16 @@ pub enum ServerEvent<'a> {
         id: u64,
         /// The fencing token.
         token: FencingToken,
-        /// What proves the grant to a later epoch, where locks can be reclaimed.
+        /// The proof of the grant for a later epoch, where locks can be reclaimed.
         ticket: Option<Ticket<'a>>,
     },
     /// An ifAvailable request could not be granted at once.
     Refused {
         /// The request.
         id: u64,
-        /// The first of those who hold the name.
+        /// The first holders of the name.
         holders: Vec<HolderView<'a>>,
-        /// How many wait for the name.
+        /// How many requests wait for the name.
         queued: u64,
     },
     /// The answer to a release.
@@ -139,12 +139,12 @@ pub enum ServerEvent<'a> {
     Error {
         /// The request, query or watch that has ended with it.
         id: Option<u64>,
-        /// What kind of error.
+        /// The kind of error.
         code: ErrorCode,
-        /// When it may be worth to ask again, in milliseconds; none: not before the client does something
-        /// about it.
+        /// The time after which a retry may succeed, in milliseconds; none: not before the client has removed
+        /// the cause.
         retry_after_ms: Option<u64>,
-        /// What is wrong.
+        /// The problem.
         problem: FrameProblem<'a>,
     },
 }
@@ -154,20 +154,20 @@ pub enum ServerEvent<'a> {
 pub enum LostReason {
     /// Another request stole the name.
     Stolen,
-    /// It was held for its `maxHoldMs`.
+    /// The lock was held for its `maxHoldMs`.
     Expired,
-    /// An operator broke it.
+    /// An operator broke the lock.
     Broken,
-    /// It could not be reclaimed, or gave way to a reclaim with a higher token.
+    /// The lock could not be reclaimed, or gave way to a reclaim with a higher token.
     Superseded,
 }
 
 /// Why an agent was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndedReason {
-    /// Its lease ran out.
+    /// The lease of the agent ran out.
     Expired,
-    /// An operator ended it.
+    /// An operator ended the agent.
     Broken,
 }
 
@@ -414,7 +414,7 @@ fn one_of<T: Copy>(field: FrameField<'_>, known: &[(&str, T)]) -> ReadResult<T> 
     Ok(found.ok_or_else(|| Violation::new(field.path(), &word, "a word of lockhouse.v1"))?)
 }
 
-/// Read apart from the rest, so that the frames that come all the time have fewer keys to look for.
+/// `welcome` is read separately, so that the reader of the frequent frames has fewer keys to look for.
 fn welcome(text: &str) -> ReadResult<Welcome<'_>> {
     let raw: RawWelcome<'_> = read::object(text)?;
     let limits = field("limits", raw.limits).read(|| "an object".into(), Some)?;

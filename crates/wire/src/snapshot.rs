@@ -14,7 +14,7 @@ use crate::server::{ServerFrame, mode_word, write_list};
 use crate::write::ObjectWriter;
 use crate::{Envelope, FRAME_BYTES};
 
-/// What a frame has beside its entries, at most.
+/// The most bytes of a frame beside its entries.
 const FRAME_OVERHEAD: usize = 128;
 
 /// One frame of a snapshot.
@@ -39,26 +39,26 @@ pub struct EntryView<'a> {
     pub mode: Mode,
     /// The resource name.
     pub name: NameBuf,
-    /// What a detailed snapshot says beyond the specification's.
+    /// The details beyond the specification's fields.
     pub detail: Option<EntryDetail<'a>>,
 }
 
-/// What a detailed snapshot says of a lock or request.
+/// The details of a lock or request in a detailed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryDetail<'a> {
     /// Held or pending.
     pub place: EntryPlace,
-    /// By which discipline it is held; only web locks are ever pending.
+    /// The discipline by which it is held; only web locks are ever pending.
     pub kind: HolderKind,
-    /// The instant of the grant, of the request while pending.
+    /// The instant of the grant; of the request while it is pending.
     pub since: SystemTime,
     /// When its longest hold ends.
     pub expires_at: Option<SystemTime>,
-    /// What the requester said of it.
+    /// The metadata that the requester gave for it.
     pub metadata: Option<Cow<'a, str>>,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPlace {
     /// Held, under this token.
@@ -67,8 +67,8 @@ pub enum EntryPlace {
     Queued(u64),
 }
 
-/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; gives their texts,
-/// each of which is written when it is asked for.
+/// Distributes a snapshot over as many frames as it needs, each within [`FRAME_BYTES`]; returns their texts,
+/// each of which is written when the iterator reaches it.
 pub fn pages<'a>(
     id: u64,
     held: impl IntoIterator<Item = EntryView<'a>>,
@@ -77,7 +77,7 @@ pub fn pages<'a>(
     let held = held.into_iter().map(|entry| (true, entry));
     let mut rest = held.chain(pending.into_iter().map(|entry| (false, entry)));
     let mut scratch = String::new();
-    // What had no room on the page before; nothing once the last page is written.
+    // The entry that did not fit on the previous page; `None` once the last page is written.
     let mut over = Some(None);
     std::iter::from_fn(move || {
         let first = over.take()?;

@@ -7,7 +7,7 @@ use crate::TICKET_BYTES;
 use crate::fault::FrameProblem;
 use crate::read::{RawField, ReadResult, STRING, field};
 
-/// What proves a grant to a later epoch: opaque to clients, and a secret.
+/// The proof of a grant for a later epoch: opaque to clients, and a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket<'a>(Cow<'a, str>);
 

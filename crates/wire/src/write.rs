@@ -31,7 +31,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('}');
     }
 
-    /// The key; what is pushed to the text next is its value.
+    /// Writes the key; the text pushed next is its value.
     pub(super) fn key(&mut self, key: &str) -> &mut String {
         self.out.push_str(if std::mem::take(&mut self.empty) { "\"" } else { ",\"" });
         self.out.push_str(key);

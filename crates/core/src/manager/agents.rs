@@ -1,4 +1,4 @@
-//! Agents: their beginning, their lease and their end; and whatever else ends by itself.
+//! Agents: their beginning, their lease and their end; and all other ends by time.
 
 use std::hash::BuildHasher;
 
@@ -25,7 +25,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.deadlines.arm_lease(party, ends);
     }
 
-    /// O(1): the deadline that is armed already finds out when it fires.
+    /// O(1): the armed deadline notices the renewal when it fires.
     pub(super) fn renew(&mut self, now: Instant, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = &mut party.lease {
@@ -36,8 +36,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// <https://w3c.github.io/web-locks/#terminate-remaining-locks-and-requests>
     ///
-    /// All its requests and locks go before any queue is processed, so that none of its own requests is
-    /// granted in between.
+    /// All requests and locks of the agent are removed before any queue is processed, so that none of its own
+    /// requests is granted in between.
     pub(super) fn terminate_remaining_locks_and_requests(&mut self, now: Instant, agent: AgentId) -> bool {
         let Some(party) = self.table.party_mut(agent) else { return false };
         if let Some(lease) = party.lease {
@@ -48,11 +48,11 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// Ends what is due, unless it was renewed.
+    /// Ends the due party, lock or claim, unless it was renewed.
     pub(super) fn expire(&mut self, now: Instant, due: Due) {
         match due {
             Due::Hold(entry) => {
-                // Only what is held arms such a deadline, and whoever takes it away disarms it.
+                // Only held locks and claims arm such a deadline, and their removal disarms it.
                 let name = self.table.entries[entry.slot].name;
                 if let Tenure::Ttl(claim) = self.table.entries[entry.slot].tenure() {
                     let lease = &mut self.table.claims[claim].lease;
@@ -80,7 +80,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// The party goes with all that is its own; the names that it leaves are still to be processed.
+    /// The party is removed with all its entries; the names that it leaves are still to be processed.
     pub(super) fn remove_all_of(&mut self, party: u32) {
         let Self { table, touched, deadlines, .. } = self;
         table.remove_party(party, |removed| {
@@ -91,8 +91,8 @@ impl<S: BuildHasher> LockManager<S> {
 }
 
 impl ArmedLease {
-    /// If it was renewed, the deadline to arm anew. Even if that is due at once, its turn comes in the order
-    /// of the deadlines.
+    /// The deadline to arm anew, if the lease was renewed. Even if that deadline is due at once, it fires in
+    /// the order of the deadlines.
     fn rearm(&mut self) -> Option<Instant> {
         let renewed = self.ends > self.armed;
         self.armed = self.ends.max(self.armed);
@@ -171,7 +171,7 @@ mod tests {
         let mut parts = Vec::new();
         loop {
             let is_done = manager.handle_timeout_in_part(at(10), at(10), 2);
-            // What is another's ends, and the crowd's names stay as they are.
+            // The request of another agent ends; the names of the crowd are not processed.
             let other = join(&mut manager, None);
             request(&mut manager, other, Name::new("other").unwrap());
             manager.handle(at(10), Command::End { agent: other });

@@ -14,11 +14,11 @@ use crate::{
 
 impl<S: BuildHasher> LockManager<S> {
     /// <https://w3c.github.io/web-locks/#request-a-lock>: the same as
-    /// [`Command::Request`](crate::Command::Request), for those who have no other command to carry out.
+    /// [`Command::Request`](crate::Command::Request), for callers that have no other command to carry out.
     ///
     /// # Errors
     ///
-    /// What would be [`Outcome::Refused`].
+    /// The refusal that would be [`Outcome::Refused`].
     #[inline]
     pub fn request_a_lock(&mut self, now: Instant, request: &NewRequest<'_>) -> Result<Outcome, Refusal> {
         self.check_bounds(request)?;
@@ -53,8 +53,8 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// <https://w3c.github.io/web-locks/#release-the-lock>: the same as
-    /// [`Command::Release`](crate::Command::Release), for those who have no other command to carry out. Tells
-    /// whether the lock was held.
+    /// [`Command::Release`](crate::Command::Release), for callers that have no other command to carry out.
+    /// Returns whether the lock was held.
     #[inline]
     pub fn release_the_lock(&mut self, now: Instant, request: RequestId) -> bool {
         let held = self.table.entry(request).is_some_and(|entry| entry.token.is_some());
@@ -90,12 +90,13 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// The same for the names that a crowd has left, at most so many; whether that was all.
+    /// The same for the names that a crowd has left, for at most `most` of them. Returns whether that was
+    /// all.
     pub(super) fn process_deferred(&mut self, now: Instant, most: usize) -> bool {
         let mut processed = 0;
         while let Some(&name) = self.deferred.front() {
-            // It may have been forgotten meanwhile. If it is another by now, there is nothing to be done, and
-            // no harm.
+            // The name may have been forgotten meanwhile. If its slot has another name by now, processing
+            // that name changes nothing and does no harm.
             if self.table.names.contains(name) {
                 if processed == most {
                     return false;
@@ -111,7 +112,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// Whether a lock of that mode could be granted at once, without passing anybody who waits.
+    /// Whether a lock of that mode could be granted at once, without passing a waiting request.
     #[inline]
     pub(super) fn is_free(&self, name: u32, mode: Mode) -> bool {
         self.table.names[name].queued == 0 && self.is_grantable(name, mode)
@@ -140,7 +141,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// A request leaves the queue of its name and becomes a lock, and its agent is told.
+    /// A request leaves the queue of its name and becomes a lock, and its agent gets an effect.
     #[inline]
     pub(super) fn grant_pending(&mut self, now: Instant, name: u32, slot: u32) {
         let queue = &mut self.table.names[name];
@@ -152,9 +153,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whether the held locks let a request of that mode be granted; its place in the queue is the caller's
-    /// to judge.
-    /// <https://w3c.github.io/web-locks/#grantable>
+    /// Whether the held locks let a request of that mode be granted; the caller checks its place in the
+    /// queue. <https://w3c.github.io/web-locks/#grantable>
     #[inline]
     pub(super) fn is_grantable(&self, name: u32, mode: Mode) -> bool {
         self.fits(name, mode) && self.grants
@@ -166,7 +166,7 @@ impl<S: BuildHasher> LockManager<S> {
         held.is_empty() || (mode == Mode::Shared && self.table.entries[held.head].mode == Mode::Shared)
     }
 
-    /// The first half of a steal: every holder of the name loses it, of whatever kind.
+    /// The first half of a steal: every holder of the name loses it, whatever its kind.
     fn steal(&mut self, now: Instant, name: u32) {
         self.fence_stolen(name);
         self.break_all_locks(now, name, LossReason::Stolen);
@@ -186,7 +186,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Takes a held web lock from its agent, who is told why. Its name is not processed here.
+    /// Takes a held web lock from its agent, with an effect that states the reason. Its name is not processed
+    /// here.
     pub(super) fn break_lock(&mut self, slot: u32, reason: LossReason) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
@@ -195,7 +196,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.effects.push_back(Effect::Lost { agent, request: removed.request, name, reason });
     }
 
-    /// The entry goes, with its deadline. Its name is not processed here.
+    /// The entry is removed, with its deadline. Its name is not processed here.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Removed {
         let removed = self.table.remove_entry(slot);
@@ -252,7 +253,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(())
     }
 
-    /// Whether there is room for so many requests, locks or claims more.
+    /// Whether the bounds admit so many more requests, locks or claims.
     #[inline]
     pub(super) fn check_entries(&self, more: usize) -> Result<(), Refusal> {
         let limit = self.limits.entries;

@@ -1,5 +1,4 @@
-//! Claims: reservations that end by themselves, and become assignments only by the hand of whoever still has
-//! the claim.
+//! Claims: reservations that end by themselves, and that only the current claimant can turn into assignments.
 //!
 //! The existence of a current claim is checked before its token: no claim is `ClaimExpired`, another one is
 //! `ClaimLost`.
@@ -15,7 +14,8 @@ use crate::{
     NewClaim, Outcome, Refusal, SecretSeed,
 };
 
-/// To whom a name belongs, by a claim made final. No hold: it keeps out nothing but claims.
+/// An assignment of a name to a claimant, made by a final claim. An assignment is no hold: it excludes only
+/// claims.
 #[derive(Debug)]
 pub(super) struct StoredAssignment {
     pub(super) claimant: Box<str>,
@@ -24,7 +24,7 @@ pub(super) struct StoredAssignment {
     pub(super) seed: SecretSeed,
 }
 
-/// All assignments, by their names, and what they take.
+/// All assignments, by their names, and their memory.
 #[derive(Debug, Default)]
 pub(super) struct AssignmentIndex {
     of: BTreeMap<NameBuf, StoredAssignment>,
@@ -33,7 +33,7 @@ pub(super) struct AssignmentIndex {
 
 impl AssignmentIndex {
     pub(super) fn insert(&mut self, name: NameBuf, assignment: StoredAssignment) {
-        // Only what is brought back from a store could be told twice.
+        // Only an assignment from a store can be there already.
         self.remove(&name);
         self.bytes += Self::bytes_of(&name, &assignment);
         self.of.insert(name, assignment);
@@ -98,7 +98,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(ClaimGrant { token, expires })
     }
 
-    /// A current claim of a name that nobody holds, until `expires` unless it is renewed.
+    /// A current claim of a name without a holder, until `expires` unless it is renewed.
     pub(super) fn add_claim(&mut self, name: u32, record: &ClaimRecord, expires: Instant) {
         let lease = ArmedLease { length_ms: record.ttl_ms, ends: expires, armed: expires };
         let claim = ClaimDetails { claimant: record.claimant.clone(), seed: record.seed, lease };
@@ -109,7 +109,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.deadlines.arm_hold(entry, Some(expires));
     }
 
-    /// O(1): the deadline that is armed already finds out when it fires.
+    /// O(1): the armed deadline notices the renewal when it fires.
     pub(super) fn renew_claim(
         &mut self,
         now: Instant,
@@ -172,7 +172,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// A claim goes without having been made final. Its name is still to be processed.
+    /// A claim ends without having been made final. Its name is still to be processed.
     pub(super) fn end_claim(&mut self, now: Instant, slot: u32, reason: ClaimEnd) {
         let entry = &self.table.entries[slot];
         let name = self.table.names[entry.name].name.clone();
@@ -215,7 +215,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok((slot, claim))
     }
 
-    /// A claim asks like `ifAvailable`: it passes nobody who waits.
+    /// A claim requests like `ifAvailable`: it passes no waiting request.
     fn check_claimable(&self, name: Name<'_>) -> Result<(), Refusal> {
         let Some(name) = self.table.find_name(name) else { return Ok(()) };
         if let Some((slot, _)) = self.claim_on(name) {

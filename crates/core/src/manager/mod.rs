@@ -26,10 +26,10 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Ref
 
 /// The lock manager of one storage bucket. <https://w3c.github.io/web-locks/#lock-manager>
 ///
-/// `S` hashes resource names; where names come from strangers, seed it randomly. Outcomes and effects do not
-/// depend on it.
+/// `S` hashes resource names; where names come from untrusted clients, seed it randomly. Outcomes and effects
+/// do not depend on it.
 ///
-/// It is the only door: its table can be asked and changed by commands alone.
+/// The manager is the only entry: only its methods can read or change its table.
 ///
 /// ```compile_fail
 /// let manager = lockhouse_core::LockManager::new(foldhash::fast::FixedState::default());
@@ -41,32 +41,31 @@ use crate::{Change, Command, Effect, FencingToken, Instant, Limits, Outcome, Ref
 /// 1. The held set of a name is empty, or one exclusive lock, or shared locks only
 ///    (`algorithms::is_grantable` is the only way in).
 /// 2. After every command the head of each queue is not grantable, unless the manager is closed or recovers,
-///    or a crowd has left the name whose end is dealt with in parts.
-/// 3. A name is in the index exactly if something of it is held or queued.
+///    or the name was left by a crowd whose end is processed in parts.
+/// 3. A name is in the index exactly if it has a held or queued entry.
 /// 4. Every entry is in the list of its party, if it has one, and in exactly one of the queue and the held
 ///    set of its name.
 /// 5. Tokens strictly grow in the order of the grants, and are never above the mark that was reserved last.
-/// 6. Whatever of owners, offline locks, claims and assignments changes is told as a [`Change`], before what
-///    rests on it.
+/// 6. Every change of owners, offline locks, claims and assignments is reported as a [`Change`], before the
+///    effects that depend on it.
 #[derive(Debug)]
 pub struct LockManager<S> {
     table: LockTable<S>,
     deadlines: Deadlines,
     effects: VecDeque<Effect>,
     limits: Limits,
-    /// The last number that was given: to a grant or to an owner.
+    /// The last number given to a grant or to an owner.
     last_token: u64,
     /// The mark up to which numbers may be given.
     reserved: u64,
     closed: bool,
-    /// Neither closed nor recovering: what is free is granted.
+    /// Neither closed nor recovering: free names are granted.
     grants: bool,
     recovery: Option<Box<RecoveryState>>,
     assignments: AssignmentIndex,
     /// Names whose queues wait to be processed; empty between commands.
     touched: Vec<u32>,
-    /// Those of the names that a crowd has left whose time has come: empty unless that is dealt with in
-    /// parts.
+    /// The names that a crowd of expired parties has left: empty unless the expiry is processed in parts.
     deferred: VecDeque<u32>,
 }
 
@@ -76,7 +75,7 @@ impl<S: BuildHasher> LockManager<S> {
         Self::with_limits(hasher, Limits::DEFAULT)
     }
 
-    /// An empty manager with bounds of one's own.
+    /// An empty manager with the given bounds.
     pub fn with_limits(hasher: S, limits: Limits) -> Self {
         Self {
             table: LockTable::new(hasher),
@@ -106,7 +105,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.reserved = self.reserved.max(mark);
     }
 
-    /// Carries out a command, wholly, and tells its outcome. What it meant for others waits in
+    /// Carries out a whole command and returns its outcome. Its effects on others wait in
     /// [`poll_effect`](Self::poll_effect). `now` must not be earlier than at any call before.
     #[inline]
     pub fn handle(&mut self, now: Instant, command: Command<'_>) -> Outcome {
@@ -130,7 +129,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Apart, so that the commands of web locks stay small where they are inlined.
+    /// Separate, so that the commands of web locks stay small where they are inlined.
     #[inline(never)]
     fn handle_uncommon(&mut self, now: Instant, command: Command<'_>) -> Result<Outcome, Refusal> {
         Ok(match command {
@@ -194,8 +193,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Ends the agents, locks, owners and claims whose time has come, and the recovery: whatever ends at or
-    /// before `now`.
+    /// Ends the agents, locks, owners and claims whose deadline is at or before `now`, and the recovery
+    /// likewise.
     ///
     /// First all of them end, in the order of their deadlines, each in one [`Effect`] or [`Change`]; then the
     /// recovery; then the queues of the names they leave are processed.
@@ -204,14 +203,15 @@ impl<S: BuildHasher> LockManager<S> {
         debug_assert!(is_done);
     }
 
-    /// As [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most so many, and
-    /// processes the queues of at most so many names; whether that was all. If not, ask again with the same
-    /// `due`, so that a crowd whose time has come need not be dealt with at one go. A command that comes in
-    /// between finds the names that the crowd has left as they are: their queues are processed once all have
-    /// ended, unless it is about the name itself and would have processed its queue anyway.
+    /// Works as [`handle_timeout`](Self::handle_timeout) and in the same order, but ends at most `most`
+    /// agents, locks, owners and claims, and processes the queues of at most `most` names. Returns whether
+    /// that was all. If not, call again with the same `due`. A crowd whose deadlines have come thus need not
+    /// be processed in one call. A command that comes in between finds the names that the crowd has left as
+    /// they are: their queues are processed once all have ended, unless the command concerns the name itself
+    /// and would have processed its queue anyway.
     ///
-    /// What ends at or before `due` does so now, at `now`, which may be later: time goes on while a crowd
-    /// ends.
+    /// Each party, lock or claim whose deadline is at or before `due` ends at `now`, which may be later: time
+    /// goes on while a crowd ends.
     pub fn handle_timeout_in_part(&mut self, due: Instant, now: Instant, most: usize) -> bool {
         let mut may_do = most;
         while may_do > 0
@@ -232,7 +232,8 @@ impl<S: BuildHasher> LockManager<S> {
 
     /// The number for the next grant or owner.
     ///
-    /// Numbers are reserved a block at a time, while half a block is left, so that nobody has to wait for it.
+    /// Numbers are reserved a block at a time, while half a block is left, so that no grant has to wait for a
+    /// reservation.
     #[inline]
     fn next_number(&mut self) -> u64 {
         self.last_token += 1;
@@ -259,7 +260,8 @@ impl<S: BuildHasher> LockManager<S> {
         self.effects.push_back(Effect::Change(Box::new(change)));
     }
 
-    /// What asks without waiting, and for longer than a moment, is refused while the manager does not grant.
+    /// A request that does not wait, and for longer than a moment, is refused while the manager does not
+    /// grant.
     fn check_open(&self) -> Result<(), Refusal> {
         match &self.recovery {
             _ if self.closed => Err(Refusal::Closed),

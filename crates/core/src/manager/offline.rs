@@ -11,7 +11,7 @@ use crate::{
     NewLocks, OwnedLock, OwnerId, Refusal, Unlock,
 };
 
-/// What one name of a command needs.
+/// The need of one name of a command.
 #[derive(Clone, Copy)]
 enum Need {
     /// Nothing: this lock of the owner covers it.
@@ -41,7 +41,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(places.into_iter().map(|place| locks[place]).collect())
     }
 
-    /// "Release lock": what does not match is left alone. Tells how many were released.
+    /// "Release lock": locks that do not match stay. Returns how many were released.
     pub(super) fn unlock(&mut self, now: Instant, owner: OwnerId, locks: Unlock<'_>) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let count = match locks {
@@ -59,7 +59,7 @@ impl<S: BuildHasher> LockManager<S> {
         count
     }
 
-    /// Takes back what a failed step was granted. Tells how many locks that changed.
+    /// Takes back the grants of a failed step. Returns how many locks that changed.
     pub(super) fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         let Some(party) = self.live_owner(now, owner) else { return 0 };
         let mut count = 0;
@@ -80,7 +80,7 @@ impl<S: BuildHasher> LockManager<S> {
         count
     }
 
-    /// An offline lock goes. Its name is still to be processed.
+    /// An offline lock ends. Its name is still to be processed.
     pub(super) fn end_lock(&mut self, now: Instant, slot: u32, reason: LockEnd) {
         let Tenure::Owner(party) = self.table.entries[slot].tenure() else { return };
         let entry = &self.table.entries[slot];
@@ -90,7 +90,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.change(Change::Unlocked { name, owner, token, reason, at: now });
     }
 
-    /// A lock of the owner with a token of its own making, in no list of its name yet.
+    /// A new entry for a lock of the owner, in no list of its name yet. The caller gives it its token.
     pub(super) fn add_lock(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whether others than the step itself have been told that the owner has what is to be taken back.
+    /// Whether another step has got the answer that the owner has the lock that is to be taken back.
     fn others_rely_on(&self, slot: u32, lock: &GrantToUndo<'_>) -> bool {
         let entry = &self.table.entries[slot];
         let repeats = match lock.how {
@@ -143,7 +143,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.check_open()
     }
 
-    /// What each name needs, unless one of them is not to be had.
+    /// The need of each name, unless one of them is not available.
     fn needs(&self, party: u32, names: &[(Name<'_>, Mode)]) -> Result<Vec<Need>, Refusal> {
         let mut needs = Vec::with_capacity(names.len());
         let mut conflicts = Vec::new();
@@ -156,7 +156,7 @@ impl<S: BuildHasher> LockManager<S> {
         if conflicts.is_empty() { Ok(needs) } else { Err(Refusal::Conflict(conflicts)) }
     }
 
-    /// "Has lock" comes first; then the sole reader may become the writer; anybody else asks like
+    /// "Has lock" comes first; then the sole reader may become the writer; all others request like
     /// `ifAvailable`.
     fn need(&self, party: u32, name: Name<'_>, mode: Mode) -> Result<Need, Conflict> {
         let Some(slot) = self.table.find_name(name) else { return Ok(Need::Fresh) };
@@ -175,7 +175,7 @@ impl<S: BuildHasher> LockManager<S> {
         Err(Conflict { name: name.to_buf(), holders: holders.collect(), queued })
     }
 
-    /// Whether a lock that is held is as good as one of that mode.
+    /// Whether a held lock covers that mode.
     pub(super) fn covers(&self, own: u32, mode: Mode) -> bool {
         mode == Mode::Shared || self.table.entries[own].mode == Mode::Exclusive
     }
@@ -227,7 +227,7 @@ impl<S: BuildHasher> LockManager<S> {
         OwnedLock { token: entry.held_token(), mode: entry.mode, how }
     }
 
-    /// The sole holder passes those who wait; its lock is a new one in all but its place.
+    /// The sole holder passes the waiting requests; apart from its place its lock is a new one.
     fn upgrade(&mut self, now: Instant, slot: u32, metadata: Option<&str>) {
         let token = FencingToken::new(self.next_number());
         let entry = &mut self.table.entries[slot];
@@ -241,7 +241,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.change(Change::Locked(self.lock_record(slot)));
     }
 
-    /// What was upgraded is shared again, if it is not so already; readers who wait are still to be let in.
+    /// An upgraded lock is shared again, unless it already is; waiting readers are still to be granted.
     fn downgrade(&mut self, slot: u32) -> bool {
         let entry = &mut self.table.entries[slot];
         if entry.mode == Mode::Shared {
@@ -271,13 +271,13 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-/// Each name once, with its strongest mode, in the order of first mention; and for each lock asked for, where
+/// Each name once, with its strongest mode, in the order of first mention; and for each requested lock, where
 /// its name is.
 fn distinct<'a>(locks: &[(Name<'a>, Mode)]) -> (Vec<(Name<'a>, Mode)>, Vec<usize>) {
     let mut names: Vec<(Name<'a>, Mode)> = Vec::with_capacity(locks.len());
     let mut places = Vec::with_capacity(locks.len());
     for &(name, mode) in locks {
-        // So few names that looking at all of them beats everything else.
+        // A linear search is the fastest for so few names.
         let place = names.iter().position(|(other, _)| *other == name).unwrap_or(names.len());
         match names.get_mut(place) {
             Some((_, strongest)) if mode == Mode::Exclusive => *strongest = mode,

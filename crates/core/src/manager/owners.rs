@@ -63,7 +63,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// The slot of an owner that lives. One whose longest life is over ends here and now, whether or not the
+    /// The slot of an owner that lives. An owner whose longest life is over ends at once, whether or not the
     /// timeout has come.
     pub(super) fn live_owner(&mut self, now: Instant, owner: OwnerId) -> Option<u32> {
         let party = *self.table.owners.get(&owner)?;
@@ -75,13 +75,13 @@ impl<S: BuildHasher> LockManager<S> {
         None
     }
 
-    /// Its lease, which was armed until now, is over.
+    /// The owner's lease, armed until now, is over.
     pub(super) fn expire_owner(&mut self, now: Instant, party: u32) {
         let overdue = self.table.owner(party).ends.is_some_and(|ends| ends <= now);
         self.finish_owner(now, party, if overdue { OwnerEnd::Overdue } else { OwnerEnd::Expired });
     }
 
-    /// The owner goes with all its locks, which is one change. The names that it leaves are still to be
+    /// The owner ends with all its locks, which is one change. The names that it leaves are still to be
     /// processed.
     fn finish_owner(&mut self, now: Instant, party: u32, reason: OwnerEnd) {
         let owner = self.table.owner(party).id;

@@ -1,5 +1,5 @@
-//! After a restart: agents bring back what they held before, and nothing is granted to others until that is
-//! over.
+//! Recovery after a restart: agents reclaim the locks that they held before, and nothing is granted to others
+//! until the recovery is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -13,17 +13,17 @@ use crate::{
     Refusal,
 };
 
-/// What is known of the time before, while the manager recovers.
+/// The manager's knowledge of the time before the restart, while it recovers.
 #[derive(Debug)]
 pub(super) struct RecoveryState {
     pub(super) until: Instant,
     /// No token above was given before the restart.
     mark: u64,
-    /// What was brought back, each only once.
+    /// The tokens of the reclaimed locks; each is reclaimed only once.
     reclaimed: BTreeSet<FencingToken>,
-    /// What was brought back or stolen since, so that nothing older comes after it.
+    /// The locks reclaimed or stolen since, so that no older lock is reclaimed after them.
     fences: BTreeMap<NameBuf, FenceMarks>,
-    /// What the names of `fences` take on the heap.
+    /// The heap memory of the names of `fences`.
     heap_bytes: usize,
 }
 
@@ -35,18 +35,18 @@ struct FenceMarks {
     highest_exclusive: u64,
 }
 
-/// What a fence takes, with the inline part of its name.
+/// The memory of a fence, with the inline part of its name.
 const FENCE_BYTES: usize = size_of::<(NameBuf, FenceMarks)>();
 
-/// What is remembered of a lock of that name that is brought back or stolen.
+/// The most memory that a reclaimed or stolen lock of that name adds.
 pub(super) fn most_bytes_of_fence(name: Name<'_>) -> usize {
     size_of::<FencingToken>() + FENCE_BYTES + name.as_wtf8().len()
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may bring back
-    /// locks from before a restart, and nothing but a steal is granted: requests wait, those with
-    /// `ifAvailable` too. For a manager that has no agents yet, after [`replay`](Self::replay) and
+    /// Until that instant, or [`Command::EndRecovery`](crate::Command::EndRecovery), agents may reclaim locks
+    /// from before a restart, and nothing but a steal is granted: requests wait, those with `ifAvailable`
+    /// too. For a manager that has no agents yet, after [`replay`](Self::replay) and
     /// [`continue_tokens_above`](Self::continue_tokens_above).
     pub fn begin_recovery(&mut self, until: Instant) {
         let (reclaimed, fences) = (BTreeSet::new(), BTreeMap::new());
@@ -55,13 +55,13 @@ impl<S: BuildHasher> LockManager<S> {
         self.grants = false;
     }
 
-    /// Whether agents may bring back what they held.
+    /// Whether agents may reclaim the locks that they held.
     pub fn is_recovering(&self) -> bool {
         self.recovery.is_some()
     }
 
-    /// Of conflicting locks that are brought back the one with the higher token was granted later, so that it
-    /// wins, whichever comes first; what is durable has never been away.
+    /// Of two conflicting reclaims, the one with the higher token wins, in whichever order they come, since
+    /// it was granted later. Durable locks and claims were never away.
     pub(super) fn reclaim(&mut self, now: Instant, new: &NewReclaim<'_>) -> Result<Grant, Refusal> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
@@ -83,7 +83,7 @@ impl<S: BuildHasher> LockManager<S> {
         Ok(self.hold_reclaimed(now, slot, &request, token))
     }
 
-    /// Lets nobody bring back what a steal has ended.
+    /// Prevents the reclaim of locks that a steal has ended.
     pub(super) fn fence_stolen(&mut self, name: u32) {
         if let Some(recovery) = &mut self.recovery {
             let name = self.table.names[name].name.clone();
@@ -91,7 +91,8 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// Whoever waits is served as if all had come just now, in the order in which they came, name by name.
+    /// The waiting requests are processed name by name as if all had just come, in the order in which they
+    /// came.
     pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
         if self.recovery.take().is_none() {
             return false;
@@ -105,7 +106,7 @@ impl<S: BuildHasher> LockManager<S> {
         true
     }
 
-    /// In the order in which the first of each came.
+    /// The names with a queue, in the order in which the first request of each came.
     fn waiting_names(&self) -> Vec<u32> {
         let slots = self.table.entries.slots();
         let heads = slots.filter(|(_, entry)| entry.token.is_none() && entry.by_name.prev == NONE);
@@ -130,7 +131,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// A request that would not have waited has to.
+    /// Refuses an `ifAvailable` request that waited for the end of the recovery.
     fn refuse_unavailable(&mut self, name: u32, slot: u32, queued: u32) {
         let Tenure::Agent(party) = self.table.entries[slot].tenure() else { return };
         let agent = self.table.party_id(party);
@@ -140,7 +141,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.effects.push_back(Effect::Unavailable { agent, request, refusal });
     }
 
-    /// A lock with the token that it had.
+    /// Adds a reclaimed lock with its former token.
     fn hold_reclaimed(
         &mut self,
         now: Instant,
@@ -153,7 +154,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.hold(now, name, entry.slot, token)
     }
 
-    /// Whether something durable holds the name against a lock of that mode.
+    /// Whether a durable lock or claim excludes a lock of that mode from the name.
     fn is_excluded_by_durable(&self, name: u32, mode: Mode) -> bool {
         let mut held = self.table.names[name].held.iter::<ByName>(&self.table.entries);
         held.any(|slot| {
@@ -181,7 +182,7 @@ impl RecoveryState {
         Ok(())
     }
 
-    /// What is remembered of the time before and since.
+    /// The memory of the marks from before the restart and since.
     pub(super) fn bytes(&self) -> usize {
         let Self { reclaimed, fences, heap_bytes, .. } = self;
         reclaimed.len() * size_of::<FencingToken>() + fences.len() * FENCE_BYTES + heap_bytes

@@ -1,4 +1,4 @@
-//! From the facts that were kept back to the state.
+//! Replay: from the durable facts back to the state.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -11,16 +11,16 @@ use crate::{
     OwnerRecord,
 };
 
-/// Why a fact cannot be true after those told before.
+/// The reason why a fact contradicts the facts replayed before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     /// A number was given twice.
     NumberGivenTwice(u64),
-    /// Nothing was told of such an owner.
+    /// No replayed fact opened such an owner.
     UnknownOwner(OwnerId),
-    /// What holds the name excludes this.
+    /// The holder of the name excludes this fact.
     Excluded(NameBuf),
-    /// What ended was not there.
+    /// The fact ends a lock, claim or assignment that was not there.
     NotThere(NameBuf),
     /// Numbers are used up to this one, and none is left above it.
     NoNumberLeft(u64),
@@ -43,9 +43,9 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Makes a fact true that was kept before a restart. Tell them all, in their order or in any other in
-    /// which an owner comes before its locks, to a manager in which nothing has happened yet; it tells
-    /// nothing of them.
+    /// Applies a fact that was stored before a restart. Replay all facts to a manager in which nothing has
+    /// happened yet, in their order or in any other in which an owner comes before its locks. The replay
+    /// causes no effects.
     ///
     /// Leases run their full length anew from `now`, and up to a tenth more, so that not all end at once;
     /// only [`OwnerRecord::ends`] means the instant that it names. Bounds do not count.
@@ -86,7 +86,7 @@ impl<S: BuildHasher> LockManager<S> {
                 was.ok_or_else(|| ReplayError::NotThere(name.clone()))?;
             }
         }
-        // Only names were touched that nobody waits for.
+        // The touched names have no waiting requests.
         self.process_touched(now);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl<S: BuildHasher> LockManager<S> {
         let name = self.name_slot_of(&record.name);
         let slot = self.add_lock(record.since, party, name, (record.mode, record.metadata.as_deref()));
         self.hold(record.since, name, slot, record.token);
-        // Who was told of it is not written down: others may rest on it.
+        // The answers about it are not stored: other steps may rely on the lock.
         self.table.entries[slot].repeats = u8::MAX;
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 }
 
-/// What is kept may have been damaged.
+/// The stored numbers may be damaged.
 fn check_numbers_left(number: u64) -> Result<(), ReplayError> {
     if number < FencingToken::LIMIT - 1 { Ok(()) } else { Err(ReplayError::NoNumberLeft(number)) }
 }

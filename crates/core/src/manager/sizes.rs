@@ -1,4 +1,4 @@
-//! What commands may add to what a manager takes.
+//! Upper bounds of the memory that commands add to a manager.
 
 use std::hash::BuildHasher;
 
@@ -8,7 +8,7 @@ use super::tables::table::{most_bytes_of_claim, most_bytes_of_entry, most_bytes_
 use crate::{Acquire, Command, Mode, NewAgent, NewClaim, NewLocks, NewOwner, NewReclaim, NewRequest};
 
 impl NewRequest<'_> {
-    /// No more does it add to [`LockManager::bytes`].
+    /// The most bytes that the request adds to [`LockManager::bytes`].
     #[inline]
     pub fn most_bytes(&self) -> usize {
         let entry = most_bytes_of_entry(self.name, self.metadata);
@@ -17,8 +17,8 @@ impl NewRequest<'_> {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// No more does that command add to [`bytes`](Self::bytes), except `Finalize`, which adds at most the
-    /// name if somebody waits for it: nobody who has a claim is to be kept from making it final.
+    /// The most bytes that the command adds to [`bytes`](Self::bytes). `Finalize` is the exception: it adds
+    /// at most the name, if requests wait for it. No claimant is to be prevented from making its claim final.
     #[inline]
     pub fn most_bytes_of(&self, command: &Command<'_>) -> usize {
         match *command {
@@ -36,7 +36,7 @@ impl<S: BuildHasher> LockManager<S> {
         }
     }
 
-    /// What the owner has already adds nothing.
+    /// Locks that the owner already has add nothing.
     fn most_bytes_of_locks(&self, new: &NewLocks<'_>) -> usize {
         let party = self.table.owners.get(&new.owner);
         let is_had = |&(name, mode): &(_, Mode)| {

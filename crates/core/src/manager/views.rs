@@ -1,4 +1,4 @@
-//! What can be seen of a manager, without a change to it.
+//! Views of a manager, which do not change it.
 
 use std::hash::BuildHasher;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use crate::{
     OwnerId, OwnerView, Party, Refusal, RequestId, Snapshot, WebLockView,
 };
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStatus {
     /// In its queue.
@@ -24,7 +24,7 @@ pub enum RequestStatus {
 }
 
 impl<S: BuildHasher> LockManager<S> {
-    /// Where the request stands.
+    /// The state of the request.
     #[inline]
     pub fn status(&self, request: RequestId) -> RequestStatus {
         match self.table.entry(request).map(|entry| entry.token) {
@@ -58,7 +58,7 @@ impl<S: BuildHasher> LockManager<S> {
             .map(|party| &*party.label)
     }
 
-    /// When agents can bring nothing back any more, if they can now.
+    /// The end of the time in which agents may reclaim, if they may now.
     pub fn recovers_until(&self) -> Option<Instant> {
         self.recovery.as_ref().map(|recovery| recovery.until)
     }
@@ -74,7 +74,7 @@ impl<S: BuildHasher> LockManager<S> {
     }
 
     /// The mark up to which numbers are reserved: no token above it is given before a
-    /// [`Change::TokensReserved`](crate::Change::TokensReserved) has told of a higher one.
+    /// [`Change::TokensReserved`](crate::Change::TokensReserved) has reported a higher one.
     pub fn reserved_up_to(&self) -> u64 {
         self.reserved
     }
@@ -94,17 +94,17 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.entries.is_empty()
     }
 
-    /// About how many bytes of memory it takes to keep what there is: all names, labels and metadata, and the
-    /// slots that they are kept in. Tables that have grown have room for more, up to as much again.
+    /// The approximate bytes of memory of the manager's content: all names, labels and metadata, and the
+    /// slots that hold them. Tables that have grown may reserve up to as much again.
     #[inline]
     pub fn bytes(&self) -> usize {
         let recovery = self.recovery.as_ref().map_or(0, |recovery| recovery.bytes());
         self.table.bytes() + self.assignments.bytes() + recovery
     }
 
-    /// No more does a snapshot take, about, while labels are within their limit: a slot, a label and the
-    /// metadata of each request and lock, and each name once, as it shares the names with the manager and may
-    /// outlive them there.
+    /// The approximate upper bound of the memory of a snapshot, while labels are within their limit: a slot,
+    /// a label and the metadata of each request and lock, and each name once. A snapshot shares the names
+    /// with the manager and may outlive them there.
     pub fn bytes_of_snapshot(&self) -> usize {
         let each = size_of::<crate::SnapshotEntry>() + self.limits.label_bytes;
         self.len() * each + self.table.metadata_bytes() + self.table.names.heap_bytes()
@@ -115,7 +115,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.table.names.len()
     }
 
-    /// The current claim of the name. It may be over already, if the timeout has not come yet.
+    /// The current claim of the name. The claim may be over already, if the timeout has not come yet.
     pub fn claim_of(&self, name: Name<'_>) -> Option<ClaimView<'_>> {
         let (slot, claim) = self.claim_on(self.table.find_name(name)?)?;
         let (entry, claim) = (&self.table.entries[slot], &self.table.claims[claim]);
@@ -130,19 +130,19 @@ impl<S: BuildHasher> LockManager<S> {
         })
     }
 
-    /// How many hold the name.
+    /// The number of holders of the name.
     pub fn holders_of(&self, name: Name<'_>) -> usize {
         let Some(slot) = self.table.find_name(name) else { return 0 };
         self.table.names[slot].held.iter::<ByName>(&self.table.entries).count()
     }
 
-    /// The first who hold the name.
+    /// The first holders of the name.
     pub fn first_holders_of(&self, name: Name<'_>) -> Vec<Holder> {
         self.table.find_name(name).map_or_else(Vec::new, |slot| self.holders(slot).0)
     }
 
-    /// Whether an offline lock or a claim stands on the name: what a steal by those who may not operate must
-    /// spare.
+    /// Whether an offline lock or a claim holds the name. A steal without the permission to operate must
+    /// spare such a name.
     pub fn is_held_durably(&self, name: Name<'_>) -> bool {
         let Some(slot) = self.table.find_name(name) else { return false };
         let mut held = self.table.names[slot].held.iter::<ByName>(&self.table.entries);
@@ -159,7 +159,7 @@ impl<S: BuildHasher> LockManager<S> {
         self.assignments.iter().map(assignment_view)
     }
 
-    /// Those of names whose WTF-8 is not before these bytes.
+    /// The assignments whose names, as WTF-8, are not before these bytes.
     pub fn assignments_from(&self, start: &[u8]) -> impl Iterator<Item = AssignmentView<'_>> {
         let range = (Bound::Included(start), Bound::Unbounded);
         self.assignments.range::<[u8], _>(range).map(assignment_view)

@@ -1,4 +1,4 @@
-//! A manager that carries out random commands, and everybody who was ever there.
+//! A manager that carries out random commands, and all agents and owners that it ever had.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -15,13 +15,13 @@ use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, Sto
 
 static FOREIGN: LazyLock<(AgentId, RequestId)> = LazyLock::new(foreign);
 
-/// Sequences of commands, each over a world of its own. They are drawn from bytes, so that what fails becomes
-/// shorter by leaving out some.
+/// Sequences of commands, each over a world of its own. They are drawn from bytes, so that a failing story
+/// becomes shorter by leaving out some bytes.
 pub(crate) fn stories() -> impl Strategy<Value = Story> {
     prop::collection::vec(any::<u8>(), 1..4000).prop_map(|bytes| story(&bytes))
 }
 
-/// So many stories, and a few seconds to shorten one that fails: each attempt plays a whole story.
+/// That number of stories, and a few seconds to shorten one that fails: each attempt plays a whole story.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { max_shrink_time: 5_000, ..ProptestConfig::with_cases(cases) }
 }
@@ -48,7 +48,7 @@ pub(crate) struct Player<S> {
     pub(crate) claims: Vec<(NameBuf, FencingToken)>,
     /// Every name that was claimed.
     pub(crate) names: BTreeSet<NameBuf>,
-    /// Every change that was told.
+    /// Every change that the manager reported.
     pub(crate) kept: Vec<Change>,
     pub(crate) closed: bool,
     start: Start,
@@ -73,7 +73,7 @@ impl<S: BuildHasher + Clone> Player<S> {
         }
     }
 
-    /// What came of the step; a step that refers to anybody before there is anybody does nothing.
+    /// The results of the step. A step that refers to an agent or owner before there is one does nothing.
     pub(crate) fn play(&mut self, step: &Step) -> (Option<Outcome>, Vec<Effect>) {
         self.now = self.now.max(Instant::from_millis(step.at_ms));
         let mut lists = Lists::default();
@@ -110,7 +110,7 @@ impl<S: BuildHasher + Clone> Player<S> {
         }
     }
 
-    /// A manager with all that must survive a restart.
+    /// A manager with the state that must survive a restart.
     pub(crate) fn restored(&self, changes: &[Change]) -> LockManager<S> {
         let mut manager = LockManager::with_limits(self.hasher.clone(), self.start.limits);
         manager.continue_tokens_above(self.start.token_mark);
@@ -162,7 +162,7 @@ impl<S: BuildHasher + Clone> Player<S> {
     }
 }
 
-/// No command adds more to what the manager takes than it says before.
+/// No command adds more to the manager's memory than the bound given before.
 fn carry_out<S: BuildHasher>(manager: &mut LockManager<S>, now: Instant, command: Command<'_>) -> Outcome {
     let name = match command {
         Command::Finalize { name, .. } => name.as_wtf8().len(),

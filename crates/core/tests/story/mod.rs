@@ -1,7 +1,6 @@
 //! The language of the scripts.
 //!
-//! A line that begins with two spaces tells what came of the command above it, so it is output; all others
-//! are input:
+//! A line that begins with two spaces is output: a result of the command above it. All other lines are input:
 //!
 //! ```text
 //! # a remark
@@ -46,7 +45,7 @@ use lockhouse_core::Limits;
 use parse::Line;
 use world::World;
 
-/// The script with everything that comes of its commands.
+/// The script with all results of its commands.
 pub(crate) fn tell(script: &str) -> Result<String, String> {
     let mut limits = Limits::DEFAULT;
     let mut buckets: BTreeMap<String, World> = BTreeMap::new();

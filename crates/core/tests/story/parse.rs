@@ -263,7 +263,7 @@ fn reclaim(agent: &str, words: &[Word]) -> Parsed<Command> {
     Ok(Command::Reclaim { ask: ask(agent, words[0].units.clone(), &options)?, token: number })
 }
 
-/// What stands between the words `and`.
+/// The parts between the words `and`.
 fn list(words: &[Word]) -> Vec<&[Word]> {
     words.split(|word| word.text == "and").filter(|item| !item.is_empty()).collect()
 }
@@ -339,7 +339,7 @@ fn words(text: &str) -> Parsed<Vec<Word>> {
     Ok(words)
 }
 
-/// The units of a JSON string after its opening quote, and what follows the closing one.
+/// The units of a JSON string after its opening quote, and the rest after the closing one.
 fn string(text: &str) -> Parsed<(Vec<u16>, &str)> {
     let mut units = Vec::new();
     let mut chars = text.char_indices();

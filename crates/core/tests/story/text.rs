@@ -1,4 +1,4 @@
-//! What came of a command, as text.
+//! The results of a command, as text.
 
 use lockhouse_core::{
     Acquired, AgentId, AssignmentView, Change, ClaimEnd, ClaimView, Conflict, Effect, EndReason, Holder,

@@ -1,4 +1,4 @@
-//! One manager and the labels of what lives in it.
+//! One manager and the labels of its agents, requests and owners.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct World {
     pub(super) agents: BTreeMap<String, AgentId>,
     pub(super) requests: BTreeMap<String, RequestId>,
     owners: BTreeMap<String, OwnerId>,
-    /// All changes that were told.
+    /// All changes that the manager reported.
     kept: Vec<Change>,
     show_reservations: bool,
 }
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Carries out one command and tells what came of it: its outcome, then its effects.
+    /// Carries out one command and returns its results: its outcome, then its effects.
     pub(super) fn play(&mut self, command: &parse::Command) -> Told {
         let mut told = self.outcome(command)?;
         while let Some(effect) = self.manager.poll_effect() {
@@ -217,7 +217,7 @@ impl World {
         Ok(self.tell(outcome))
     }
 
-    /// What is no command of the manager's.
+    /// The commands of a script that are no command of the manager.
     fn look(&mut self, command: &parse::Command) -> Told {
         let manager = &self.manager;
         let lines: Vec<String> = match command {

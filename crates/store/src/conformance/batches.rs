@@ -1,4 +1,4 @@
-//! What becomes of batches.
+//! Promises about the outcomes of batches.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::life::Life;
 use super::sample::{lock, owner, reserved, scope, told, unlocked, writes};
 use crate::{CommitBatch, CommitOutcome, Slot, StoreUnavailable, Write, WriterId};
 
-/// A batch that has no right to be kept takes none of its neighbours with it, and is not helped by them.
+/// A batch that must not be stored does not fail its neighbours, and does not profit from them.
 pub async fn batches_stand_or_fall_alone(harness: &dyn Harness) {
     let earlier = Life::begin(harness).await;
     let stale = earlier.batch(writes(&scope(), [reserved(1)]));
@@ -29,8 +29,8 @@ pub async fn batches_stand_or_fall_alone(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [reserved(10)]));
 }
 
-/// Several batches of one slot in one call are kept one after the other, each with what the ones before it
-/// did.
+/// Several batches of one slot in one call are stored one after the other, each on the result of the ones
+/// before it.
 pub async fn batches_of_one_call_are_kept_in_their_order(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let held = lock("a", 1, 3);
@@ -53,7 +53,7 @@ pub async fn batches_of_one_call_are_kept_in_their_order(harness: &dyn Harness) 
     assert_eq!(life.kept, told(&scope(), false, expected));
 }
 
-/// A batch that is kept can be sent again, at once, later, and beside its successor.
+/// A committed batch can be sent again, at once, later, and beside its successor.
 pub async fn a_batch_sent_again_changes_nothing(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let held = lock("a", 1, 3);
@@ -68,8 +68,8 @@ pub async fn a_batch_sent_again_changes_nothing(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [Change::OwnerOpened(owner(1))]));
 }
 
-/// A batch that leaves out a number is not kept until the one before it is, and one that counts wrongly is
-/// never taken for one that is kept.
+/// A batch that leaves out a number is not stored until the batch before it is. A batch with wrong numbers is
+/// never taken for a stored one.
 pub async fn a_batch_ahead_of_its_turn_is_refused(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let first = life.batch(writes(&scope(), [Change::OwnerOpened(owner(1))]));
@@ -104,15 +104,15 @@ pub async fn a_batch_without_writes_shows_whether_its_epoch_stands(harness: &dyn
     assert_eq!(next.kept, told(&scope(), false, [reserved(10)]));
 }
 
-/// After a take nothing of an earlier epoch is kept any more: not what is new, and not what was kept before
-/// either.
+/// After a take no batch of an earlier epoch is committed any more: neither a new batch nor one that was
+/// stored before.
 pub async fn a_newer_epoch_fences_what_came_before(harness: &dyn Harness) {
     let mut earlier = Life::begin(harness).await;
     let kept = earlier.write(writes(&scope(), [reserved(10)])).await;
     let late = earlier.batch(writes(&scope(), [reserved(99)]));
     let mut life = Life::take(earlier.store, 1).await;
     assert_eq!(life.outcomes(&[&late, &kept]).await, [CommitOutcome::Fenced, CommitOutcome::Fenced]);
-    // Neither do the numbers of the new epoch let it in when they come by.
+    // The old batch is not let in either when the new epoch reaches its numbers.
     life.write(writes(&scope(), [reserved(11)])).await;
     assert_eq!(life.outcome(&late).await, CommitOutcome::Fenced);
     let life = life.kill(harness).await;
@@ -120,7 +120,7 @@ pub async fn a_newer_epoch_fences_what_came_before(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, [reserved(11)]));
 }
 
-/// The number of an epoch alone gives no right: it might come from before a backup was brought back.
+/// The number of an epoch alone gives no right: it might come from before the restore of a backup.
 pub async fn another_writer_of_the_same_epoch_is_fenced(harness: &dyn Harness) {
     let life = Life::begin(harness).await;
     let own = life.batch(writes(&scope(), [reserved(10)]));
@@ -130,7 +130,7 @@ pub async fn another_writer_of_the_same_epoch_is_fenced(harness: &dyn Harness) {
     assert_eq!(life.outcome(&own).await, CommitOutcome::Committed);
 }
 
-/// Nobody may write to a slot that was never taken.
+/// No writer may write to a slot that was never taken.
 pub async fn a_slot_that_nobody_took_is_fenced(harness: &dyn Harness) {
     let life = Life::begin(harness).await;
     let own = life.batch(writes(&scope(), [reserved(10)]));

@@ -1,4 +1,4 @@
-//! One life of a process that writes to the store, as the promises tell it.
+//! One life of a process that writes to the store, as the promises use it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{CommitBatch, CommitOutcome, Opened, RecoveredRow, Slot, Store, TakeE
 /// How often something is tried that a store refuses or loses.
 const TRIES: usize = 1000;
 
-/// A writer of the only slot, with what it was told at its beginning.
+/// A writer of the only slot, with the state that it received at its beginning.
 pub(crate) struct Life {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) writer: WriterId,
@@ -37,7 +37,7 @@ impl Life {
         panic!("the slot could not be taken {TRIES} times");
     }
 
-    /// What the next batch with these writes would be.
+    /// The next batch, with these writes.
     pub(crate) fn batch(&self, writes: Vec<Write>) -> Arc<CommitBatch> {
         Arc::new(CommitBatch {
             slot: Slot::ONLY,
@@ -48,7 +48,7 @@ impl Life {
         })
     }
 
-    /// Has the writes kept, however often it takes.
+    /// Gets the writes committed, however many attempts it takes.
     pub(crate) async fn write(&mut self, writes: Vec<Write>) -> Arc<CommitBatch> {
         let batch = self.batch(writes);
         self.next_seq = batch.last_seq() + 1;

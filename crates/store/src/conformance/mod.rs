@@ -1,4 +1,4 @@
-//! What every store has to promise: one function each, which panics if the promise is broken.
+//! The promises of every store: one function each, which panics if the promise is broken.
 //!
 //! A test makes a [`Harness`], which opens the store under test, kills it and opens it again, and hands a new
 //! one to each function. [`for_each_promise!`](crate::for_each_promise) lists them:
@@ -66,9 +66,10 @@ pub use state::{
 
 use crate::{Store, StoreFuture};
 
-/// How a test opens the store that it judges.
+/// The way in which a test opens the store under test.
 pub trait Harness: Send + Sync {
-    /// Opens the store: an empty one at first, then always the same. Nobody has it open when this is called.
+    /// Opens the store: an empty one at first, then always the same. The store is not open when this is
+    /// called.
     fn open(&self) -> StoreFuture<'_, Arc<dyn Store>>;
 
     /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is

@@ -1,4 +1,4 @@
-//! Long random histories, beside the memory store, which says what they amount to.
+//! Long random histories, beside the memory store, which gives the expected result.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::{MemoryStore, RecoveredRow, Scope, SecretKey, Write};
 const LIVES: u64 = 20;
 const SECTIONS: u64 = 15;
 
-/// Whatever is written in whatever order, the store tells afterwards what the memory store tells: after
-/// kills, closes and takes, and also where a change ends what never began.
+/// After any writes in any order, the store returns the same state as the memory store: after kills, closes
+/// and takes, and also where a change ends a lock, claim or owner that never began.
 pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
     let mut life = Life::begin(harness).await;

@@ -1,4 +1,4 @@
-//! Things to keep.
+//! Sample state for the promises.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ pub(crate) fn writes(scope: &Arc<Scope>, changes: impl IntoIterator<Item = Chang
     changes.into_iter().map(|change| Write::Change { scope: Arc::clone(scope), change }).collect()
 }
 
-/// What a slot with this bucket alone tells.
+/// The rows of a slot with only this bucket.
 pub(crate) fn told(
     scope: &Arc<Scope>,
     needs_recovery: bool,

@@ -1,4 +1,4 @@
-//! What a slot says of itself.
+//! Promises about the properties of a slot.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::sample::{lock, owner, reserved, scope, told, writes};
 use crate::{CommitOutcome, Fatal, RecoveredRow, Scope, Slot, Write, WriterId};
 use lockhouse_core::Change;
 
-/// A store that was never written to has nothing to tell and nothing to recover.
+/// A store that was never written to has no state and nothing to recover.
 pub async fn a_new_store_is_clean_and_empty(harness: &dyn Harness) {
     let life = Life::begin(harness).await;
     assert!(life.opened.epoch >= 1);
@@ -57,7 +57,7 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
     assert_eq!(life.kept, told(&scope(), false, []));
 }
 
-/// The mark of a clean stop lasts until it is erased, or something is told, and not longer.
+/// The mark of a clean stop lasts until it is erased, or a grant is announced, and not longer.
 pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness: &dyn Harness) {
     for erasing in [Write::MarkErased, Write::NeedsRecovery { scope: scope() }] {
         let mut life = Life::begin(harness).await;
@@ -76,8 +76,9 @@ pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness:
     }
 }
 
-/// A bucket recovers if it was told of in an epoch that no recovery has made good: one that was completed in
-/// the same epoch included, as what was told then is still out there.
+/// A bucket recovers if its grants were announced in an epoch without a completed recovery after it. A
+/// recovery that was completed in the same epoch does not count, as clients still have the announcements of
+/// that epoch.
 pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let tell = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
@@ -114,8 +115,8 @@ pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &
     assert_eq!(told(&life), Vec::<Box<str>>::new());
 }
 
-/// What is recovered for is the longest lease of all epochs since the last completed recovery, and of the one
-/// in which it was completed.
+/// The length of a recovery is the longest lease of all epochs since the last completed recovery, and of the
+/// one in which it was completed.
 pub async fn the_longest_lease_counts_until_a_recovery_is_completed(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(vec![Write::LongestLease { ms: 30_000 }, Write::LongestLease { ms: 10_000 }]).await;
@@ -132,7 +133,7 @@ pub async fn the_longest_lease_counts_until_a_recovery_is_completed(harness: &dy
     assert_eq!(life.opened.longest_lease_ms, 0);
 }
 
-/// A take whose asker goes away in the middle harms nobody.
+/// A take whose caller goes away in the middle harms no other writer.
 pub async fn a_dropped_take_leaves_the_slot_to_others(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let mut changes = vec![Change::OwnerOpened(owner(1))];

@@ -1,4 +1,4 @@
-//! What comes back.
+//! Promises about the state that comes back.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::sample::{
 };
 use crate::{RecoveredRow, Scope, Write};
 
-/// Promise 4: what was told to be kept is there after the process was killed, whole, at each of many moments.
+/// Promise 4: every committed batch is there as a whole after the process was killed, at each of many
+/// moments.
 pub async fn what_was_committed_is_there_after_a_kill(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let mut kept = vec![Change::OwnerOpened(owner(1))];
@@ -29,7 +30,7 @@ pub async fn what_was_committed_is_there_after_a_kill(harness: &dyn Harness) {
     }
 }
 
-/// Every kind of change, and what is left after it.
+/// Every kind of change, and the state after it.
 pub async fn each_change_does_what_it_says(harness: &dyn Harness) {
     use Change::{Assigned, Claimed, Locked, OwnerOpened};
     let (one, two) = (owner(1), owner(2));
@@ -115,8 +116,7 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
     assert_eq!(buckets, expected);
 }
 
-/// A bucket that is dropped leaves nothing but a mark for its tenant; and if it comes back, it comes back
-/// empty.
+/// A dropped bucket leaves nothing but a mark for its tenant; if the bucket comes back, it is empty.
 pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
     let other = Arc::new(Scope::new("u", "a"));
@@ -135,7 +135,7 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     let u = told(&other, false, [reserved(900)]);
     assert_eq!(life.kept, [vec![tenant(500)], b, u.clone()].concat());
 
-    // A lower mark does not lower the tenant's; a bucket that was dropped is told of no more.
+    // A lower mark does not lower the tenant's; a dropped bucket is no longer returned.
     life.write(vec![drop(&named("b")), Write::NeedsRecovery { scope: named("a") }, drop(&named("a"))]).await;
     let mut life = life.kill(harness).await;
     assert_eq!(life.kept, [vec![tenant(500)], u.clone()].concat());
@@ -145,7 +145,7 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     let a = told(&named("a"), false, [reserved(600)]);
     assert_eq!(life.kept, [vec![tenant(500)], a, u.clone()].concat());
 
-    // Nor is it known any more to the commit that follows.
+    // The commit that follows does not know the dropped bucket any more either.
     life.write(writes(&named("a"), [reserved(650)])).await;
     life.write(vec![drop(&named("a"))]).await;
     life.write(writes(&named("a"), [reserved(700)])).await;
@@ -154,8 +154,8 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     assert_eq!(life.kept, [vec![tenant(650)], a, u].concat());
 }
 
-/// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and none for
-/// another.
+/// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and are not
+/// confused.
 pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
     let units: Vec<Vec<u16>> = vec![
         vec![],
@@ -192,7 +192,7 @@ pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
     let mut life = life.kill(harness).await;
     assert_eq!(life.kept, told(&scope, false, changes.clone()));
 
-    // Each is found by itself alone.
+    // Each name finds only its own claim.
     while let Some(Change::Claimed(claimed)) = changes.pop() {
         life.write(writes(&scope, [unclaimed(&claimed)])).await;
         life = Life::take(life.store, changes.len() as u64).await;

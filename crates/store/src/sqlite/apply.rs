@@ -35,9 +35,9 @@ pub(crate) fn take(file: &Connection, writer: WriterId) -> rusqlite::Result<Open
 /// A bucket and its number in the tables.
 pub(crate) type CachedBucket = Option<(Arc<Scope>, i64)>;
 
-/// Puts the batch into the tables if it is its turn; `last` is the bucket of the write before, as most follow
-/// one of the same. Whose writer_state it is need not stand in the file: only this process writes it, and the
-/// next one begins a new epoch.
+/// Puts the batch into the tables if it is the next one; `last` is the bucket of the previous write, as most
+/// writes are in the same bucket as the previous one. The writer's state need not be in the file: only this
+/// process writes it, and the next one begins a new epoch.
 pub(crate) fn apply_batch(
     statements: &Statements<'_>,
     writer_state: &mut WriterState,
@@ -54,7 +54,7 @@ pub(crate) fn apply_batch(
     Ok(CommitOutcome::Committed)
 }
 
-/// The outcome of a batch that need not or must not be put into the tables.
+/// The outcome of a batch that need not or must not go into the tables.
 pub(crate) fn settled_outcome(writer_state: WriterState, batch: &CommitBatch) -> Option<CommitOutcome> {
     if batch.slot == Slot::ONLY { writer_state.settled_outcome(batch) } else { Some(CommitOutcome::Fenced) }
 }
@@ -239,7 +239,7 @@ impl Writes<'_, '_> {
     }
 }
 
-/// SQLite counts with a sign; the bits are the same.
+/// SQLite's integers are signed; the bits are the same.
 pub(crate) fn bits(number: u64) -> i64 {
     number as i64
 }

@@ -1,4 +1,4 @@
-//! What SQLite says, in the words of the port.
+//! The errors of SQLite, in the terms of the port.
 
 use std::path::{Path, PathBuf};
 
@@ -7,40 +7,40 @@ use thiserror::Error;
 
 use crate::{Fatal, StoreUnavailable};
 
-/// Why a database file could not be opened. Nothing on the disk was changed.
+/// The reason why a database file could not be opened. Nothing on the disk was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SqliteOpenError {
-    /// Another process has it, or this one already.
+    /// Another process has the file open, or this one already has.
     #[error("{} is in use by another lockhouse{}; stop it or name another file", .path.display(), known(*.pid))]
     InUse {
         /// The file.
         path: PathBuf,
-        /// Whose, if the system tells.
+        /// The process that has it, if the system reports it.
         pid: Option<u32>,
     },
-    /// It is something else.
+    /// The file is no lockhouse database.
     #[error("{} is no lockhouse database ({what}); name another file", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it seems to be.
+        /// The apparent kind of the file.
         what: &'static str,
     },
-    /// It is a backup.
+    /// The file is a backup.
     #[error("{} is a backup; bring it back with `lockhouse restore`, or name another file", .path.display())]
     Backup {
         /// The file.
         path: PathBuf,
     },
-    /// Its content contradicts itself.
+    /// The content of the file contradicts itself.
     #[error("{} is damaged ({why}); restore it from a backup with `lockhouse restore`, or name another file", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The contradiction that was found.
         why: Box<str>,
     },
-    /// A later lockhouse has written it.
+    /// A later lockhouse has written the file.
     #[error("{} has schema version {found}, but this lockhouse knows versions up to {known}; use a newer lockhouse or name another file", .path.display())]
     Newer {
         /// The file.
@@ -78,12 +78,12 @@ pub enum SqliteOpenError {
         /// The file.
         path: PathBuf,
     },
-    /// Something else that the system said.
+    /// Another error of the system.
     #[error("{} cannot be opened ({why}); check the file and its folder, or name another file", .path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The message of the system.
         why: Box<str>,
     },
 }
@@ -122,8 +122,8 @@ impl SqliteOpenError {
     }
 }
 
-/// Which process has a lock on the file, as Linux tells it. Opening the file to ask would drop the locks that
-/// this process has on it.
+/// The process that has a lock on the file, as reported by Linux. Opening the file to find out would drop the
+/// locks that this process has on it.
 #[cfg(target_os = "linux")]
 fn holder(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -138,7 +138,7 @@ fn holder(path: &Path) -> Option<u32> {
     })
 }
 
-/// Where SQLite puts its locks. <https://sqlite.org/fileformat2.html#the_lock_byte_page>
+/// The offsets at which SQLite puts its locks. <https://sqlite.org/fileformat2.html#the_lock_byte_page>
 #[cfg(target_os = "linux")]
 const LOCK_BYTES: std::ops::Range<u64> = (1 << 30)..(1 << 30) + 512;
 
@@ -147,11 +147,11 @@ fn holder(_: &Path) -> Option<u32> {
     None
 }
 
-/// What is to be done about an error while the store is running.
+/// The kind of an error while the store is running.
 pub(crate) enum Trouble {
-    /// It may pass.
+    /// The error may pass.
     Unavailable(StoreUnavailable),
-    /// It will not.
+    /// The error will not pass.
     Fatal(Fatal),
 }
 
@@ -161,7 +161,7 @@ impl Trouble {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Unavailable(StoreUnavailable::NoSpace { place }),
             Some(ErrorCode::ReadOnly) => Self::Unavailable(StoreUnavailable::ReadOnly { place }),
-            // What does not come from SQLite comes from a row that cannot be what was written.
+            // An error that does not come from SQLite comes from a row that cannot be as it was written.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
                 Self::Fatal(Fatal::Damaged { place, why: said(error) })
             }
@@ -173,7 +173,7 @@ impl Trouble {
 /// The message in one line, with the number by which SQLite's documentation knows it.
 pub(crate) fn said(error: &rusqlite::Error) -> Box<str> {
     let message = match error {
-        // It would repeat the whole statement, which has many lines.
+        // The full message would repeat the whole statement, which has many lines.
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         error => error.to_string(),
     };
@@ -184,7 +184,7 @@ pub(crate) fn said(error: &rusqlite::Error) -> Box<str> {
     }
 }
 
-/// What SQLite says repeats what it found in the file, which may be anything at any length.
+/// Messages of SQLite repeat content of the file, which may be anything at any length.
 pub(crate) fn one_line(message: &str) -> Box<str> {
     let words = message.split(|char: char| char.is_control() || char.is_whitespace());
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -194,5 +194,5 @@ pub(crate) fn one_line(message: &str) -> Box<str> {
     }
 }
 
-/// Enough for whatever SQLite says on its own.
+/// Enough for every message of SQLite's own words.
 const MESSAGE_CHARS: usize = 400;

@@ -1,4 +1,4 @@
-//! The database file: telling it from others, making it, opening it for oneself alone.
+//! The database file: its identification, its creation, and its opening for this process alone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek};
@@ -15,25 +15,25 @@ use super::error::{SqliteOpenError, one_line, said};
 use super::schema;
 use crate::SecretKey;
 
-/// How long a page is, in bytes: as short as still takes a few rows. A commit of a single row writes whole
+/// The length of a page in bytes: as short as still holds a few rows. A commit of a single row writes whole
 /// pages, and computes a checksum of each.
 const PAGE_BYTES: i32 = 1024;
-/// What the log has from the beginning, in bytes: the pages that it may have, each with its frame header, and
-/// what the last commit adds to them.
+/// The initial length of the log, in bytes: the pages that it may have, each with its frame header, and the
+/// pages that the last commit adds.
 const LOG_BYTES_AT_FIRST: u64 = 5 << 20;
-/// Memory for pages, in KiB: with a million locks most of what is written lies in it.
+/// Memory for pages, in KiB: with a million locks most of the written pages are in it.
 const CACHE_KIB: i32 = 32_000;
-/// What the log keeps of its size after a burst, in bytes.
+/// The length to which the log is cut after a burst, in bytes.
 const LOG_BYTES: i32 = 64 << 20;
 
-/// What the names of the logs that SQLite has beside a database end with.
+/// The suffixes of the names of the logs that SQLite has beside a database.
 pub(crate) const LOGS: [&str; 2] = ["-wal", "-journal"];
 
-/// So many links may follow one another to a file that is not there.
+/// The most links that may lead one to another to a file that is not there.
 const LINKS: usize = 40;
 
-/// Where the file itself stands, which `path` may be a link to, whether or not it is there: its log lies
-/// beside it, and not beside the link.
+/// The path of the file itself, to which `path` may be a link, whether or not the file is there: its log lies
+/// beside the file, and not beside the link.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..LINKS {
@@ -57,7 +57,7 @@ pub(crate) fn open(path: &Path, steps: &[&str]) -> Result<Connection, SqliteOpen
     open_existing(path, steps)
 }
 
-/// Whether the file is there; none may be made where only a log is left.
+/// Whether the file is there; no file may be made where only a log is left.
 fn exists(path: &Path) -> Result<bool, SqliteOpenError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
@@ -72,15 +72,15 @@ fn exists(path: &Path) -> Result<bool, SqliteOpenError> {
     }
 }
 
-/// Tells from the header alone whether the file is for us. Takes no lock and changes nothing, not even that
-/// of somebody else's database.
+/// Checks by the header alone whether the file is a lockhouse database. Takes no lock and changes nothing,
+/// not even in another program's database.
 fn identify(path: &Path, steps: &[&str]) -> Result<(), SqliteOpenError> {
     match open_unlocked(path) {
         Ok(file) => {
             check_application(&file, path)?;
             check_version(&file, path, steps)
         }
-        // Half of it may be in its log, which only a lock gives a right to read.
+        // Half of the database may be in its log, which may only be read under a lock.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(()),
         Err(error) => Err(SqliteOpenError::sqlite(path, &error)),
     }
@@ -114,11 +114,10 @@ pub(crate) fn pragma(file: &Connection, name: &str) -> rusqlite::Result<i32> {
     file.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// What is escaped in a URI that names a file.
+/// The characters that are escaped in a URI that names a file.
 const ALL_BUT_PATHS: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'_').remove(b'-');
 
-/// Opens the file as if nobody could change it: no locks, no log, no traces. The header is read, and nothing
-/// else.
+/// Opens the file as immutable: no locks, no log, no traces. The header is read, and nothing else.
 pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
     let path = percent_encode(path.as_os_str().as_bytes(), &ALL_BUT_PATHS);
     let uri = format!("file:{path}?immutable=1");
@@ -128,8 +127,8 @@ pub(crate) fn open_unlocked(path: &Path) -> rusqlite::Result<Connection> {
     Ok(file)
 }
 
-/// Makes the database beside its place and puts it there when it is whole, so that nobody ever finds half of
-/// one.
+/// Makes the database beside its place and moves it there when it is complete, so that no process ever finds
+/// half of a database.
 fn make(path: &Path) -> Result<(), SqliteOpenError> {
     let draft = Draft::new(path).map_err(|error| SqliteOpenError::io(path, &error))?;
     let key = SecretKey::random().map_err(|error| SqliteOpenError::System {
@@ -143,7 +142,7 @@ fn make(path: &Path) -> Result<(), SqliteOpenError> {
     });
     created.map_err(|error| SqliteOpenError::sqlite(path, &error))?;
     match draft.publish(path) {
-        // Another process was faster: its file is as good as ours.
+        // Another process was faster: its file serves as well.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(|error| SqliteOpenError::io(path, &error)),
     }
@@ -167,8 +166,8 @@ fn open_existing(path: &Path, steps: &[&str]) -> Result<Connection, SqliteOpenEr
 }
 
 /// Gives the log its size before it is used. Where a file grows, each sync waits for the file system's own
-/// log as well; SQLite writes its log over and over, so that it grows only at first. It reads nothing behind
-/// the last frame that was committed.
+/// log as well; SQLite writes its log over and over, so that it grows only at first. SQLite reads nothing
+/// behind the last committed frame.
 ///
 /// Without space for that, the log grows as it is used.
 fn extend_log(path: &Path) {
@@ -180,7 +179,7 @@ fn extend_log(path: &Path) {
     let Ok(mut log) = OpenOptions::new().write(true).open(beside(path, "-wal")) else { return };
     let Ok(length) = log.metadata().map(|metadata| metadata.len()) else { return };
     if extend(&mut log, length).is_err() {
-        // As it was; if not even that can be done, it does no harm.
+        // The log gets its former length back; a failure of that does no harm.
         let _ = log.set_len(length);
     }
 }
@@ -194,7 +193,7 @@ pub(crate) fn open_untouched(path: &Path) -> rusqlite::Result<Connection> {
     Ok(file)
 }
 
-/// Takes the file for this process alone, and says how to write it.
+/// Locks the file for this process alone, and sets how SQLite writes it.
 pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.busy_timeout(std::time::Duration::ZERO)?;
     file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -203,7 +202,7 @@ pub(crate) fn lock(file: &Connection) -> rusqlite::Result<()> {
     file.pragma_update(None, "synchronous", "FULL")?;
     file.pragma_update(None, "trusted_schema", false)?;
     file.pragma_update(None, "foreign_keys", false)?;
-    // `Log` does it, and looks at what comes of it.
+    // `Log` moves the pages, and checks the result.
     file.pragma_update(None, "wal_autocheckpoint", 0)?;
     file.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
     // The first access takes the lock and keeps it.
@@ -229,12 +228,12 @@ pub(crate) fn check_content(file: &Connection, path: &Path) -> Result<(), Sqlite
 pub(crate) struct Draft(PathBuf);
 
 impl Draft {
-    /// An empty one that only its owner may read or write.
+    /// An empty file that only its owner may read or write.
     pub(crate) fn new(place: &Path) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = beside(place, &format!(".new-{}-{count}", std::process::id()));
-        // Whatever stands there is left of a process that had the same number and is gone.
+        // A file in this place was left by an ended process that had the same number.
         let _ = fs::remove_file(&path);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Self(path))
@@ -252,7 +251,7 @@ impl Draft {
         sync_folder(place)
     }
 
-    /// Puts the file in its place and in the place of what stands there.
+    /// Puts the file in its place, and replaces the file that is there.
     pub(crate) fn replace(self, place: &Path) -> io::Result<()> {
         File::open(&self.0)?.sync_all()?;
         fs::rename(&self.0, place)?;

@@ -1,5 +1,5 @@
-//! Who held what from when to when, and why it ended: for people, not for lockhouse itself, which never reads
-//! it.
+//! The history: the holders of names, with beginnings, ends and reasons. It is for people; lockhouse itself
+//! never reads it.
 
 use std::cell::Cell;
 
@@ -13,16 +13,16 @@ use super::apply::{bits, bytes, number_of, wall, word};
 use super::statements::Statements;
 use crate::Scope;
 
-/// How many rows are kept; the oldest go.
+/// How many rows are retained; the oldest are deleted.
 pub(crate) const ROWS: u64 = 100_000;
-/// How many more there may be until the oldest go together.
+/// How many more rows there may be before the oldest are deleted together.
 const SLACK: u64 = 1000;
 
-/// Keeps the table from growing without end.
+/// Bounds the growth of the table.
 #[derive(Debug)]
 pub(crate) struct HistoryBound {
     rows: u64,
-    /// Rows since the oldest were last taken out, with those of transactions that failed.
+    /// The rows added since the last deletion, including those of failed transactions.
     since: Cell<u64>,
 }
 
@@ -32,11 +32,12 @@ pub(crate) struct AddedRows(Cell<u64>);
 
 impl HistoryBound {
     pub(crate) fn new(rows: u64) -> Self {
-        // Nobody knows how many the last process left, so the first to add some takes out what is too much.
+        // The number of rows that the last process left is unknown, so the first addition deletes the
+        // surplus.
         Self { rows, since: Cell::new(SLACK) }
     }
 
-    /// Takes out the oldest if it is time to. A count that is too high, after a transaction that failed, does
+    /// Deletes the oldest rows if it is time to. A count that is too high, after a failed transaction, does
     /// no harm.
     pub(crate) fn keep(&self, statements: &Statements<'_>, rows: &AddedRows) -> rusqlite::Result<()> {
         self.since.set(self.since.get() + rows.0.get());
@@ -52,8 +53,8 @@ impl HistoryBound {
 
 /// Adds rows for one bucket.
 ///
-/// Where rows come out of another table, SQLite would keep a journal for the statement alone, to take back
-/// half of it. `OR ROLLBACK` spares that: whatever fails here fails with its whole transaction.
+/// Where rows come from another table, SQLite would keep a journal for the statement alone, to take back half
+/// of it. `OR ROLLBACK` spares that: a failure here fails the whole transaction.
 pub(crate) struct Writer<'a, 'f> {
     pub(crate) statements: &'a Statements<'f>,
     pub(crate) scope: &'a Scope,
@@ -88,7 +89,7 @@ impl Writer<'_, '_> {
         self.add(sql, params![tenant, bucket, at, owner, name, mode, token, self.bucket])
     }
 
-    /// Comes before the lock is taken out of its table.
+    /// To be called before the lock is deleted from its table.
     pub(crate) fn lock_ended(
         &self,
         name: &NameBuf,
@@ -113,7 +114,7 @@ impl Writer<'_, '_> {
         self.add(sql, params![tenant, bucket, at, name, token, it.claimant])
     }
 
-    /// Comes before the claim is taken out of its table.
+    /// To be called before the claim is deleted from its table.
     pub(crate) fn claim_ended(&self, name: &NameBuf, why: &str, at: Instant) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, name, token, who)
                    SELECT ?1, ?2, 'claim', 'ended', ?3, ?4, name, token, claimant
@@ -130,7 +131,7 @@ impl Writer<'_, '_> {
         self.add(sql, params![tenant, bucket, at, name, token, it.claimant])
     }
 
-    /// Comes before the assignment is taken out of its table.
+    /// To be called before the assignment is deleted from its table.
     pub(crate) fn assignment_ended(&self, name: &NameBuf, at: Instant) -> rusqlite::Result<()> {
         let sql = "INSERT OR ROLLBACK INTO history (tenant, bucket, what, event, at, why, name, token, who)
                    SELECT ?1, ?2, 'assignment', 'ended', ?3, 'unassigned', name, token, claimant

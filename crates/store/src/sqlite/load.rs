@@ -14,10 +14,10 @@ use tokio::sync::mpsc::Sender;
 use super::apply::{bits, number};
 use crate::{RecoveredRow, Scope};
 
-/// How many pieces go over to the asker together.
+/// How many rows are sent to the caller together.
 const BATCH: usize = 1000;
 
-/// Tells everything in the order of [`RecoveredRow`], unless nobody listens any more.
+/// Sends the whole state in the order of [`RecoveredRow`], unless the receiver is gone.
 pub(crate) fn send_rows(
     file: &Connection,
     tickets_since: u64,
@@ -153,7 +153,7 @@ fn wrong(column: usize, found: Type, why: String) -> Error {
     Error::FromSqlConversionFailure(column, found, why.into())
 }
 
-/// Gathers pieces, so that the asker is not woken for each.
+/// Gathers rows, so that the caller is not woken for each.
 struct Out<'a> {
     batch: Vec<RecoveredRow>,
     to: &'a Sender<Vec<RecoveredRow>>,
@@ -168,7 +168,7 @@ impl Out<'_> {
     }
 
     fn flush(&mut self) {
-        // Whoever stopped listening does not miss it.
+        // A receiver that is gone does not need the rows.
         let _ = self.to.blocking_send(mem::take(&mut self.batch));
     }
 }

@@ -10,13 +10,13 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB};
 
 use super::file::pragma;
 
-/// What the log may have before it is moved into the file, in bytes of pages.
+/// The most bytes of pages in the log before it is moved into the file.
 const BYTES: c_int = 4 << 20;
 
 pub(crate) struct Log {
-    /// How many the log has, as SQLite tells with each commit.
+    /// How many pages the log has, as SQLite reports with each commit.
     pages: Arc<AtomicI32>,
-    /// How many it may have. Databases that were made before have longer ones.
+    /// How many pages it may have. Earlier databases have longer pages.
     most: c_int,
 }
 
@@ -25,7 +25,7 @@ impl Log {
         let most = BYTES / pragma(file, "page_size")?;
         let pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&pages);
-        // What fails here would fail the commit, which is durable already.
+        // A failure here would fail the commit, which is durable already.
         file.wal_hook(Some(move |_: &mut Wal, pages| {
             told.store(pages, Ordering::Relaxed);
             Ok(())
@@ -33,16 +33,16 @@ impl Log {
         Ok(Self { pages, most })
     }
 
-    /// Moves the pages into the file if there are many. SQLite could do this by itself, but tells nobody when
-    /// the disk fails.
+    /// Moves the pages into the file if there are many. SQLite could do this by itself, but does not report a
+    /// failure of the disk.
     ///
-    /// Whatever comes of it, what was committed is kept: the log is written anew only when all of it is in
+    /// Committed batches stay durable whatever the result: the log is overwritten only when all of it is in
     /// the file and on the disk.
     pub(crate) fn shorten(&self, file: &Connection) -> rusqlite::Result<()> {
-        // If it cannot be done now, the next commit tells that it is to be done.
+        // If the log cannot be moved now, the next commit reports again that it is too long.
         if self.pages.swap(0, Ordering::Relaxed) >= self.most {
             match file.wal_checkpoint_v2(Some(MAIN_DB), CheckpointMode::PASSIVE) {
-                // Somebody reads, such as a backup.
+                // Another connection reads, such as a backup.
                 Err(error) if is_busy(&error) => {}
                 moved => _ = moved?,
             }

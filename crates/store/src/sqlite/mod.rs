@@ -35,15 +35,16 @@ use crate::{
 };
 use worker::{Job, Workplace};
 
-/// Batches of a load that may wait to be visited.
+/// The most batches of a load that may wait to be visited.
 const BATCHES_AHEAD: usize = 4;
 
-/// Keeps everything in one database file, which it has for itself alone. Has [`Slot::ONLY`].
+/// A store in one database file, which no other process may use meanwhile. The store has [`Slot::ONLY`].
 ///
-/// What is committed survives `kill -9` and the loss of power. The file has a key in it, so only its owner
-/// may read it.
+/// Committed batches survive `kill -9` and the loss of power. The file has a key in it, so only its owner may
+/// read it.
 ///
-/// Dropping it ends it as well, a moment later; only [`close`](Store::close) tells when.
+/// Dropping the store ends it as well, a moment later; only [`close`](Store::close) answers when it has
+/// ended.
 #[derive(Debug)]
 pub struct SqliteStore {
     place: Box<str>,
@@ -73,7 +74,7 @@ impl SqliteStore {
         Ok(Self { place: path.display().to_string().into(), jobs })
     }
 
-    /// What is under way is done first; an answer that never comes means that the thread is no more.
+    /// The jobs under way are done first; if the answer never comes, the thread has ended.
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, Fatal> {
         let (reply, answer) = oneshot::channel();
         self.jobs.send(job(reply)).map_err(|_| self.closed())?;

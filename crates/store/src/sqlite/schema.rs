@@ -6,12 +6,13 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::SecretKey;
 
-/// Says in the header of a file that it is a lockhouse's: `LkHs`.
+/// The mark of a lockhouse database in the header of its file: `LkHs`.
 pub(crate) const APPLICATION_ID: i32 = 0x4C6B_4873;
-/// Says so of a backup, which must not be used as it is: `LkHb`.
+/// The mark of a backup, which must not be used as a database: `LkHb`.
 pub(crate) const BACKUP_ID: i32 = 0x4C6B_4862;
 
-/// What leads from each version to the next, beginning with an empty file. Only ever grows at its end.
+/// The steps from each version to the next, beginning with an empty file. The list only ever grows at its
+/// end.
 pub(crate) const STEPS: &[&str] = &[VERSION_1];
 
 const VERSION_1: &str = "
@@ -125,8 +126,8 @@ pub(crate) fn create(file: &mut Connection, key: &SecretKey) -> rusqlite::Result
     file.execute("INSERT INTO secret VALUES (1, ?1)", [key.as_bytes()]).map(drop)
 }
 
-/// Takes a file from its version to that of the steps: in one transaction, so that it has the old version or
-/// the new one.
+/// Takes a file from its version to that of the steps: in one transaction, so that the file has the old
+/// version or the new one.
 pub(crate) fn migrate(file: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let from: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -168,8 +169,8 @@ mod tests {
         }
     }
 
-    /// SQLite makes one for each row that it checks against more than two values `IN (…)`, which costs more
-    /// than all else of an insert.
+    /// SQLite makes such a table for each row that it checks against more than two values `IN (…)`, which
+    /// costs more than the rest of an insert.
     #[test]
     fn no_insert_needs_a_table_of_its_own() {
         let mut file = Connection::open_in_memory().unwrap();

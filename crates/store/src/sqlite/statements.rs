@@ -1,12 +1,12 @@
-//! What is written again and again, prepared once.
+//! The statements that run often, prepared once.
 
 use std::cell::RefCell;
 use std::ptr;
 
 use rusqlite::{Connection, Params, Statement};
 
-/// The statements that have run. They stay prepared, and are found again by where their text stands, which
-/// costs less than to compare it.
+/// The statements that have run. They stay prepared, and are found again by the address of their text, which
+/// costs less than to compare the text.
 pub(crate) struct Statements<'f> {
     file: &'f Connection,
     known: RefCell<Vec<(&'static str, Statement<'f>)>>,
@@ -17,7 +17,7 @@ impl<'f> Statements<'f> {
         Self { file, known: RefCell::default() }
     }
 
-    /// Runs a statement that gives no rows; how many it has changed.
+    /// Runs a statement that returns no rows. Returns how many rows it has changed.
     pub(crate) fn run(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<usize> {
         let mut known = self.known.borrow_mut();
         let place = known.iter().position(|(text, _)| ptr::eq(*text, sql));
@@ -31,7 +31,7 @@ impl<'f> Statements<'f> {
         known[place].1.execute(params)
     }
 
-    /// The file, for what seldom runs.
+    /// The file, for statements that seldom run.
     pub(crate) fn file(&self) -> &'f Connection {
         self.file
     }

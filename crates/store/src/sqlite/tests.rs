@@ -1,4 +1,4 @@
-//! What only the inside of the store can show.
+//! Tests that need the inside of the store.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -140,7 +140,8 @@ fn transactions_are_serialisable_and_nobody_else_has_one() {
     let opened = file::open(&file.0, schema::STEPS).unwrap();
     let pragma =
         |name: &str| -> Value { opened.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap() };
-    // The only level of SQLite but for this pragma, and then there is nobody beside it either.
+    // Serializable is SQLite's only isolation level unless this pragma is set; moreover no other connection
+    // is there.
     assert_eq!(pragma("read_uncommitted"), Value::Integer(0));
     assert_eq!(pragma("locking_mode"), Value::Text("exclusive".into()));
     for sql in ["SELECT count(*) FROM locks", "BEGIN IMMEDIATE"] {
@@ -160,7 +161,7 @@ fn the_table_of_locks_has_names_and_owners_and_nothing_of_the_business() {
         let mut query = raw.prepare("SELECT name FROM pragma_table_xinfo(?1)").unwrap();
         query.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    // `metadata` is what an owner says of itself to those whom it keeps out.
+    // `metadata` is the text that an owner shows to requesters that it excludes.
     let expected = ["bucket", "name", "owner", "mode", "token", "since", "metadata", "name_text"];
     assert_eq!(columns("locks"), expected);
     let expected = ["bucket", "owner", "label", "metadata", "ttl_ms", "since", "ends", "seal"];
@@ -226,7 +227,7 @@ async fn the_history_says_who_did_what_when_and_why() {
         claim(23),
         Change::Assigned(assigned),
         Change::Unassigned { name: name("seat/1"), token: token(23), at: at(25) },
-        // What never began does not end.
+        // A lock that never began does not end.
         unlocked(99, LockEnd::Released, 30),
         Change::Unassigned { name: name("seat/1"), token: token(23), at: at(31) },
     ];
@@ -265,7 +266,7 @@ async fn the_history_says_who_did_what_when_and_why() {
 async fn the_history_keeps_its_newest_rows_and_no_more_than_its_bound() {
     let file = File::new("bound");
     let scope = Arc::new(Scope::new("t", "b"));
-    // Over several lives, so that what the last one left counts, too.
+    // Several lives, so that the rows of the last one count, too.
     for life in 0..4 {
         let changes = (1..=600).map(|token| claim(life * 600 + token)).collect();
         keep(open(&file.0, schema::STEPS, 100).unwrap(), &scope, changes).await;

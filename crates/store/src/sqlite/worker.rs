@@ -1,4 +1,4 @@
-//! The thread that has the file.
+//! The thread that owns the file.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::{
     BackupError, CommitBatch, CommitOutcome, Fatal, Opened, RecoveredRow, Slot, TakeError, WriterId,
 };
 
-/// What is asked of the thread.
+/// A job for the thread.
 pub(crate) enum Job {
     Take {
         slot: Slot,
@@ -41,7 +41,7 @@ pub(crate) enum Job {
     },
 }
 
-/// The file, and what is known of it before anybody works with it.
+/// The file, and its properties before the first job.
 pub(crate) struct Workplace {
     file: Connection,
     log: Log,
@@ -72,13 +72,13 @@ impl Workplace {
 struct Worker<'f> {
     at: &'f Workplace,
     statements: Statements<'f>,
-    /// Who writes, once somebody has taken the slot.
+    /// The state of the writer, once a writer has taken the slot.
     writer_state: Cell<WriterState>,
-    /// What the last commit knew.
+    /// The bucket of the last commit.
     bucket: Cell<CachedBucket>,
-    /// Once set, nothing is tried any more.
+    /// Once this is set, no further job is tried.
     fatal: RefCell<Option<Fatal>>,
-    /// What came while a backup was being written and cannot be done beside it.
+    /// The jobs that came while a backup was being written and cannot run beside it.
     deferred: RefCell<VecDeque<Job>>,
 }
 
@@ -94,7 +94,8 @@ impl<'f> Worker<'f> {
         }
     }
 
-    /// Works until the store is dropped, or closed: then somebody waits to hear of it.
+    /// Works until the store is dropped or closed. If it was closed, a caller waits for the answer, and its
+    /// channel is returned.
     fn run(self, jobs: &Receiver<Job>) -> Option<oneshot::Sender<Result<(), Fatal>>> {
         loop {
             let deferred = self.deferred.borrow_mut().pop_front();
@@ -110,7 +111,7 @@ impl<'f> Worker<'f> {
     }
 
     fn work(&self, job: Job) {
-        // An asker that went away does not need its answer.
+        // A caller that is gone does not need its answer.
         match job {
             Job::Take { slot, writer, rows, reply } => drop(reply.send(self.take(slot, writer, &rows))),
             Job::Commit { batches, reply } => drop(reply.send(self.commit(&batches))),
@@ -141,7 +142,7 @@ impl<'f> Worker<'f> {
 
     fn commit(&self, batches: &[Arc<CommitBatch>]) -> Result<Vec<CommitOutcome>, Fatal> {
         self.check()?;
-        // Where the transaction fails, so may have the making of a bucket in it.
+        // If the transaction fails, a bucket that it made is gone, too.
         let (mut writer_state, mut bucket) = (self.writer_state.get(), self.bucket.take());
         let error = match self
             .transact(|statements| self.apply(statements, &mut writer_state, &mut bucket, batches))
@@ -155,11 +156,11 @@ impl<'f> Worker<'f> {
         };
         match (self.classify(&error), batches) {
             (Trouble::Fatal(fatal), _) => Err(fatal),
-            // Refused, unless it did not need any room.
+            // The batch is refused, unless it did not need any space.
             (Trouble::Unavailable(why), [alone]) => Ok(vec![
                 apply::settled_outcome(self.writer_state.get(), alone).unwrap_or(CommitOutcome::Refused(why)),
             ]),
-            // One that is too large, or that was kept before, must not decide about the others.
+            // A batch that is too large, or that was stored before, must not decide about the others.
             (Trouble::Unavailable(_), _) => batches
                 .chunks(1)
                 .map(|alone| self.commit(alone))
@@ -183,7 +184,7 @@ impl<'f> Worker<'f> {
         Ok(outcomes)
     }
 
-    /// Writes the backup page by page, and between the pages does what else is asked.
+    /// Writes the backup page by page, and does other jobs between the pages.
     fn backup(&self, to: &Path, jobs: &Receiver<Job>) -> Result<(), BackupError> {
         self.check()?;
         backup::write(&self.at.file, to, || {
@@ -204,8 +205,8 @@ impl<'f> Worker<'f> {
         done.inspect(|_| self.shorten_log())
     }
 
-    /// What was committed stays so, whatever comes of this: without space it is tried again behind the next
-    /// commit, and of an error of the disk whoever asks next is told.
+    /// Committed batches stay durable whatever the result. Without space, the move is tried again behind the
+    /// next commit. An error of the disk is answered to the next caller.
     fn shorten_log(&self) {
         if let Err(error) = self.at.log.shorten(&self.at.file) {
             self.classify(&error);
@@ -222,8 +223,8 @@ impl<'f> Worker<'f> {
             *self.fatal.borrow_mut() = Some(fatal.clone());
         }
         if let Trouble::Fatal(Fatal::Io { .. }) = &trouble {
-            // Closing would move the log into a file of which nobody knows what the disk keeps, and remove
-            // it.
+            // Closing would move the log into the file, whose state on the disk is unknown, and remove the
+            // log.
             let _ = self.at.file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
         trouble

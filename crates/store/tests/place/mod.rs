@@ -1,4 +1,4 @@
-//! Folders that go when the test does, and databases of SQLite that are killed in them.
+//! Folders that are removed when the test ends, and SQLite databases that are killed in them.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -51,13 +51,13 @@ impl Drop for Folder {
     }
 }
 
-/// Where that text stands in a file: SQLite leaves a copy behind where it has moved a row.
+/// The places of that text in a file: SQLite leaves a copy behind where it has moved a row.
 pub(crate) fn places(of: &[u8], text: &[u8]) -> Vec<usize> {
     let windows = of.windows(text.len()).enumerate();
     windows.filter(|(_, window)| *window == text).map(|(at, _)| at).collect()
 }
 
-/// The memory store: killed, it is found by the next as it was.
+/// The memory store: after a kill, the next process finds it unchanged.
 pub(crate) struct Memory(pub(crate) MemoryStore);
 
 impl Memory {
@@ -77,7 +77,7 @@ impl Harness for Memory {
 }
 
 /// A database file. A kill leaves the bytes that the file and its log have at that moment, as a killed
-/// process does: what the store does at its end happens to the files of the past. tests/kill.rs kills real
+/// process does: the work of the store at its end goes to the former files. tests/kill.rs kills real
 /// processes.
 pub(crate) struct Sqlite {
     folder: Folder,

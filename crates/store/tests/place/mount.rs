@@ -1,11 +1,11 @@
-//! Small disks, and files that cannot be written by anybody.
+//! Small disks, and files that no process can write.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Folder;
 
-/// Something mounted in a folder of its own; gone when the test ends. Needs root, as CI is.
+/// A mount in a folder of its own; gone when the test ends. Needs root, as CI is.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {

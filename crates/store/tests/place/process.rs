@@ -1,4 +1,4 @@
-//! Another process: this test once more, told by a variable to play the other part.
+//! Another process: the same test once more, in the other role, which a variable selects.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ pub(crate) fn part() -> Option<PathBuf> {
     std::env::var_os(PART).map(PathBuf::from)
 }
 
-/// What the other process tells the test, a line at a time.
+/// Reports a line from the other process to the test.
 pub(crate) fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "told: {line}").unwrap();
@@ -45,27 +45,27 @@ impl Process {
         self.child.id()
     }
 
-    /// The next line that it tells; `None` when it has ended.
+    /// The next line from the process; `None` when the process has ended.
     pub(crate) fn hear(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
             if self.lines.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            // What was cut off by a kill was not told.
+            // A line that was cut off by a kill does not count.
             if let Some((_, told)) = line.strip_suffix('\n').and_then(|line| line.split_once("told: ")) {
                 return Some(told.to_owned());
             }
         }
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the process, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits until it ends by itself, and says whether it ended well.
+    /// Waits until the process ends by itself, and returns whether it succeeded.
     pub(crate) fn end(&mut self) -> bool {
         drop(self.child.stdin.take());
         while self.hear().is_some() {}

@@ -1,4 +1,4 @@
-//! A writer that keeps numbers, each as a batch of several locks.
+//! A writer that stores numbers, each as a batch of several locks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) const PARTS: u64 = 10;
 pub(crate) struct Writer {
     pub(crate) store: SqliteStore,
     pub(crate) opened: Opened,
-    /// The numbers that were there at the beginning, and how many locks of each.
+    /// The numbers that were there at the beginning, and the number of locks of each.
     pub(crate) found: BTreeMap<u64, u64>,
     pub(crate) kept: Vec<RecoveredRow>,
     next_seq: u64,
@@ -46,13 +46,13 @@ impl Writer {
         Ok(Self { store, opened, found, kept, next_seq: 1 })
     }
 
-    /// Tries to keep a number, with so many bytes beside it.
+    /// Tries to store a number, with that many bytes beside it.
     pub(crate) async fn keep(&mut self, number: u64, bytes: usize) -> Result<CommitOutcome, Fatal> {
         let batch = self.batch(number, bytes);
         self.commit(batch).await
     }
 
-    /// Keeps many numbers at once.
+    /// Stores many numbers at once.
     pub(crate) async fn keep_all(&mut self, numbers: std::ops::RangeInclusive<u64>, bytes: usize) {
         let mut batches = Vec::new();
         for number in numbers {
@@ -64,7 +64,7 @@ impl Writer {
         assert!(outcomes.iter().all(|outcome| *outcome == CommitOutcome::Committed), "{outcomes:?}");
     }
 
-    /// The batch with which that is tried.
+    /// The batch for the number.
     pub(crate) fn batch(&self, number: u64, bytes: usize) -> Arc<CommitBatch> {
         self.section_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))
     }

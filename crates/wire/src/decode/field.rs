@@ -1,4 +1,4 @@
-//! A field, and reading it by a rule.
+//! Fields, and the reading of a field by a rule.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::violation::{Violation, member_path};
 
 /// A value as its source has it.
 pub trait FieldValue<'a>: Copy {
-    /// As it is written: the text of the JSON, or the decoded parameter.
+    /// The value as it is written: the text of the JSON, or the decoded parameter.
     fn literal(self) -> &'a str;
 
-    /// As an error shows it.
+    /// The value as an error shows it.
     fn shown(self) -> Cow<'a, str>;
 
     /// Its text.
@@ -35,11 +35,11 @@ pub trait FieldValue<'a>: Copy {
 /// A value that is no text of well-formed Unicode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoText {
-    /// What every text must be, where the source tells that in place of the rule of the field.
+    /// The rule for every text, where the source reports that rule in place of the rule of the field.
     pub rule: Option<&'static str>,
 }
 
-/// A field of an object: where it stands, and its value if it is there.
+/// A field of an object: its path, and its value if it is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'p, V> {
     parent: &'p str,
@@ -65,7 +65,7 @@ impl<'p, V> Field<'p, V> {
         self.value.is_some()
     }
 
-    /// Where it stands.
+    /// The path of the field.
     pub fn path(&self) -> String {
         member_path(self.parent, self.key)
     }
@@ -172,7 +172,7 @@ impl<'a, V: FieldValue<'a>> Field<'_, V> {
         self.read(|| rule.words(), |value| value.name().filter(fits))
     }
 
-    /// What a text stands for.
+    /// The value that a text stands for.
     ///
     /// # Errors
     ///
@@ -185,13 +185,13 @@ impl<'a, V: FieldValue<'a>> Field<'_, V> {
         let value = self.needed(&rule)?;
         match value.text() {
             Ok(text) => parse(text).ok_or_else(|| self.broken(rule())),
-            // Whether a secret is a text at all says something of it.
+            // Even the information whether a secret is a text reveals something of it.
             Err(NoText { rule: Some(general) }) if !self.is_secret => Err(self.broken(general)),
             Err(_) => Err(self.broken(rule())),
         }
     }
 
-    /// What `read` finds in the value.
+    /// The result of `read` on the value.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use lockhouse_core::{InvalidName, Name, NameBuf};
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
-/// What is no string of well-formed Unicode.
+/// The reason why a value is no string of well-formed Unicode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoString {
     /// Another type.
@@ -39,7 +39,7 @@ pub(crate) fn string(raw: &RawValue) -> Result<Cow<'_, str>, NoString> {
     }
 }
 
-/// None for what is no string.
+/// `None` for a value that is no string.
 pub(crate) fn name(raw: &RawValue) -> Option<Result<NameBuf, InvalidName>> {
     match contents(raw) {
         Contents::Plain(text) => Some(Name::new(text).map(Name::to_buf)),
@@ -62,7 +62,7 @@ fn contents(raw: &RawValue) -> Contents<'_> {
     }
 }
 
-/// serde_json gives the lone surrogates of a string only to those who ask for bytes.
+/// serde_json returns the lone surrogates of a string only to a visitor of bytes.
 fn wtf8(string: &str) -> serde_json::Result<Vec<u8>> {
     struct Bytes;
     impl Visitor<'_> for Bytes {

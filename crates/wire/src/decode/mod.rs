@@ -1,4 +1,4 @@
-//! Reading fields by rules: what frames, bodies and query strings of HTTP, and settings have in common.
+//! Reading fields by rules: the common part of frames, bodies and query strings of HTTP, and settings.
 //!
 //! ```text
 //!   frame: JSON ────────┐
@@ -7,8 +7,8 @@
 //!   settings: TOML ───────── serde ────────────────▲
 //! ```
 //!
-//! A source says how a value is written and shown. The rules, their words, the path of a field, and what an
-//! error repeats of a value are here, so that they are the same everywhere.
+//! A source defines how a value is written and shown. The rules, their words, the path of a field, and the
+//! part of a value that an error repeats are defined here, so that they are the same everywhere.
 
 mod field;
 pub(crate) mod json;

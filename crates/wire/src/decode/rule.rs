@@ -7,7 +7,7 @@ use lockhouse_core::Mode;
 /// The words of the rule for a flag.
 pub const FLAG: &str = "true or false";
 
-/// How a lock is held.
+/// The modes of a lock.
 pub const MODES: Choice<Mode> = Choice(&[("exclusive", Mode::Exclusive), ("shared", Mode::Shared)]);
 
 /// A string of well-formed Unicode.
@@ -17,15 +17,15 @@ pub struct Text {
     pub least: usize,
     /// The greatest length.
     pub most: usize,
-    /// What the length is counted in.
+    /// The unit of the length.
     pub unit: Unit,
-    /// What else it must be.
+    /// The form that the text must have besides.
     pub form: Option<Form>,
     /// A value that the rule admits, for documents.
     pub example: &'static str,
 }
 
-/// What a length is counted in.
+/// The unit of a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of UTF-8.
@@ -36,14 +36,14 @@ pub enum Unit {
     Half,
 }
 
-/// How a text must look: a check, the same as a pattern, and in words.
+/// The form of a text: a check, the same as a pattern, and in words.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     /// The check.
     pub has: fn(&str) -> bool,
     /// A regular expression for documents.
     pub pattern: &'static str,
-    /// What follows the length in the words of the rule.
+    /// The words that follow the length in the words of the rule.
     pub words: &'static str,
 }
 
@@ -137,7 +137,7 @@ impl<T: Copy> Choice<T> {
         }
     }
 
-    /// What a word stands for.
+    /// The value that a word stands for.
     pub fn parse(&self, text: &str) -> Option<T> {
         self.0.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
     }

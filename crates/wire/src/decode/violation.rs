@@ -1,4 +1,4 @@
-//! What is wrong with a field: its path, its value, the rule that it breaks.
+//! Violations of the rules of fields: the path, the value, the broken rule.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,9 +11,9 @@ const VALUE_CHARS: usize = 64;
 pub struct Violation {
     /// Its path, such as `locks[1].token`.
     pub field: String,
-    /// What it was, shortened; none if it must not be repeated, or there is nothing to show.
+    /// The value, shortened; none if it must not be repeated, or there is nothing to show.
     pub value: Option<String>,
-    /// What it must be.
+    /// The rule that the value must keep.
     pub rule: Cow<'static, str>,
 }
 

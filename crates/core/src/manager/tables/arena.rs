@@ -10,17 +10,17 @@ use slab::Slab;
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     slots: Slab<T>,
-    /// What the values take beyond their slots.
+    /// The memory of the values beyond their slots.
     heap_bytes: usize,
     removed_since_shrinking: usize,
     /// How many values survived the last attempt.
     survivors: usize,
 }
 
-/// How many slots are kept although nothing needs them.
+/// How many unused slots are retained.
 pub(crate) const KEPT: usize = 1024;
 
-/// What a value takes beyond its slot: the same as long as it is in an arena.
+/// The memory of a value beyond its slot. It does not change while the value is in an arena.
 pub(crate) trait Weigh {
     fn heap_bytes(&self) -> usize;
 }
@@ -55,7 +55,7 @@ impl<T: Weigh> Arena<T> {
             return;
         }
         let is_paid = self.removed_since_shrinking * 2 >= self.slots.capacity();
-        // Halving happens so seldom that it needs no pay.
+        // Halving is too rare to need payment.
         if is_paid || self.slots.len() * 2 <= self.survivors {
             self.slots.shrink_to_fit();
             self.survivors = self.slots.len();
@@ -83,8 +83,8 @@ impl<T: Weigh> Arena<T> {
         self.slots.len()
     }
 
-    /// What the values take, and the slots: those in use, and of those that are kept beyond [`KEPT`] at least
-    /// half, as room to grow by as much again is nobody's fault.
+    /// The memory of the values and of the slots: those in use, and of the retained slots beyond [`KEPT`] at
+    /// least half. Reserve for growth by as much again is not charged.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let (used, there) = (self.slots.len(), self.slots.capacity());
@@ -92,7 +92,7 @@ impl<T: Weigh> Arena<T> {
         slots * size_of::<T>() + self.heap_bytes
     }
 
-    /// What the values take beyond their slots.
+    /// The memory of the values beyond their slots.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.heap_bytes
     }

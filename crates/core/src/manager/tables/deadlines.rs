@@ -1,11 +1,11 @@
-//! What ends by itself, and when.
+//! Deadlines: the ends by time, and when they are due.
 
 use std::collections::BTreeSet;
 
 use super::table::Removed;
 use crate::{AgentId, Instant, RequestId};
 
-/// What may be due.
+/// The kinds of deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
     /// The lease of a party, if it was not renewed meanwhile.

@@ -24,7 +24,7 @@ pub(crate) struct List {
     pub(crate) tail: u32,
 }
 
-/// Which of its links an entry hangs by.
+/// The choice of the link by which an entry is in a list.
 pub(crate) trait By {
     fn link(entry: &LockEntry) -> ListLink;
     fn link_mut(entry: &mut LockEntry) -> &mut ListLink;

@@ -1,4 +1,5 @@
-//! What a lock manager keeps its state in: the table of names and their entries, and the structures below it.
+//! The data structures of a lock manager's state: the table of names and their entries, and the structures
+//! below it.
 
 pub(super) mod arena;
 pub(super) mod deadlines;

@@ -1,4 +1,4 @@
-//! Where the state lives: names, entries and parties in slabs, found through one index.
+//! The state of a lock manager: names, entries and parties in slabs, found through one index.
 //!
 //! ```text
 //!   index: hash ─▶ NameSlot ──held──▶ LockEntry ⇄ LockEntry
@@ -21,7 +21,7 @@ use crate::{AgentId, FencingToken, Instant, Mode, Name, NameBuf, OwnerId, Reques
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
-/// What ends a hold, unless its holder gives it back or it is stolen.
+/// The event that ends a hold, unless its holder releases it or it is stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenure {
     /// The end of the agent in this slot of `parties`.
@@ -52,16 +52,16 @@ pub(crate) struct LockEntry {
     pub(crate) by_name: ListLink,
     pub(crate) by_party: ListLink,
     pub(crate) name: u32,
-    /// The slot of its tenure, which in one piece would take four bytes more.
+    /// The slot of its tenure, stored apart, as a whole tenure would take four bytes more.
     holder_slot: u32,
     /// Its slot in `extras`, or `NONE`.
     pub(crate) extras: u32,
     pub(crate) mode: Mode,
     kind: TenureKind,
-    /// How often its owner was told since the grant or upgrade that it has the lock already; no more than so
-    /// many are counted, which stand for any number.
+    /// How many answers since the grant or upgrade said that the owner already has the lock. The highest
+    /// value stands for any number.
     pub(crate) repeats: u8,
-    /// The same of what was told before the upgrade.
+    /// The same count of the answers before the upgrade.
     pub(crate) repeats_before_upgrade: u8,
 }
 
@@ -85,20 +85,20 @@ impl LockEntry {
         self.kind == TenureKind::AgentIfAvailable
     }
 
-    /// What the owner is told from now on is told of an upgraded lock.
+    /// Later answers to the owner count for the upgraded lock.
     pub(crate) fn count_upgraded_anew(&mut self) {
         self.repeats_before_upgrade =
             self.repeats_before_upgrade.saturating_add(std::mem::take(&mut self.repeats));
     }
 
-    /// The token of what is held.
+    /// The token of the held lock.
     #[inline]
     pub(crate) fn held_token(&self) -> FencingToken {
         self.token.expect("what is in a held set was granted").token()
     }
 }
 
-/// The token of a held lock, in a form whose `Option` takes no more room.
+/// The token of a held lock, in a form whose `Option` takes no more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldToken(std::num::NonZeroU64);
 
@@ -112,7 +112,7 @@ impl HeldToken {
     }
 }
 
-/// What few entries have.
+/// Fields that few entries have.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) metadata: Option<Box<str>>,
@@ -120,7 +120,7 @@ pub(crate) struct Extras {
     pub(crate) expires: Option<Instant>,
 }
 
-/// A name with something held or queued.
+/// A name with a held or queued entry.
 #[derive(Debug)]
 pub(crate) struct NameSlot {
     pub(crate) name: NameBuf,
@@ -135,15 +135,15 @@ pub(crate) struct NameSlot {
 pub(crate) struct PartySlot {
     pub(crate) serial: u64,
     pub(crate) label: Box<str>,
-    /// Every request and lock of it, oldest first.
+    /// Every request and lock of the party, oldest first.
     pub(crate) all: List,
     pub(crate) count: u32,
     pub(crate) lease: Option<ArmedLease>,
-    /// What an owner has beyond that; `None`: it is an agent.
+    /// The additional fields of an owner; `None` for an agent.
     pub(crate) owner: Option<Box<OwnerDetails>>,
 }
 
-/// What only owners have.
+/// Fields that only owners have.
 #[derive(Debug)]
 pub(crate) struct OwnerDetails {
     pub(crate) id: OwnerId,
@@ -153,7 +153,7 @@ pub(crate) struct OwnerDetails {
     pub(crate) seed: SecretSeed,
 }
 
-/// What only claims have.
+/// Fields that only claims have.
 #[derive(Debug)]
 pub(crate) struct ClaimDetails {
     pub(crate) claimant: Box<str>,
@@ -202,19 +202,19 @@ impl Weigh for ClaimDetails {
     }
 }
 
-/// What a new entry takes, whose name is new, too.
+/// The memory of a new entry with a new name.
 #[inline]
 pub(crate) fn most_bytes_of_entry(name: Name<'_>, metadata: Option<&str>) -> usize {
     const SLOTS: usize = size_of::<NameSlot>() + size_of::<LockEntry>() + size_of::<Extras>();
     SLOTS + name.as_wtf8().len() + length(metadata)
 }
 
-/// What a new agent or owner takes.
+/// The memory of a new agent or owner.
 pub(crate) fn most_bytes_of_party(label: &str, metadata: Option<&str>) -> usize {
     size_of::<PartySlot>() + size_of::<OwnerDetails>() + label.len() + length(metadata)
 }
 
-/// What a new claim takes beyond its entry.
+/// The memory of a new claim beyond its entry.
 pub(crate) fn most_bytes_of_claim(claimant: &str) -> usize {
     size_of::<ClaimDetails>() + claimant.len()
 }
@@ -272,7 +272,7 @@ impl<S: BuildHasher> LockTable<S> {
         Some(slot)
     }
 
-    /// The name, if something of it is held or queued.
+    /// The name, if it has a held or queued entry.
     pub(crate) fn find_name(&self, name: Name<'_>) -> Option<u32> {
         let hash = self.hasher.hash_one(name.as_wtf8());
         self.index.find(hash, |&slot| self.names[slot].name.as_name() == name).copied()
@@ -284,7 +284,7 @@ impl<S: BuildHasher> LockTable<S> {
         self.owned.find(self.hasher.hash_one((party, name)), is_it).copied()
     }
 
-    /// Forgets a name of which nothing is held and nothing queued.
+    /// Forgets a name without held or queued entries.
     #[inline]
     pub(crate) fn forget_if_idle(&mut self, name: u32) {
         let slot = &self.names[name];
@@ -442,7 +442,8 @@ impl<S: BuildHasher> LockTable<S> {
         party
     }
 
-    /// A new party without a lease. Owners are named as agents are, here inside, besides by their numbers.
+    /// A new party without a lease. Inside the table, owners have the same ids as agents, beside their
+    /// numbers.
     pub(crate) fn add_party(&mut self, label: &str, owner: Option<Box<OwnerDetails>>) -> AgentId {
         self.last_serial += 1;
         let serial = self.last_serial;
@@ -483,7 +484,7 @@ impl<S: BuildHasher> LockTable<S> {
         AgentId { slot, serial: self.parties[slot].serial }
     }
 
-    /// What only an owner has. The party in that slot must be one.
+    /// The fields that only owners have. The party in that slot must be an owner.
     pub(crate) fn owner(&self, party: u32) -> &OwnerDetails {
         self.parties[party].owner.as_ref().expect("offline locks are of owners alone")
     }
@@ -494,14 +495,14 @@ impl<S: BuildHasher> LockTable<S> {
         entry.extras = self.extras.insert(Extras { metadata: Some(metadata.into()), ..others });
     }
 
-    /// What everything in it takes.
+    /// The memory of the whole table.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let Self { names, entries, extras, parties, claims, .. } = self;
         names.bytes() + entries.bytes() + extras.bytes() + parties.bytes() + claims.bytes()
     }
 
-    /// What the metadata of all entries takes.
+    /// The memory of the metadata of all entries.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.extras.heap_bytes()
     }
@@ -511,12 +512,12 @@ impl<S: BuildHasher> LockTable<S> {
     }
 }
 
-/// An entry that is gone.
+/// A removed entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removed {
     pub(crate) request: RequestId,
     pub(crate) name: u32,
-    /// When its deadline is armed for, if it has one.
+    /// The instant for which its deadline was armed, if it has one.
     pub(crate) armed: Option<Instant>,
 }
 

@@ -11,11 +11,11 @@ use crate::sqlite::error::said;
 use crate::sqlite::file::{Draft, pragma};
 use crate::sqlite::schema;
 
-/// What is copied before others have their turn, in bytes of pages.
+/// How much is copied before other work is done, in bytes of pages.
 const BYTES_AT_ONCE: i32 = 1 << 20;
 
-/// Writes the backup, letting `between` do other work now and then. What is committed meanwhile is in the
-/// backup, too.
+/// Writes the backup, and calls `between` for other work now and then. Batches that are committed meanwhile
+/// are in the backup, too.
 pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<(), BackupError> {
     let not_written = |why: String| BackupError::NotWritten { path: to.to_path_buf(), why: why.into() };
     if to.symlink_metadata().is_ok() {
@@ -32,8 +32,7 @@ pub(crate) fn write(from: &Connection, to: &Path, between: impl Fn()) -> Result<
     })
 }
 
-/// Copies the database into an empty file and makes one file of it, without a log, that says that it is a
-/// backup.
+/// Copies the database into an empty file and makes it a single file without a log, marked as a backup.
 pub(crate) fn copy(from: &Connection, to: &Path, between: impl Fn()) -> rusqlite::Result<()> {
     let pages_at_once = BYTES_AT_ONCE / pragma(from, "page_size")?;
     let mut copy = Connection::open(to)?;

@@ -1,4 +1,4 @@
-//! Putting a backup in the place of a database that is not running.
+//! The restore of a backup in the place of a database that is not in use.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,17 +14,18 @@ use crate::sqlite::error::{SqliteOpenError, one_line, said};
 use crate::sqlite::file::{self, Draft, LOGS, beside, pragma};
 use crate::sqlite::schema;
 
-/// How far a restore raises the marks and the epoch: beyond whatever was given out after the backup.
+/// How far a restore raises the marks and the epoch: above all that were given after the backup.
 const LEAP: u64 = 1 << 32;
 
-/// What a restore has done.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// Where the former database is now, if there was one, or its log if nothing else was left of it.
+    /// The present path of the former database, if there was one, or of its log if nothing else was left of
+    /// it.
     pub kept_aside: Option<PathBuf>,
 }
 
-/// Why nothing was restored. The database is as it was.
+/// The reason why nothing was restored. The database is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RestoreError {
     /// The backup is of no use.
@@ -32,26 +33,26 @@ pub enum RestoreError {
     Unusable {
         /// The backup.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem of the backup.
         why: Box<str>,
     },
     /// Backup and database are one file.
     #[error("{} is the database itself; name a backup of it", .0.display())]
     Same(PathBuf),
-    /// Somebody has the database.
+    /// Another lockhouse has the database open.
     #[error("{} is in use by another lockhouse{}; stop it first", .path.display(), .pid.map_or(String::new(), |pid| format!(" (process {pid})")))]
     InUse {
         /// The database.
         path: PathBuf,
-        /// Whose, if the system tells.
+        /// The process that has it, if the system reports it.
         pid: Option<u32>,
     },
-    /// What stands in the place of the database is something else.
+    /// The file in the place of the database is no lockhouse database.
     #[error("{} is no lockhouse database ({what}); move it away first", .path.display())]
     Foreign {
-        /// What stands there.
+        /// The file that is there.
         path: PathBuf,
-        /// What it seems to be.
+        /// The apparent kind of the file.
         what: &'static str,
     },
     /// The database could not be written.
@@ -59,16 +60,16 @@ pub enum RestoreError {
     NotWritten {
         /// The database.
         path: PathBuf,
-        /// What the system said.
+        /// The message of the system.
         why: Box<str>,
     },
 }
 
-/// Puts the backup `from` in the place `to`, where no lockhouse may be running. What stands there is kept
-/// aside.
+/// Puts the backup `from` in the place `to`, where no lockhouse may be running. The file that is there gets
+/// another name.
 ///
-/// As nobody knows what was given out after the backup, every mark of fencing tokens is raised to 2^32 above
-/// the highest, the epoch leaps likewise, and at the next start every bucket recovers
+/// As the tokens given after the backup are unknown, every mark of fencing tokens is raised to 2^32 above the
+/// highest, the epoch leaps likewise, and at the next start every bucket recovers
 /// ([`Opened::restored`](crate::Opened::restored)).
 ///
 /// # Errors
@@ -101,7 +102,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Restored,
     // A log that stayed, or came back when the power is lost, would be taken for the new file's.
     file::sync_folder(to).map_err(|error| not_written(&error))?;
     draft.replace(to).map_err(|error| not_written(&error))?;
-    // Only now may somebody else have the place.
+    // Only now may another process take the place.
     drop(former);
     Ok(Restored { kept_aside })
 }
@@ -119,7 +120,7 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     if is_foreign(path).map_err(|error| unusable(said(&error)))? {
         return Err(unusable("it is no backup of lockhouse".into()));
     }
-    // This time with locks, so that nobody who runs can be copied half-way.
+    // This time with locks, so that no running database can be copied half-way.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let file = Connection::open_with_flags(path, flags).map_err(|error| unusable(said(&error)))?;
     let _ = file.busy_timeout(std::time::Duration::ZERO);
@@ -146,7 +147,7 @@ fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
 fn is_foreign(path: &Path) -> rusqlite::Result<bool> {
     match file::open_unlocked(path).and_then(|file| pragma(&file, "application_id")) {
         Ok(application) => Ok(![schema::APPLICATION_ID, schema::BACKUP_ID].contains(&application)),
-        // Half of it may be in its log, which only a lock gives a right to read.
+        // Half of the database may be in its log, which may only be read under a lock.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(false),
         Err(error) => Err(error),
     }
@@ -169,7 +170,8 @@ fn prepare(path: &Path) -> rusqlite::Result<Leap> {
         return Ok(Leap::NoneLeft { highest });
     }
     let transaction = file.transaction()?;
-    // A bucket may have begun anew after the backup, above the mark of another, so all get the highest.
+    // A bucket may have begun anew after the backup, above the mark of another, so all buckets get the
+    // highest.
     transaction.execute("UPDATE slots SET token_floor = ?1", [bits(floor)])?;
     transaction.execute("UPDATE tenants SET mark = ?1", [bits(floor)])?;
     transaction
@@ -230,7 +232,7 @@ fn keep_orphans_aside(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(file::logs(&kept).next())
 }
 
-/// Gives the logs of a database names beside that under which it is kept.
+/// Renames the logs of a database to names beside its new one.
 fn move_logs(path: &Path, kept: &Path) -> io::Result<()> {
     LOGS.into_iter()
         .map(|suffix| (beside(path, suffix), beside(kept, suffix)))
@@ -238,7 +240,7 @@ fn move_logs(path: &Path, kept: &Path) -> io::Result<()> {
         .try_for_each(|(log, kept)| fs::rename(log, kept))
 }
 
-/// Moves the log into the database, unless that is damaged.
+/// Moves the log into the database, unless the database is damaged.
 fn make_one_file(file: &Connection, path: &Path) -> bool {
     file::check_content(file, path).is_ok()
         && file.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).is_ok()
@@ -250,7 +252,7 @@ fn link_aside(path: &Path) -> io::Result<PathBuf> {
     fs::hard_link(path, &kept).map(|()| kept)
 }
 
-/// A name to keep something under, where not even the log of another database stands.
+/// A free name for a file that is moved aside, with not even the log of another database beside it.
 fn free_name(path: &Path) -> io::Result<PathBuf> {
     let mut names = (1..1_000_000).map(|count| beside(path, &format!(".before-restore-{count}")));
     let is_free = |name: &PathBuf| name.symlink_metadata().is_err() && file::logs(name).next().is_none();
