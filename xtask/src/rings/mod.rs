@@ -41,7 +41,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring {
         name: "js",
         shows: "client in Chromium and Node, against the built server; sample applications in Chromium",
-        usual_s: Some(180),
+        usual_s: Some(250),
         work: js,
     },
     Ring { name: "http", shows: "the HTTP API against its OpenAPI document", usual_s: Some(60), work: http },
@@ -65,7 +65,7 @@ pub(crate) const RINGS: &[Ring] = &[
         work: matrix,
     },
     Ring { name: "sim", shows: "schedules of faults over house and store", usual_s: Some(60), work: sim },
-    Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(90), work: soak },
+    Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
     Ring {
         name: "neighbours",
         shows: "what a tenant is told beside one that is at its limits",

@@ -65,7 +65,8 @@ impl Server {
 
     /// A server over a house of one's own, whose bounds should be those of a server. If it has
     /// [`MemoryBudget`](lockhouse::MemoryBudget), they become as large as
-    /// [`limits.table_mib_per_tenant`](crate::LimitSettings::table_mib_per_tenant) says, now and at each reload.
+    /// [`limits.table_mib_per_tenant`](crate::LimitSettings::table_mib_per_tenant) says, now and at each
+    /// reload.
     pub fn of(config: Config, house: House) -> Arc<Self> {
         Self::over(AppState::new(config, house, None))
     }
