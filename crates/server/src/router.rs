@@ -75,7 +75,7 @@ impl Routes {
     }
 }
 
-/// What everything outside of the API passes first.
+/// The check that every request outside of the API passes first.
 async fn guard_host(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     http::buffer_request(&state, request, |request| of_right_host(&state, request, next)).await
 }

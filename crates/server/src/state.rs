@@ -1,4 +1,4 @@
-//! What handlers and sessions need of a server.
+//! The state of a server that handlers and sessions need.
 
 use std::sync::Arc;
 
@@ -24,31 +24,31 @@ pub(crate) struct AppState {
     pub(crate) config: Config,
     authority: watch::Sender<Arc<Authority>>,
     pub(crate) house: House,
-    /// Who may make a backup.
+    /// The proof of an operator, who may make a backup.
     pub(crate) operator: Option<Operator>,
     /// Names this life of the server.
     pub(crate) epoch: String,
     pub(crate) sessions: SessionRegistry,
     pub(crate) tasks: TaskTracker,
-    /// What requests with an `Idempotency-Key` were answered.
+    /// The answers to requests with an `Idempotency-Key`.
     pub(crate) idempotency: Arc<IdempotencyStore>,
-    /// What calls have asked for lately.
+    /// The buckets that calls have asked for lately.
     pub(crate) warm_buckets: WarmBuckets,
-    /// Who was denied what.
+    /// The audit log of denials.
     pub(crate) audit: Arc<Audit>,
-    /// Who may have how much.
+    /// The bounds, and the use of each.
     pub(crate) limiter: Arc<Limiter>,
     phase: watch::Sender<Phase>,
 }
 
-/// How far a server is in its life.
+/// The phase of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It grants.
+    /// The server grants.
     Running,
-    /// It grants nothing any more and waits for locks to be released.
+    /// The server grants nothing any more and waits for locks to be released.
     Draining,
-    /// It closes every connection.
+    /// The server closes every connection.
     Stopping,
 }
 
@@ -75,13 +75,13 @@ impl AppState {
         })
     }
 
-    /// Over lock tables that are empty, of which nothing is kept.
+    /// Over empty lock tables, without durable state.
     pub(crate) fn empty(config: Config) -> Arc<Self> {
         let house = House::with_options(&house_options(&config.limits));
         Self::new(config, house, None)
     }
 
-    /// Who may do what at present.
+    /// The authority that decides at present.
     pub(crate) fn authority(&self) -> Arc<Authority> {
         self.authority.borrow().clone()
     }
@@ -91,7 +91,7 @@ impl AppState {
     }
 
     /// Without authentication the `Host` keeps away pages that were given this machine's address under a name
-    /// of their own. Where there is one, they have no credential, and the server may have any name.
+    /// of their own. With authentication they have no credential, and the server may have any name.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Denied> {
         if self.authority().is_open() { check_host(headers, &self.config.allowed_origins) } else { Ok(()) }
     }
@@ -101,7 +101,7 @@ impl AppState {
         check_origin(headers, &self.config.allowed_origins)
     }
 
-    /// What sent a request with this head.
+    /// The initiator of a request with this head.
     pub(crate) fn initiator(&self, headers: &HeaderMap) -> Initiator {
         Initiator::of(headers, self.config.tls.is_some())
     }

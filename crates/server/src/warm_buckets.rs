@@ -1,8 +1,8 @@
 //! Buckets that calls have asked for lately.
 //!
-//! A bucket without any state is forgotten with its last user, and the store has to be told of that. Who
-//! makes one call after another would have it forgotten and begun anew with each of them, at the price of a
-//! commit. So it stays in use for a while.
+//! A bucket without any state is forgotten with its last user, and the store has to note that. A caller of
+//! one call after another would have the bucket forgotten and begun anew with each of them, at the price of a
+//! commit. So the bucket stays in use for a while.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ struct Generation {
 }
 
 impl Generation {
-    /// The bucket stays, if there is room for one more of its tenant.
+    /// The bucket stays, if its tenant may have one more.
     fn keep(&mut self, bucket: &Bucket) {
         if let Ok(permit) = self.tenants.take(bucket.key().tenant().to_owned(), WARM_BUCKETS, WARM_BUCKETS) {
             self.buckets.insert(bucket.key().clone(), (bucket.clone(), permit));
@@ -58,7 +58,7 @@ impl WarmBuckets {
         Some(bucket)
     }
 
-    /// Lets buckets go that nobody has asked for.
+    /// Lets buckets go that no call has asked for.
     pub(crate) async fn forget_in_time(&self) -> Infallible {
         loop {
             sleep(WARM_FOR).await;

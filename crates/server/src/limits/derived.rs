@@ -23,12 +23,12 @@ pub(crate) const fn bucket_limits(settings: &LimitSettings) -> Limits {
     }
 }
 
-/// How a house with those bounds begins.
+/// The options of a house with those bounds.
 pub(crate) fn house_options(settings: &LimitSettings) -> Options {
     Options::new().limits(bucket_limits(settings)).memory_budget(&MemoryBudget::new(settings.table_bytes()))
 }
 
-/// What `welcome` says.
+/// The limits that `welcome` announces.
 pub(crate) fn wire_limits(settings: &LimitSettings) -> WireLimits {
     WireLimits {
         frame_bytes: FRAME_BYTES as u64,

@@ -9,14 +9,14 @@ use crate::settings::sections::limits::LEAST_CONNECTIONS;
 /// being refused.
 const RESERVED: u64 = 192;
 
-/// Raises the number of files that this process may have open as far as it may, and lowers `connections` to
-/// what there is room for then. Tells the log of both.
+/// Raises the number of files that this process may have open as far as possible, and lowers `connections` to
+/// what that number allows. Logs both.
 #[must_use]
 pub fn fit_open_files(limits: LimitSettings) -> LimitSettings {
     fit(limits, raise())
 }
 
-/// How many there may be; `None` if there is no bound.
+/// The number of files that may be open; `None` if there is no bound.
 fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current?;
@@ -39,7 +39,7 @@ fn raise() -> Option<u64> {
 fn fit(limits: LimitSettings, open_files: Option<u64>) -> LimitSettings {
     let Some(room) = open_files.map(|files| files.saturating_sub(RESERVED).max(1)) else { return limits };
     let Ok(connections) = u32::try_from(room) else { return limits };
-    // Beneath that no settings are taken; what the system refuses then is tried again.
+    // Settings below the least are not taken. Connections that the system refuses then are tried again.
     let connections = connections.max(LEAST_CONNECTIONS);
     if connections >= limits.connections {
         return limits;

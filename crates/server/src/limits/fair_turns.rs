@@ -6,13 +6,13 @@ use super::rate_limiter::{BURST, RateLimiters};
 
 /// The turns of a session among all of its tenant.
 ///
-/// Whoever has to wait pays for a slice beforehand. So the turns of the sessions come one after the other, as
-/// far apart as the slices are long: were all to wait until there is something left, they would come
-/// together, in front of everybody else; and each would do a single frame.
+/// A session that has to wait pays for a slice beforehand. So the turns of the sessions come one after the
+/// other, as far apart as the slices are long. If all waited until something is left, their turns would come
+/// together, ahead of all other sessions, and each would do a single frame.
 #[derive(Debug)]
 pub(crate) struct FairTurns {
     next: Instant,
-    /// What was paid for and not done yet.
+    /// Frames paid for and not done yet.
     paid: u32,
 }
 
@@ -33,7 +33,7 @@ impl FairTurns {
             let unpaid = count.saturating_sub(self.paid);
             self.paid = self.paid.saturating_sub(count);
             if now < self.next {
-                // What is done before the turn, such as a pong, does not change when that is.
+                // Frames done before the turn, such as a pong, do not move the turn.
                 tenant.all.charge(now, unpaid, rate);
             } else if self.paid == 0 {
                 (self.next, self.paid) = tenant.all.take_turn(now, unpaid, rate);
@@ -41,7 +41,7 @@ impl FairTurns {
         });
     }
 
-    /// How many may be done at once.
+    /// The number of frames that may be done at once.
     pub(crate) fn room(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) -> u32 {
         rate_limiters.with(tenant, |tenant, now| {
             self.forget(now);
@@ -54,7 +54,7 @@ impl FairTurns {
         self.paid > 0
     }
 
-    /// Lets the turn pass, and gives back what was paid for and is not done: it costs nobody anything.
+    /// Lets the turn pass, and gives back the charge for frames that were not done: the pass costs nothing.
     pub(crate) fn pass(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) {
         if self.is_paid() {
             rate_limiters.with(tenant, |tenant, now| {
@@ -64,8 +64,8 @@ impl FairTurns {
         }
     }
 
-    /// What was paid for is worth nothing once its time is over, as with all that nobody did: otherwise turns
-    /// could be saved up, and taken together.
+    /// A charge paid beforehand expires with its time, as unused rate always does: otherwise turns could be
+    /// saved up, and taken together.
     fn forget(&mut self, now: Instant) {
         if now > self.next + BURST {
             self.paid = 0;

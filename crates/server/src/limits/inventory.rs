@@ -32,7 +32,7 @@ fn settings() -> Vec<String> {
     LimitSettings::ALL.iter().map(row).collect()
 }
 
-/// The name of each constant, what it is, what it bounds, and what becomes of whatever is beyond it.
+/// The name of each constant, its value, what it bounds, and what happens beyond it.
 type Constant = (&'static str, String, &'static str, &'static str);
 
 fn constants() -> Vec<Constant> {
@@ -44,7 +44,7 @@ fn bytes(count: usize) -> String {
 }
 
 fn of_tables() -> Vec<Constant> {
-    // Whoever adds a bound to the core has to tell of it here.
+    // Every bound of the core has to be listed here.
     let Limits {
         name_units,
         requests_per_agent,
@@ -344,7 +344,7 @@ fn table(heading: &str) -> Vec<&'static str> {
 #[test]
 fn the_document_lists_every_bound_as_it_is() {
     let (settings, constants, counted) = rows();
-    // For whoever has to bring it in step again.
+    // The rows to put into the document.
     println!("{}\n\n{}", settings.join("\n"), constants.join("\n"));
     assert_eq!(table("## What operators set"), settings);
     assert_eq!(table("## What is fixed"), constants);

@@ -1,4 +1,4 @@
-//! All bounds of a server, and who has how much.
+//! All bounds of a server, and the use of each.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::refusals::{Refusals, Refused};
 use crate::bounds::LATE_BODIES;
 use crate::settings::LimitSettings;
 
-/// All bounds of a server, and who has how much.
+/// All bounds of a server, and the use of each.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     settings: RwLock<LimitSettings>,
@@ -22,7 +22,7 @@ pub(crate) struct Limiter {
     networks: Quotas<Network>,
     tenants: Quotas<String>,
     bodies: Quotas<Option<Network>>,
-    /// What the clients of each tenant have not taken yet.
+    /// Frames that the clients of each tenant have not taken yet.
     pub(crate) unread: MemoryBudget,
     /// The copies by which each tenant looks at its buckets.
     pub(crate) query_budget: MemoryBudget,
@@ -33,7 +33,7 @@ pub(crate) struct Limiter {
 pub(crate) struct ConnectionPermit {
     #[expect(dead_code, reason = "kept for its end")]
     network: Arc<Permit<Network>>,
-    /// Where it comes from.
+    /// The network that the connection comes from.
     pub(crate) from: Network,
 }
 
@@ -58,7 +58,7 @@ impl Limiter {
         }
     }
 
-    /// What operators have set, at present.
+    /// The present settings of the operators.
     pub(crate) fn settings(&self) -> LimitSettings {
         *self.settings.read()
     }
@@ -114,16 +114,16 @@ impl Limiter {
         self.rate_limiters.charge_call(tenant, count, self.settings().tenant_rate);
     }
 
-    /// Memory for a copy of all that is held and pending in the bucket, to be kept as long as the copy; none
-    /// while the copies of the tenant have together what its tables may have. Who looks at nothing else may
-    /// look at any bucket.
+    /// Memory for a copy of all that is held and pending in the bucket, reserved as long as the copy lives;
+    /// none while the copies of the tenant take together as much as its tables may. A tenant without another
+    /// copy may copy any bucket.
     pub(crate) fn reserve_for_query(&self, bucket: &Bucket) -> Option<Arc<MemoryReservation>> {
         let mut memory = self.query_budget.of(bucket.key().tenant());
         memory.reserve(bucket.bytes_of_snapshot().min(self.settings().table_bytes())).ok()?;
         Some(Arc::new(memory))
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.networks.len()
     }

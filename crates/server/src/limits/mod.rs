@@ -1,4 +1,5 @@
-//! How much of the server anybody may have: what operators set, who is there, and what was refused.
+//! The share of the server that a client may have: the settings of operators, the present users, and the
+//! refusals.
 //!
 //! ```text
 //!   TcpListener ─▶ admit: connections, each address

@@ -1,10 +1,10 @@
-//! Where connections come from.
+//! The networks that connections come from.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where connections come from that are counted together: an address, or of IPv6 a network of 64 bits, as
-/// whoever has one has all of it.
+/// The origin of connections that are counted together: an address, or for IPv6 a network of 64 bits, as an
+/// owner of one such address has the whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Network {
     V4(Ipv4Addr),

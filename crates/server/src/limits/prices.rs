@@ -1,11 +1,11 @@
-//! What it costs to look at a bucket, and where that is done.
+//! The price of a look at a bucket, and the thread that does it.
 
-/// What it costs to look at all entries of a bucket, in frames.
+/// The price of a look at all entries of a bucket, in frames.
 pub(crate) fn price_of_query(entries: usize) -> u32 {
     (entries / 16).try_into().unwrap_or(u32::MAX)
 }
 
-/// What it costs to tell so many bytes of them.
+/// The price of sending so many bytes of them.
 pub(crate) fn price_of_text(bytes: usize) -> u32 {
     (bytes / 512).try_into().unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Who has how many of something of which there are only so many.
+//! Counts of a bounded resource, by user.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,33 +6,34 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Counts what is taken, by whom. Cheap to clone.
+/// Counts the taken units by their takers. Cheap to clone.
 #[derive(Debug)]
 pub(crate) struct Quotas<K: Eq + Hash>(Arc<Mutex<Counts<K>>>);
 
 #[derive(Debug)]
 struct Counts<K> {
     all: usize,
-    /// Nobody who has none.
+    /// Only users with at least one.
     of: HashMap<K, usize>,
 }
 
-/// How much of what is left free each may have (a dynamic threshold, as switches share their buffers by).
+/// The multiple of the free rest that each user may have (a dynamic threshold, as switches share their
+/// buffers by).
 const OF_WHAT_IS_FREE: usize = 3;
 
-/// One that is taken; dropped, it is free again.
+/// A taken unit; dropped, it is free again.
 #[derive(Debug)]
 pub(crate) struct Permit<K: Eq + Hash> {
     quotas: Quotas<K>,
     key: K,
 }
 
-/// Why there is none to be had.
+/// The reason why no unit is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// All are taken.
     All,
-    /// Who asks has as many as he may have.
+    /// The user has as many as one user may have.
     Each,
 }
 
@@ -51,8 +52,8 @@ impl<K: Eq + Hash> Default for Quotas<K> {
 impl<K: Clone + Eq + Hash> Quotas<K> {
     /// One more for `key`, if there are fewer than `all`, and `key` has fewer than `each`.
     ///
-    /// Nobody has more than [`OF_WHAT_IS_FREE`] times what is left free, so that whoever is new finds room
-    /// beside those who take what they can: one alone has three quarters at most, a second one three quarters
+    /// A user never has more than [`OF_WHAT_IS_FREE`] times what is left free, so that a new user finds units
+    /// beside users that take all they can: one alone has three quarters at most, a second one three quarters
     /// of the rest.
     pub(crate) fn take(&self, key: K, all: usize, each: usize) -> Result<Permit<K>, Full> {
         let mut counts = self.0.lock();
@@ -69,7 +70,7 @@ impl<K: Clone + Eq + Hash> Quotas<K> {
         Ok(Permit { quotas: self.clone(), key })
     }
 
-    /// How many are taken.
+    /// The number of taken units.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().all
     }

@@ -1,8 +1,8 @@
-//! Rates: who does more in a second than he may waits for his turn.
+//! Rates: a session or tenant that does more in a second than it may waits for its turn.
 //!
-//! What is done is charged afterwards. A rate limiter is one instant: when all that was charged would be done
-//! at the rate. As long as that is less than a [`BURST`] ahead, more may be done at once (the generic cell
-//! rate algorithm, <https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm>).
+//! Work is charged afterwards. A rate limiter is one instant: when all that was charged would be done at the
+//! rate. As long as that is less than a [`BURST`] ahead, more may be done at once (the generic cell rate
+//! algorithm, <https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm>).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// What nobody was charged for lately may be done at once.
+/// Rate that was not used within this time may be used at once.
 pub(super) const BURST: Duration = Duration::from_secs(1);
 
-/// What a session pays for beforehand at most, in frames: so much it does in its turn, in less than a
+/// The most that a session pays for beforehand, in frames: so much it does in its turn, in less than a
 /// millisecond.
 const SLICE: u32 = 16;
 
 /// No slice is longer than such a part of a second, so that turns come often also where rates are small.
 const LEAST_SLICES: u32 = 64;
 
-/// Whoever would have to wait longer than this pays for nothing beforehand, so that sessions without number
+/// A session that would have to wait longer than this pays for nothing beforehand, so that countless sessions
 /// do not wait for slices that others do not use.
 const LONGEST_QUEUE: Duration = Duration::from_millis(500);
 
@@ -34,19 +34,19 @@ impl RateLimiter {
         Self(now)
     }
 
-    /// Charges for so many; how long to wait before the next.
+    /// Charges for so many; returns the wait before the next.
     pub(crate) fn charge(&mut self, now: Instant, count: u32, rate: u32) -> Duration {
         self.0 = self.0.max(now) + time_for(count, rate);
         self.wait(now)
     }
 
-    /// How long to wait before the next.
+    /// The wait before the next.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.0.saturating_duration_since(now).saturating_sub(BURST)
     }
 
-    /// Charges for so many, and beforehand for a slice if there is to be a wait; until when that is, and for
-    /// how many was paid.
+    /// Charges for so many, and beforehand for a slice if there is to be a wait; returns the end of the wait,
+    /// and the number paid for.
     pub(super) fn take_turn(&mut self, now: Instant, count: u32, rate: u32) -> (Instant, u32) {
         let wait = self.charge(now, count, rate);
         let slice = if wait.is_zero() || wait > LONGEST_QUEUE { 0 } else { SLICE.min(rate / LEAST_SLICES) };
@@ -59,7 +59,7 @@ impl RateLimiter {
         self.0 = self.0.checked_sub(time_for(count, rate)).unwrap_or(self.0);
     }
 
-    /// How many may be done at once before it is to wait.
+    /// The number that may be done at once, without a wait.
     pub(crate) fn room(&self, now: Instant, rate: u32) -> u32 {
         let left = (now + BURST).saturating_duration_since(self.0.max(now));
         (left.as_secs_f64() * f64::from(rate)) as u32
@@ -70,7 +70,7 @@ impl RateLimiter {
     }
 }
 
-/// In which so many are done at the rate.
+/// The time in which so many are done at the rate.
 fn time_for(count: u32, rate: u32) -> Duration {
     Duration::from_nanos(u64::from(count) * 1_000_000_000 / u64::from(rate))
 }
@@ -106,7 +106,7 @@ impl Tenant {
         Ok(())
     }
 
-    /// Whoever has been admitted would have to wait but for that only if others have come in between.
+    /// An admitted call has to wait here only if other calls were admitted since.
     fn admit_more(&mut self, now: Instant, count: u32, rate: u32) -> Result<(), Duration> {
         let mut before = *self;
         before.all.give_back(1, rate);
@@ -131,13 +131,14 @@ struct KnownTenants {
 const LEAST_SWEPT: usize = 1024;
 
 impl RateLimiters {
-    /// Charges the tenant for a call, unless it has to wait; then it is told how long, and charged nothing.
+    /// Charges the tenant for a call, unless the call has to wait; then returns for how long, and charges
+    /// nothing.
     pub(crate) fn admit_call(&self, tenant: &str, rate: u32) -> Result<(), Duration> {
         self.with(tenant, |tenant, now| tenant.admit_call(now, rate))
     }
 
-    /// Charges the tenant for what an admitted call is about to cost beyond that, unless it has to wait for
-    /// others that were admitted meanwhile; then it is told how long, and charged nothing more.
+    /// Charges the tenant for what an admitted call is about to cost beyond that, unless the call has to wait
+    /// for others that were admitted meanwhile; then returns for how long, and charges nothing more.
     pub(crate) fn admit_more(&self, tenant: &str, count: u32, rate: u32) -> Result<(), Duration> {
         if count == 0 {
             return Ok(());
@@ -145,7 +146,7 @@ impl RateLimiters {
         self.with(tenant, |tenant, now| tenant.admit_more(now, count, rate))
     }
 
-    /// Charges the tenant for what an admitted call has cost beyond that.
+    /// Charges the tenant for the further cost of an admitted call.
     pub(crate) fn charge_call(&self, tenant: &str, count: u32, rate: u32) {
         if count > 0 {
             self.with(tenant, |tenant, now| tenant.charge_call(now, count, rate));

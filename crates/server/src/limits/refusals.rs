@@ -1,4 +1,4 @@
-//! What was refused or cut off, counted by its kind.
+//! Refusals and cut-offs, counted by kind.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use lockhouse_wire::NUMBER_LIMIT;
 use tokio::time::sleep;
 
-/// For how long a bound that others have reached is asked after in vain, about.
+/// About how long a bound that others have reached stays reached.
 pub(crate) const QUOTA: Duration = Duration::from_secs(1);
 
-/// When to ask again, as clients are told: in whole milliseconds, rounded up, as whoever comes earlier comes
-/// in vain.
+/// The wait before a repetition, as announced to clients: in whole milliseconds, rounded up, as an earlier
+/// repetition would be in vain.
 pub(crate) fn told_ms(pause: Duration) -> u64 {
     let ms = pause.as_nanos().div_ceil(1_000_000);
     ms.clamp(1, u128::from(NUMBER_LIMIT) - 1) as u64
@@ -74,7 +74,7 @@ kinds! {
     HelloTimeout = "hello_timeout";
     /// A connection that took nothing for `write_timeout`.
     WriteTimeout = "write_timeout";
-    /// A session that ended as its client acknowledged too little of what it was told.
+    /// A session that ended as its client acknowledged too little of what it was sent.
     SlowReader = "slow_reader";
     /// A line of the audit log that was left out, as the same was denied the same again and again.
     AuditLine = "audit_lines";
@@ -86,7 +86,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// How often each kind has occurred since the start.
+/// The count of each kind since the start.
 #[derive(Debug)]
 pub(crate) struct Refusals([AtomicU64; Refused::ALL.len()]);
 
@@ -96,7 +96,7 @@ impl Default for Refusals {
     }
 }
 
-/// How often the log tells what was refused since.
+/// The time between two log lines about the refusals since.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 impl Refusals {
@@ -108,7 +108,7 @@ impl Refusals {
         self.0[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Tells the log every now and then, and of each kind only if there was any since.
+    /// Logs the refusals at intervals, each kind only if there was any since.
     pub(crate) async fn tell(&self) -> std::convert::Infallible {
         let mut told = Refused::ALL.iter().map(|_| 0).collect::<Vec<u64>>();
         loop {

@@ -1,4 +1,4 @@
-//! The listener: who is let in, and who is told why not.
+//! The listener: it admits connections, and sends the reason to those that it refuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) async fn accept_until(state: &Arc<AppState>, listener: &TcpListener, 
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Such as no free file descriptor: others have to go first.
+                    // One cause is no free file descriptor: other connections have to end first.
                     tracing::warn!(%error, "cannot accept a connection");
                     sleep(Duration::from_millis(100)).await;
                     continue;
@@ -36,11 +36,11 @@ pub(super) async fn accept_until(state: &Arc<AppState>, listener: &TcpListener, 
                 let (routes, tls) = (routes.clone(), state.config.tls.clone());
                 state.tasks.spawn(connection::serve(stream, tls, routes, permit, limiter, stop));
             }
-            // A handshake for a refusal would be what there is no room for.
+            // A refusal would need a TLS handshake, which is too much for a full server.
             Err(why) if state.config.tls.is_some() => {
                 tracing::debug!(from = %from.ip(), %why, "a connection is refused");
             }
-            // Whoever is refused is told why, unless too many are at once.
+            // A refused connection gets the reason, unless too many are refused at once.
             Err(why) => {
                 let Ok(permit) = refusing.clone().try_acquire_owned() else { continue };
                 state.tasks.spawn(async move {

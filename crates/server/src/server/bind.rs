@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The address that a server listens on.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, lookup_host};
 
 use crate::auth::Authority;
 
-/// Why a server cannot listen.
+/// The reason why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Others could connect, and there is no authentication.
@@ -24,7 +24,7 @@ pub enum BindError {
     Refused(String, #[source] io::Error),
 }
 
-/// What to do where the system lets nobody listen.
+/// The advice where the system does not let the process listen.
 fn advice(refused: &io::Error) -> &'static str {
     match refused.kind() {
         io::ErrorKind::AddrInUse => {

@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::state::AppState;
 
-/// How often a stopping server looks whether locks are still held.
+/// The time between two looks of a stopping server at the locks still held.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
 
-/// Ends the house, too: whether it was a clean stop has to be known before the sessions end, and the web
-/// locks with them that their clients still believe in.
+/// Ends the house, too: whether the stop was clean has to be known before the sessions end, and with them the
+/// web locks that their clients still believe in.
 pub(super) async fn drain(state: &AppState) -> StoreState {
     let patience = Instant::now() + state.config.drain.max(LEAST_DRAIN);
     tracing::info!(drain = ?state.config.drain, "stopping: nothing is granted any more");
@@ -31,8 +31,8 @@ pub(super) async fn drain(state: &AppState) -> StoreState {
     close_house(state, patience).await
 }
 
-/// Waits for the store as long as it works, and as long as there is patience where it refuses: what it has
-/// not kept was told to nobody.
+/// Waits for the store as long as it works, and until `patience` where it refuses: changes that are not
+/// durable were announced to no client.
 async fn close_house(state: &AppState, patience: Instant) -> StoreState {
     let mut closed = pin!(state.house.close());
     loop {
@@ -50,5 +50,5 @@ async fn close_house(state: &AppState, patience: Instant) -> StoreState {
     }
 }
 
-/// A store that refuses is given so long from the beginning of the end at least.
+/// The least time that a refusing store is given, from the beginning of the end.
 const LEAST_DRAIN: Duration = Duration::from_secs(1);

@@ -58,7 +58,7 @@ pub fn router(server: Arc<Server>) -> Router {
 }
 
 impl Server {
-    /// A server that keeps nothing, and begins with empty tables.
+    /// A server without durable state, which begins with empty tables.
     pub fn new(config: Config) -> Arc<Self> {
         Self::over(AppState::empty(config))
     }
@@ -71,7 +71,7 @@ impl Server {
         Self::over(AppState::new(config, house, None))
     }
 
-    /// A server whose state is kept in a store, and that begins with what is kept there.
+    /// A server whose state is durable in a store, and which begins with the state stored there.
     ///
     /// # Errors
     ///
@@ -134,17 +134,17 @@ impl Server {
         }
     }
 
-    /// How many sessions there are, with and without a connection.
+    /// The number of sessions, with and without a connection.
     pub fn session_count(&self) -> usize {
         self.state.sessions.len()
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connection_count(&self) -> usize {
         self.state.limiter.connections()
     }
 
-    /// How often that has occurred since the start.
+    /// The count of that refusal since the start.
     pub fn refused(&self, kind: Refused) -> u64 {
         self.state.limiter.refusals.of(kind)
     }
@@ -190,13 +190,14 @@ mod tests {
         let token = held.fencing_token();
 
         let next = Server::of(config(), open().await.unwrap());
-        // The first one hears of it with the next thing that it has to keep.
+        // The first server learns of it with the next change that it has to store.
         house.bucket("default").owners().open("Ada", Duration::from_secs(60)).await.unwrap_err();
         let end = serving.await.unwrap().unwrap_err();
         assert_eq!(end.to_string(), "another process has taken the store over");
         let listener = TcpListener::bind(address).await.unwrap();
         tokio::spawn(next.serve(listener, std::future::pending()));
-        // Granted once the second one has recovered, by which time the lock of before has been reclaimed.
+        // The lock is granted once the second server has recovered, by which time the former lock has been
+        // reclaimed.
         let other = agent.locks().request("m").await.unwrap();
         assert_eq!((held.loss(), held.fencing_token()), (None, token));
         assert!(other.fencing_token() > token);

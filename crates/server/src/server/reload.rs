@@ -1,4 +1,4 @@
-//! What a running server takes anew.
+//! The settings that a running server takes anew.
 
 use super::life::Server;
 use crate::auth::{self, Authority};
@@ -11,7 +11,7 @@ use crate::settings::{LimitOutOfRange, LimitSettings};
 )]
 pub struct AuthenticationStays;
 
-/// Why a running server does not take new settings.
+/// The reason why a running server does not take new settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReloaded {
     /// Those of authentication.
@@ -54,13 +54,13 @@ impl Server {
         self.state.limiter.reload(limits);
     }
 
-    /// Judges by that from now on. Sessions whose credential is not taken any more, or may do less than
-    /// before, end at once, their locks with them; each later call is judged anew. Where the last key, issuer
-    /// and certificate is gone, nobody is admitted.
+    /// Judges by that authority from now on. Sessions whose credential is not taken any more, or may do less
+    /// than before, end at once, their locks with them; each later call is judged anew. Where the last key,
+    /// issuer and certificate is gone, no client is admitted.
     ///
     /// # Errors
     ///
-    /// [`AuthenticationStays`]: whoever was let in without a credential would be kept out.
+    /// [`AuthenticationStays`]: clients that were admitted without a credential would be kept out.
     pub fn reload_auth(&self, authority: Authority) -> Result<(), AuthenticationStays> {
         let authority = match (self.state.authority().is_open(), authority.is_open()) {
             (true, false) => return Err(AuthenticationStays),
@@ -76,9 +76,9 @@ impl Server {
         Ok(())
     }
 
-    /// As [`reload_auth`](Self::reload_auth), by settings of which something else cannot be taken: whoever is
-    /// gone from them is gone, and an issuer whose keys cannot be had stays as it was. Whether they were
-    /// taken; without authentication there is nothing to be taken from anybody.
+    /// As [`reload_auth`](Self::reload_auth), by settings that cannot be taken elsewhere: a credential that
+    /// is gone from them is gone, and an issuer whose keys cannot be read stays as it was. Returns whether
+    /// they were taken; without authentication there is nothing to take away.
     pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
         let former = self.state.authority();
         let next = former.renewed(settings).ok().filter(|_| !former.is_open());
