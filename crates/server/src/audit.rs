@@ -1,8 +1,9 @@
-//! The audit log: who was denied what, and who took something from others. When, the log says itself; no
-//! secret ever stands in it.
+//! The audit log: denials, and deeds that took something from others. The log adds the time itself; no secret
+//! ever stands in it.
 //!
-//! What was done is always told. Who is denied the same again and again is told of a few times in a while,
-//! and at its end how often it was beyond that: nobody fills a disk by asking for what he may not have.
+//! A deed that was done is always logged. A client that is denied the same again and again is logged a few
+//! times in a while, and at the end of the while the count beyond that: no client fills a disk with forbidden
+//! requests.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,20 +21,20 @@ use crate::auth::Identity;
 use crate::bounds::{AUDIT_LINES, AUDIT_NAME_CHARS, AUDIT_SERIES, AUDIT_WHILE};
 use crate::limits::{ConnectionPermit, Limiter, Network, Refused};
 
-/// What is noted of one deed.
+/// The record of one deed.
 pub(crate) struct AuditEvent<'a> {
-    /// Who; none if the credential was not taken.
+    /// The client; none if the credential was not taken.
     pub(crate) who: Option<&'a Identity>,
-    /// What he did or wanted to do, such as `steal`, or the operation of the HTTP API.
+    /// The deed, done or denied, such as `steal`, or the operation of the HTTP API.
     pub(crate) what: &'a str,
-    /// Where.
+    /// The bucket.
     pub(crate) bucket: &'a str,
-    /// With which name or owner, if with one.
+    /// The name or owner, if there is one.
     pub(crate) name: Option<&'a dyn fmt::Display>,
 }
 
-/// Notes a deed that was done, from where and why, if that is known; `lost` is how many holders lost it, and
-/// who they are.
+/// Notes a deed that was done, its origin and its reason, if known; `lost` is the number of holders that lost
+/// the name, and who they are.
 pub(crate) fn note(
     from: Option<Network>,
     event: &AuditEvent<'_>,
@@ -48,21 +49,21 @@ pub(crate) fn note(
     tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, lost, why, victims, "done");
 }
 
-/// Who was denied what lately.
+/// The denials of late.
 #[derive(Debug)]
 pub(crate) struct Audit {
     limiter: Arc<Limiter>,
     lately: Mutex<HashMap<Series, Lately>>,
 }
 
-/// What is counted together.
+/// Denials that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Series {
     Of {
         who: Who,
         what: String,
     },
-    /// All for whom there is no room.
+    /// All clients beyond the bound.
     Others,
 }
 
@@ -72,7 +73,7 @@ enum Who {
         tenant: String,
         key: String,
     },
-    /// A credential that is not taken says nothing of who shows it.
+    /// A credential that is not taken does not identify the client that shows it.
     From(Option<Network>),
 }
 
@@ -83,7 +84,7 @@ struct Lately {
     left_out: u64,
 }
 
-/// How often it is looked whether there is something to tell.
+/// The time between two looks for counts to log.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 impl Audit {
@@ -91,8 +92,8 @@ impl Audit {
         Self { limiter, lately: Mutex::default() }
     }
 
-    /// Notes a deed that was denied, unless whoever asks was told of often enough. `from` is where the
-    /// request came from, if that is known.
+    /// Notes a deed that was denied, unless the client was logged often enough. `from` is the network that
+    /// the request came from, if known.
     pub(crate) fn deny(&self, from: Option<Network>, event: &AuditEvent<'_>, why: &dyn fmt::Display) {
         let AuditEvent { who, what, bucket, name } = event;
         if !self.is_told(Series::new(*who, from, what)) {
@@ -106,7 +107,7 @@ impl Audit {
         tracing::info!(target: "audit", tenant, key, %from, what, ?bucket, ?name, why, "denied");
     }
 
-    /// Notes a request that is refused for where it comes from.
+    /// Notes a request that is refused for the place that it comes from.
     pub(crate) fn deny_place(&self, request: &Request, denied: &Denied) {
         let header = denied.header();
         let given = request.headers().get(&header).map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -115,7 +116,7 @@ impl Audit {
         self.deny(from, &AuditEvent { who: None, what: header.as_str(), bucket: "", name }, denied);
     }
 
-    /// Counts it; whether it is told as well.
+    /// Counts the denial; returns whether it is logged as well.
     fn is_told(&self, series: Series) -> bool {
         let now = Instant::now();
         let mut lately = self.lately.lock();
@@ -138,7 +139,7 @@ impl Audit {
         is_told
     }
 
-    /// Tells how often what was not told was denied, once its while is over.
+    /// Logs the count of denials that were not logged, once their while is over.
     pub(crate) async fn tell_in_time(&self) -> Infallible {
         loop {
             sleep(LOOK_EVERY).await;
@@ -146,7 +147,7 @@ impl Audit {
         }
     }
 
-    /// Tells it of all that began so long ago, and forgets them.
+    /// Logs the counts of all series that began so long ago, and forgets them.
     pub(crate) fn tell(&self, age: Duration) {
         let now = Instant::now();
         let is_over = |_: &Series, lately: &mut Lately| now.duration_since(lately.since) >= age;
@@ -184,7 +185,7 @@ impl Lately {
     }
 }
 
-/// As much of it as is told.
+/// As much of the text as is logged.
 pub(crate) fn short(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(AUDIT_NAME_CHARS) {
         text.truncate(end);
@@ -193,7 +194,7 @@ pub(crate) fn short(mut text: String) -> String {
     text
 }
 
-/// Where somebody comes from, in a log.
+/// The network of a client, in a log.
 struct DisplayNetwork(Option<Network>);
 
 impl fmt::Display for DisplayNetwork {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     impl Audit {
-        /// How many of so many are told.
+        /// The number of denials, of so many, that are logged.
         fn told_of(&self, count: u32, who: Option<&Identity>, from: u32, what: &str) -> u32 {
             (0..count).map(|_| u32::from(self.is_told(Series::new(who, network(from), what)))).sum()
         }
@@ -248,7 +249,7 @@ mod tests {
         let audit = audit();
         assert_eq!(audit.told_of(1000, None, 1, "connect"), AUDIT_LINES);
         assert_eq!(audit.left_out(), 1000 - u64::from(AUDIT_LINES));
-        // Others, and other things, are told of.
+        // Other clients, and other deeds, are logged.
         assert_eq!(audit.told_of(3, None, 2, "connect"), 3);
         assert_eq!(audit.told_of(3, None, 1, "steal"), 3);
         let ada = Identity { tenant: "acme".to_owned(), ..Identity::anybody() };

@@ -20,11 +20,11 @@ pub(crate) const REQUESTS_PER_SESSION: usize = REQUESTS_PER_AGENT as usize;
 /// Watches of a connection at once.
 pub(crate) const WATCHES_PER_SESSION: usize = 16;
 
-/// Changes within this time are told of by one snapshot of a watch.
+/// Changes within this time are sent in one snapshot of a watch.
 pub(crate) const WATCH_GATHERING: Duration = Duration::from_millis(100);
 
-/// What a session may be told at once without having asked: a grant and a loss of each request, and the end
-/// of each agent.
+/// Frames that a session may get at once without having asked: a grant and a loss of each request, and the
+/// end of each agent.
 pub(crate) const UNASKED_FRAMES: usize = 2 * REQUESTS_PER_SESSION + AGENTS_PER_SESSION;
 
 /// No such frame is longer.
@@ -49,7 +49,7 @@ pub(crate) const RESEND_BYTES: usize =
 /// a client that acknowledges as it should has no more.
 pub(crate) const SPARED_BYTES: usize = ACK_EVERY as usize * ANSWER_BYTES;
 
-/// What a session has to take up to this counts for nothing.
+/// A backlog of a session up to this size is not counted.
 pub(crate) const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// While more bytes than this wait to be written, nothing that the client sends is carried out.
@@ -65,8 +65,8 @@ pub(crate) const INBOX_NOTICES: usize = RESEND_FRAMES;
 /// Messages that are read at most before what they brought about is written.
 pub(crate) const READ_BATCH: usize = 128;
 
-/// What may be done without a pause, in frames. Until the next one nobody may hear what comes for other
-/// sessions: a worker that was woken for one thing alone looks for others only after that.
+/// Work without a pause, in frames. Until the next pause input for other sessions may go unnoticed: a worker
+/// that was woken for one thing alone looks for others only after that.
 pub(crate) const GIVE_WAY_FRAMES: u32 = 8;
 
 /// The most bytes of the head of an HTTP request, about.
@@ -84,13 +84,13 @@ pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 /// Such bodies that are waited for or being answered at once.
 pub(crate) const LATE_BODIES: usize = 256;
 
-/// Lines of the audit log about who is denied the same again and again, in [`AUDIT_WHILE`].
+/// Lines of the audit log about a client that is denied the same again and again, in [`AUDIT_WHILE`].
 pub(crate) const AUDIT_LINES: u32 = 10;
 
-/// After so long as many are told again.
+/// After so long as many lines are logged again.
 pub(crate) const AUDIT_WHILE: Duration = Duration::from_secs(60);
 
-/// So many who are denied something are told apart.
+/// So many clients that are denied something are counted separately.
 pub(crate) const AUDIT_SERIES: usize = 1024;
 
 /// For how long the answer to a request with an `Idempotency-Key` is remembered.
@@ -100,7 +100,7 @@ pub(crate) const IDEMPOTENCY_AGE: Duration = Duration::from_secs(600);
 pub(crate) const IDEMPOTENCY_KEYS_PER_BUCKET: usize = 10_000;
 pub(crate) const IDEMPOTENCY_KEYS: usize = 100_000;
 
-/// What the remembered answers of a tenant take, and those of all.
+/// Bytes of the remembered answers of a tenant, and of all tenants.
 pub(crate) const IDEMPOTENCY_BYTES_PER_TENANT: usize = 128 << 20;
 pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
 
@@ -108,10 +108,10 @@ pub(crate) const IDEMPOTENCY_BYTES: usize = 512 << 20;
 /// watch the connection itself.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(1);
 
-/// Connections at once that are told why they are refused.
+/// Connections at once that get the reason of their refusal.
 pub(crate) const REFUSED_AT_ONCE: usize = 64;
 
-/// How long a connection that is refused may take to ask, and to hear why.
+/// How long a connection that is refused may take to ask, and to take the reason.
 pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// No more is read of a connection that ends.

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 /// The clock of the machine may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// Waits until then; for ever, if it is never.
+/// Waits until `end`; for ever, if there is none.
 pub(crate) async fn until(end: Option<SystemTime>) {
     let Some(end) = end else { return std::future::pending().await };
     while let Ok(left) = end.duration_since(SystemTime::now()) {

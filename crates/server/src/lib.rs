@@ -1,5 +1,5 @@
-//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and what belongs
-//! around them.
+//! The lockhouse server: the lock tables of a [`lockhouse::House`] over WebSockets and HTTP, and all around
+//! them.
 //!
 //! ```text
 //!   TcpListener ─▶ tls ─▶ connection ─▶ router ─▶ upgrade ─▶ hello ─▶ session ─▶ lockhouse::Port
@@ -7,8 +7,7 @@
 //!                                         └▶ /healthz, /readyz, demo page
 //! ```
 //!
-//! Folders import one way only, each from those to its right; what is on one line does not import its
-//! neighbours:
+//! Folders import one way only, each from those to its right; folders on one line do not import each other:
 //!
 //! ```text
 //!   server        bind, accept, drain, reload: what starts and stops

@@ -1,11 +1,11 @@
-//! Whether a request may come from where it comes from.
+//! Checks of the place that a request comes from.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
 use super::hosts::{host_of, is_loopback, single};
 use crate::settings::Origin;
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     #[error(
@@ -17,7 +17,7 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    /// The header that it is refused for.
+    /// The header that the request is refused for.
     pub(crate) fn header(&self) -> HeaderName {
         match self {
             Self::Host => header::HOST,

@@ -1,23 +1,24 @@
-//! What sent a request.
+//! The initiator of a request: a page or a program.
 
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 
 use super::hosts::{is_for_loopback, single};
 use crate::settings::Origin;
 
-/// What sent a request, as far as its head tells. A program may claim to be any page; a page cannot claim to
-/// be a program or another page.
+/// The initiator of a request, as far as its head shows. A program may claim to be any page; a page cannot
+/// claim to be a program or another page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Initiator {
     Program,
     /// A page of this origin, written as browsers do.
     Page(String),
-    /// A page, of which the browser does not tell the origin.
+    /// A page whose origin the browser does not send.
     UnknownPage,
 }
 
-/// Browsers say by it how the page stands to what it asks for (<https://www.w3.org/TR/fetch-metadata/>). Of
-/// those headers `Sec-Fetch-Mode` is no mark of a page, as the `fetch` of Node sends it as well.
+/// The header in which browsers send how the page stands to the resource that it requests
+/// (<https://www.w3.org/TR/fetch-metadata/>). Of those headers `Sec-Fetch-Mode` is no mark of a page, as the
+/// `fetch` of Node sends it as well.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Initiator {
@@ -41,14 +42,14 @@ impl Initiator {
     }
 }
 
-/// The origin of what is at that URL.
+/// The origin of that URL.
 fn origin_of(url: &str) -> Option<Origin> {
     let uri: Uri = url.parse().ok()?;
     format!("{}://{}", uri.scheme_str()?, uri.authority()?).parse().ok()
 }
 
-/// Ours, as a browser that sends [`SEC_FETCH_SITE`] has it: it does so by TLS, which a proxy may have ended,
-/// and on its own machine.
+/// Our origin, as seen by a browser that sends [`SEC_FETCH_SITE`]: browsers send it over TLS, which a proxy
+/// may have ended, and on their own machine.
 fn own_origin(headers: &HeaderMap, is_tls: bool) -> Option<Origin> {
     let scheme = if is_tls || !is_for_loopback(headers) { "https" } else { "http" };
     format!("{scheme}://{}", single(headers, &header::HOST)?).parse().ok()

@@ -1,8 +1,8 @@
-//! Who may talk to a server that has no authentication: programs of this machine, and pages of allowed
-//! origins.
+//! The clients that may talk to a server without authentication: programs of this machine, and pages of
+//! allowed origins.
 //!
 //! The `Host` check keeps away pages that were given this machine's address under a name of their own; the
-//! `Origin` check keeps away pages of other sites. [`Initiator`] tells pages from programs where there is
+//! `Origin` check keeps away pages of other sites. [`Initiator`] separates pages from programs where there is
 //! authentication.
 
 mod check;

@@ -1,4 +1,4 @@
-//! Everything that the server goes by when it judges a credential.
+//! The authority: everything by which the server judges a credential.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use super::unauthenticated::{PresentedCertificate, Unauthenticated};
 use crate::access::Initiator;
 use crate::settings::sections::auth::{CertificateSettings, JwtSettings, KeySettings, Settings};
 
-/// Judges credentials. Made anew from the settings when they change; the default one lets everybody do
-/// everything.
+/// Judges credentials. Made anew from the settings when they change; the default authority lets every client
+/// do everything.
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
     /// By their ids.
@@ -24,7 +24,7 @@ pub struct Authority {
     issuers: Vec<Issuer>,
     /// The first that fits holds.
     certificates: Vec<Certificate>,
-    /// Whether nobody is admitted where there is no entry.
+    /// Whether no client is admitted where there is no entry.
     is_shut: bool,
 }
 
@@ -46,15 +46,15 @@ impl Authority {
         bad.into_iter().next().map_or(Ok(authority), Err)
     }
 
-    /// What is wrong with each entry of the settings that is, whatever the environment says; reads the files
-    /// that they name.
+    /// The fault of each wrong entry of the settings, whatever the environment says; reads the files that
+    /// they name.
     pub fn check(settings: &Settings) -> Vec<BadSettings> {
         Self::hearing(settings, Hearing::FilesOnly).1
     }
 
-    /// By these settings, of which something else cannot be taken: whatever is gone is gone. An issuer that
-    /// cannot be taken now, such as for its file, stays what it was, and no certificate stands for somebody
-    /// that did not before, as that rests on CAs that may not have been taken.
+    /// By these settings, of which another part cannot be taken: entries that are gone are gone. An issuer
+    /// that cannot be taken now, for its file for example, stays as it was. No certificate stands for an
+    /// identity that it did not stand for before, as that rests on CAs that may not have been taken.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Authority {
         Ok(next)
     }
 
-    /// With what is wrong with each entry that is left out for it.
+    /// Returns the fault of each entry that is left out, too.
     fn hearing(settings: &Settings, hearing: Hearing) -> (Self, Vec<BadSettings>) {
         let (mut authority, mut bad) = (Self::default(), Vec::new());
         for (number, key) in settings.keys.iter().enumerate() {
@@ -124,23 +124,23 @@ impl Authority {
         Ok(())
     }
 
-    /// One that admits nobody.
+    /// An authority that admits no client.
     pub(crate) fn shut() -> Self {
         Self { is_shut: true, ..Self::default() }
     }
 
-    /// Whether there is no authentication at all: everybody who can connect may do everything.
+    /// Whether there is no authentication at all: every client that can connect may do everything.
     pub fn is_open(&self) -> bool {
         !self.is_shut && self.keys.is_empty() && self.issuers.is_empty() && self.certificates.is_empty()
     }
 
-    /// Whether a certificate may stand for whoever shows it.
+    /// Whether a certificate may stand for the client that shows it.
     pub(crate) fn knows_certificates(&self) -> bool {
         !self.certificates.is_empty()
     }
 
-    /// Who presents that. A credential that is presented is judged alone: if it is wrong, no certificate
-    /// makes up for it.
+    /// The identity of the presenter. A credential that is presented is judged alone: if it is wrong, no
+    /// certificate makes up for it.
     pub(crate) fn identify(
         &self,
         credential: Option<&Credential<'_>>,

@@ -1,11 +1,11 @@
-//! What is wrong with the section `[auth]`.
+//! Faults of the section `[auth]`.
 
-/// Settings that make no sense, told in one line that names the member, the value and the rule.
+/// Settings that make no sense, reported in one line that names the member, the value and the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadSettings {
     /// The member, such as `auth.keys[0].hash`.
     pub field: String,
-    /// What is wrong with it.
+    /// The fault.
     pub why: String,
 }

@@ -1,8 +1,8 @@
-//! Client certificates: whom one is for is known by a name in it, or by the whole of it.
+//! Client certificates: the identity behind one is known by a name in it, or by the whole of it.
 //!
 //! Names are the subject alternative names (RFC 5280, section 4.2.1.6): workloads have URIs, such as those of
-//! SPIFFE, services DNS names, people e-mail addresses. The common name is not read: what a CA may write
-//! there its name constraints do not say.
+//! SPIFFE, services DNS names, people e-mail addresses. The common name is not read: the name constraints of
+//! a CA do not cover it.
 
 use super::bad_settings::BadSettings;
 use super::grant::CredentialGrant;
@@ -12,7 +12,7 @@ use crate::tls::subject::Mark;
 /// The longest domain name.
 const DNS_BYTES: usize = 253;
 
-/// An entry of the settings: whom a certificate stands for.
+/// An entry of the settings: the identity that a certificate stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Certificate {
     pub(super) id: String,
@@ -59,7 +59,7 @@ impl Mark {
         })
     }
 
-    /// The member of the settings that it stands in.
+    /// The member of the settings that the mark stands in.
     pub(super) fn member(&self) -> &'static str {
         match self {
             Self::Dns(_) => "dns",
@@ -70,7 +70,7 @@ impl Mark {
     }
 }
 
-/// A wildcard names servers, and nobody.
+/// A wildcard names servers, and no client.
 fn is_dns(name: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()

@@ -1,11 +1,11 @@
-//! What an entry of the settings gives to those whom it is for.
+//! The grant of an entry of the settings to its clients.
 
 use super::bad_settings::BadSettings;
 use super::identity::{Identity, TENANT_RULE, is_tenant};
 use super::permissions::Grants;
 use crate::settings::sections::auth::Buckets;
 
-/// Whose somebody is, and what he may do.
+/// The tenant of a client, and its permissions.
 #[derive(Clone, Debug)]
 pub(super) struct CredentialGrant {
     tenant: String,
@@ -35,7 +35,7 @@ impl CredentialGrant {
         Ok(Self { tenant: tenant.to_owned(), session: session.map(str::to_owned), grants })
     }
 
-    /// Somebody who has them, without an end.
+    /// An identity with this grant, without an end.
     pub(super) fn identity(&self, name: &str) -> Identity {
         Identity {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Who somebody is, once a credential was taken, and where that leads.
+//! The identity of a client whose credential was taken, and the buckets that it leads to.
 
 use std::time::SystemTime;
 
@@ -9,30 +9,30 @@ use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
 use crate::settings::sections::auth::DEFAULT_TENANT;
 
-/// Who somebody is.
+/// The identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// What is told of him in logs: the id of the key, or the id of the issuer and the subject of the token.
+    /// The name in logs: the id of the key, or the id of the issuer and the subject of the token.
     pub(crate) name: String,
-    /// Whose buckets he sees.
+    /// The tenant whose buckets the client sees.
     pub(crate) tenant: String,
     /// The private session that is apart from all else of the tenant.
     pub(crate) session: Option<String>,
-    /// The web origin that is; an empty one for programs.
+    /// The web origin that is apart from others; an empty one for programs.
     pub(crate) origin: Option<String>,
-    /// What he may do.
+    /// The permissions.
     pub(crate) grants: Grants,
-    /// When the credential is not good any more.
+    /// The end of the credential's validity.
     pub(crate) expires_at: Option<SystemTime>,
 }
 
-/// A partition that cannot be told from the encoding of a tenant.
+/// A partition that cannot be distinguished from the encoding of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("partition begins with U+001F, but must not")]
 pub(crate) struct ReservedPartition;
 
 impl Identity {
-    /// Everybody, where there is no authentication.
+    /// The identity of every client, where there is no authentication.
     pub(crate) fn anybody() -> Self {
         Self {
             name: "anybody".to_owned(),
@@ -48,8 +48,7 @@ impl Identity {
         self.grants.on(bucket)
     }
 
-    /// The lock table that is meant by the name of a bucket and a partition: never that of anybody of another
-    /// tenant.
+    /// The lock table that is meant by the name of a bucket and a partition: never one of another tenant.
     pub(crate) fn bucket(&self, bucket: String, partition: &str) -> Result<BucketKey, ReservedPartition> {
         if partition.starts_with(BucketKey::SEPARATOR) {
             return Err(ReservedPartition);
@@ -57,10 +56,10 @@ impl Identity {
         Ok(BucketKey { bucket, partition: self.partition(partition) })
     }
 
-    /// The tenant `default` keeps its partitions as they are, as a server without authentication does.
+    /// The partitions of the tenant `default` stay as they are, as on a server without authentication.
     ///
-    /// Tenant and private session come first, as they say who pays ([`BucketKey::tenant`]): both stand in the
-    /// credential. Origin and partition do not, as a program may claim to be any origin.
+    /// Tenant and private session come first, as they name the payer ([`BucketKey::tenant`]): both stand in
+    /// the credential. Origin and partition do not, as a program may claim to be any origin.
     fn partition(&self, partition: &str) -> String {
         let is_plain = self.tenant == DEFAULT_TENANT && self.session.is_none() && self.origin.is_none();
         if is_plain {
@@ -83,7 +82,7 @@ pub(super) fn is_tenant(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// Whose tables are meant by a credential that sets origins apart: those of the page, or of the programs.
+/// The owner of the tables meant by a credential that sets origins apart: the page, or the programs.
 pub(super) fn isolated(initiator: &Initiator) -> Result<String, Unauthenticated> {
     match initiator {
         Initiator::Program => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! What is said of a credential to those who have it at hand.
+//! The description of a credential for the person who has it at hand.
 
 use std::time::SystemTime;
 
@@ -11,33 +11,33 @@ use super::unauthenticated::Unauthenticated;
 use crate::access::Initiator;
 use crate::settings::sections::auth::Permission;
 
-/// What a token says of itself. It proves nothing: anybody can write such a text.
+/// The content of a token. The text proves nothing: every program can write one.
 #[derive(Clone, Debug)]
 pub struct Unproven {
-    /// How it is signed, as it says.
+    /// The header, with the signature algorithm that the token claims.
     pub header: Value,
     /// Its claims.
     pub claims: Value,
 }
 
-/// What a credential that is taken stands for.
+/// The identity and the permissions of a credential that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The id of the key; or that of the issuer, a slash, and the subject of the token.
     pub name: String,
-    /// Whose buckets it sees.
+    /// The tenant whose buckets it sees.
     pub tenant: String,
     /// The private session that it is for.
     pub session: Option<String>,
     /// Whether each web origin has tables of its own.
     pub isolates_origins: bool,
-    /// What may be done where, by pattern.
+    /// The permissions, by pattern of bucket names.
     pub buckets: Vec<(String, Vec<Permission>)>,
-    /// When it is not taken any more.
+    /// The time from which it is not taken any more.
     pub expires_at: Option<SystemTime>,
 }
 
-/// Why a credential is not taken.
+/// The reason why a credential is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotTaken(String);
@@ -51,11 +51,11 @@ impl Unproven {
 }
 
 impl Authority {
-    /// What the credential stands for, by these settings.
+    /// The identity and the permissions of the credential, by these settings.
     ///
     /// # Errors
     ///
-    /// [`NotTaken`]. Without authentication, that nobody needs one.
+    /// [`NotTaken`]; without authentication, that no client needs a credential.
     pub fn inspect(&self, credential: &str) -> Result<Taken, NotTaken> {
         if self.is_open() {
             return Err(NotTaken(

@@ -11,17 +11,17 @@ use crate::settings::sections::auth::{Algorithm, JwtSettings};
 /// The least bytes of a key of HS256 (RFC 7518, section 3.2).
 const SECRET_BYTES: usize = 32;
 
-/// What begins each part of a PEM (RFC 7468).
+/// The beginning of each part of a PEM (RFC 7468).
 const PEM: &[u8] = b"-----BEGIN";
 
 /// The least bytes of the modulus of an RSA key (RFC 7518, section 3.3).
 const MODULUS_BYTES: usize = 256;
 
-/// What is read of that which settings name.
+/// The sources named by the settings that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hearing {
     Everything,
-    /// Not the environment; of its variables there are only the names.
+    /// Files, but not the environment; of its variables only the names are known.
     FilesOnly,
 }
 
@@ -52,7 +52,7 @@ impl IssuerKeys {
                 let key = key(settings.algorithm, &file("key_file", path)?);
                 key.map(Self::One).map_err(|why| bad("key_file", format!("{} {why}", path.display())))
             }
-            // What stands there may be the key itself by mistake, so that it is told to nobody.
+            // The member may hold the key itself by mistake, so that its value is never shown.
             (None, Some(variable), None) => {
                 if !is_variable(variable) {
                     let rule = "must be the name of a variable: A-Z, a-z, 0-9 and \"_\", no digit first";
@@ -78,7 +78,7 @@ impl IssuerKeys {
     }
 }
 
-/// What the file of that member has to have in it.
+/// The content that the file of that member has to have.
 fn what_is_in(member: &str) -> &'static str {
     if member == "jwks_file" { "the JSON Web Key Set of the issuer" } else { "the key of the issuer" }
 }
@@ -88,7 +88,7 @@ fn is_variable(name: &str) -> bool {
     name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// The key in the bytes of a file; else what is wrong with it.
+/// The key in the bytes of a file; otherwise its fault.
 pub(super) fn key(algorithm: Algorithm, bytes: &[u8]) -> Result<DecodingKey, String> {
     let pem = match algorithm {
         Algorithm::HS256 => {
@@ -168,7 +168,7 @@ fn fitting(algorithm: Algorithm, key: DecodingKey) -> Result<DecodingKey, String
 
 /// A secret for HS256, unless it is none, or too short.
 fn usable(secret: &[u8]) -> Result<&[u8], String> {
-    // Whoever has the public key in it, and anybody may, could sign with these bytes.
+    // A public key may be known to every client, and a client that knows it could sign with these bytes.
     if secret.windows(PEM.len()).any(|window| window == PEM) {
         return Err(
             "has a PEM in it, but for HS256 a secret belongs there, of at least 32 random bytes; if the issuer signs with a private key, set algorithm to RS256 or EdDSA"

@@ -1,13 +1,13 @@
 //! API keys: 256 random bits, of which the settings have a hash only.
 //!
-//! A key is random enough that a plain hash of it can be told to anybody.
+//! A key is random enough that a plain hash of it can be public.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::settings::secret::KEY_PREFIX;
 
-/// What a hash in the settings begins with.
+/// The prefix of a hash in the settings.
 const HASH: &str = "sha256:";
 
 /// The hash of an API key.
@@ -18,7 +18,7 @@ pub(super) struct KeyHash([u8; 32]);
 pub struct NewKey {
     /// The key.
     pub text: String,
-    /// What the settings have of it.
+    /// The hash of the key, for the settings.
     pub hash: String,
 }
 
@@ -48,7 +48,7 @@ impl KeyHash {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// Reads what the settings have.
+    /// Reads the hash in the settings.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let hex = text
             .strip_prefix(HASH)
@@ -60,7 +60,7 @@ impl KeyHash {
         Some(Self(bytes))
     }
 
-    /// Whether it is the hash of that key; takes the same time whatever the answer.
+    /// Whether this is the hash of that key; takes the same time whatever the answer.
     pub(super) fn fits(&self, key: &str) -> bool {
         self.0.ct_eq(&Self::of(key).0).into()
     }

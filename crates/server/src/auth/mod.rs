@@ -1,4 +1,4 @@
-//! Who may do what: credentials, and the permissions that they carry.
+//! Authentication and permissions: credentials, and the permissions that they carry.
 //!
 //! ```text
 //!   Settings ─▶ Authority ── identify(credential, certificate, initiator) ──▶ Identity
@@ -7,10 +7,10 @@
 //!   what may be done there:  permissions(name) ◀─────────────────────────────────┘
 //! ```
 //!
-//! A credential is an API key or a token; who presents none is known by the client certificate of his
-//! connection. It says which tenant is meant, so that nobody can even name a bucket of another one, and what
-//! may be done in which of its buckets. What a route or a frame needs stands in one table for each:
-//! `http::routes` and `session::calls`.
+//! A credential is an API key or a token; a client that presents none is known by the client certificate of
+//! its connection. The credential says which tenant is meant, so that no client can even name a bucket of
+//! another tenant, and what may be done in which of the tenant's buckets. The permissions that routes and
+//! frames need stand in one table for each: `http::routes` and `session::calls`.
 
 mod authority;
 mod bad_settings;

@@ -1,4 +1,4 @@
-//! What may be done in which buckets.
+//! Permissions in buckets.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Permissions(u8);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grants(Vec<(Pattern, Permissions)>);
 
-/// Which buckets are meant.
+/// A pattern of bucket names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     Exactly(String),
@@ -84,7 +84,7 @@ impl Grants {
         Self(vec![(Pattern::WithPrefix(String::new()), Permissions::all())])
     }
 
-    /// As the settings or a token say; else the pattern that is wrong, and why.
+    /// As the settings or a token say; otherwise the wrong pattern, and the reason.
     pub(crate) fn new(buckets: &Buckets) -> Result<Self, (String, String)> {
         let grant = |(pattern, permissions): (&String, &Vec<Permission>)| {
             let bad = |why: String| Err((pattern.clone(), why));
@@ -104,7 +104,7 @@ impl Grants {
         buckets.iter().map(grant).collect::<Result<_, _>>().map(Self)
     }
 
-    /// What may be done in the bucket.
+    /// The permissions in the bucket.
     pub(crate) fn on(&self, bucket: &str) -> Permissions {
         let fitting = self.0.iter().filter(|(pattern, _)| match pattern {
             Pattern::Exactly(name) => name == bucket,
@@ -113,7 +113,7 @@ impl Grants {
         fitting.flat_map(|(_, permissions)| permissions.iter()).collect()
     }
 
-    /// What may be done in every bucket there is.
+    /// The permissions in every bucket there is.
     pub(crate) fn everywhere(&self) -> Permissions {
         let is_all = |pattern: &Pattern| matches!(pattern, Pattern::WithPrefix(prefix) if prefix.is_empty());
         let everywhere = self.0.iter().filter(|(pattern, _)| is_all(pattern));

@@ -22,11 +22,11 @@ const MOST_LEEWAY: Duration = Duration::from_secs(300);
 /// The year 9999 is over; a token that lasts longer has no end.
 const END_OF_CALENDAR: Duration = Duration::from_secs(253_402_300_800 - 86_400);
 
-/// Somebody whose tokens the server takes.
+/// An issuer whose tokens the server takes.
 #[derive(Clone, Debug)]
 pub(super) struct Issuer {
     id: String,
-    /// What the `iss` of its tokens is.
+    /// The `iss` of its tokens.
     name: String,
     keys: IssuerKeys,
     validation: Validation,
@@ -46,7 +46,7 @@ struct TokenClaims {
     buckets: Buckets,
 }
 
-/// Who says that he signed it.
+/// The issuer that a token names.
 #[derive(Deserialize)]
 struct Issued {
     iss: String,
@@ -92,7 +92,7 @@ impl Issuer {
         self.name == name
     }
 
-    /// Who presents the token.
+    /// The identity of the token's presenter.
     pub(super) fn authenticate(
         &self,
         token: &str,
@@ -155,7 +155,7 @@ impl Issuer {
     }
 }
 
-/// What the `iss` of a token is, which proves nothing.
+/// The `iss` of a token, which proves nothing.
 pub(super) fn issuer_of(token: &str) -> Option<String> {
     dangerous::insecure_decode_claims::<Issued>(token).ok().map(|issued| issued.iss)
 }
@@ -173,7 +173,7 @@ fn refusal(kind: &ErrorKind) -> Unauthenticated {
             Unauthenticated::Claims(format!("the claim {claim} is unusable"))
         }
         ErrorKind::Json(error) => {
-            // It repeats what stands there as it stands there.
+            // The error repeats the token's text as it is.
             let why = shorten(&error.to_string().replace(char::is_control, " "));
             Unauthenticated::Claims(format!("its claims cannot be read: {why}"))
         }
@@ -293,7 +293,7 @@ mod tests {
     fn a_token_says_nothing_of_the_algorithm_and_the_key() {
         let hs512 = signed(&Header::new(jsonwebtoken::Algorithm::HS512), &claims());
         assert_eq!(hmac().authenticate(&hs512, &Initiator::Program), Err(Unauthenticated::Algorithm));
-        // The public key of another algorithm, taken for a secret by whoever signed.
+        // The public key of another algorithm, used as a secret by the signer.
         let rsa =
             issuer(Algorithm::RS256, IssuerKeys::Set(key_set(Algorithm::RS256, RSA_SET.as_bytes()).unwrap()));
         let confused = signed(&Header::default(), &claims());
@@ -341,7 +341,7 @@ mod tests {
     const ED_SET: &str =
         r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
-    /// What is signed there is not for us, so that its claims are refused; but it is signed.
+    /// The signed payload is not for us, so that its claims are refused; but the signature is good.
     #[test]
     fn the_signatures_of_the_standards_are_genuine_and_others_are_not() {
         let payload =

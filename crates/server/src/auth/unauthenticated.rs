@@ -1,4 +1,4 @@
-//! Why nobody stands behind a request.
+//! The reasons why a request has no identity.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::http::Extensions;
 use crate::access::Initiator;
 use crate::tls::{ClientCertificate, NotGood};
 
-/// Why a credential is not taken. Never tells the credential.
+/// The reason why a credential is not taken. The text never contains the credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unauthenticated {
     #[error("there is no API key, no token and no certificate")]
@@ -40,11 +40,11 @@ pub(crate) enum Unauthenticated {
     Certificate,
 }
 
-/// What stands for whoever presents no credential, or why nothing does.
+/// The certificate of a caller without a credential, or the reason why there is none.
 pub(crate) type PresentedCertificate = Result<Arc<ClientCertificate>, Unauthenticated>;
 
-/// What stands for a caller without a credential: the certificate of the connection. A browser shows that for
-/// whatever page asks, so that it does not speak for pages.
+/// The certificate of the connection stands for a caller without a credential. A browser shows the
+/// certificate for every page that asks, so that it does not stand for pages.
 pub(crate) fn certificate(initiator: &Initiator, extensions: &Extensions) -> PresentedCertificate {
     let certificate = extensions.get::<Arc<ClientCertificate>>().ok_or(Unauthenticated::Absent)?;
     if *initiator == Initiator::Program { Ok(certificate.clone()) } else { Err(Unauthenticated::Page) }

@@ -76,9 +76,9 @@ impl Server {
         Ok(())
     }
 
-    /// As [`reload_auth`](Self::reload_auth), by settings that cannot be taken elsewhere: a credential that
-    /// is gone from them is gone, and an issuer whose keys cannot be read stays as it was. Returns whether
-    /// they were taken; without authentication there is nothing to take away.
+    /// As [`reload_auth`](Self::reload_auth), by settings of which another part cannot be taken: a credential
+    /// that is gone from them is gone, and an issuer whose keys cannot be read stays as it was. Returns
+    /// whether they were taken; without authentication there is nothing to take away.
     pub fn renew_auth(&self, settings: &auth::Settings) -> bool {
         let former = self.state.authority();
         let next = former.renewed(settings).ok().filter(|_| !former.is_open());
