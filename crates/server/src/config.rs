@@ -1,4 +1,4 @@
-//! What a server behaves by.
+//! The configuration of a server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::auth::{Authority, BadSettings};
 use crate::settings::{Lease, LimitSettings, LoadedSettings, Origin, Settings, SettingsProblem};
 use crate::tls::Tls;
 
-/// How a server behaves.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How long the agents of a session live without an answer to a ping.
     pub lease: Lease,
     /// How long a stopping server waits for locks to be released.
     pub drain: Duration,
-    /// Who may do what; the default one lets everybody on this machine do everything.
+    /// The authority over all permissions; the default one lets every client on this machine do everything.
     pub authority: Authority,
     /// The origins, beyond loopback ones, whose pages may connect.
     pub allowed_origins: Vec<Origin>,
@@ -44,7 +44,7 @@ impl Default for Config {
 }
 
 impl Settings {
-    /// What the server behaves by, without the files that the settings name.
+    /// The configuration, without the files that the settings name.
     pub fn config(&self) -> Config {
         Config {
             lease: self.lease,
@@ -59,17 +59,17 @@ impl Settings {
 }
 
 impl LoadedSettings {
-    /// Who may do what by these settings; reads the files that they name.
+    /// The authority by these settings; reads the files that they name.
     ///
     /// # Errors
     ///
-    /// What is wrong with the first that is.
+    /// The fault of the first entry that is wrong.
     pub fn authority(&self) -> Result<Authority, SettingsProblem> {
         Authority::new(&self.settings.auth).map_err(|error| self.problem_of_auth(error))
     }
 
-    /// What is wrong with the files that the settings name, and with the section `[auth]`, whatever the
-    /// environment says.
+    /// Faults of the files that the settings name, and of the section `[auth]`, whatever the environment
+    /// says.
     pub fn check_files(&self) -> Vec<SettingsProblem> {
         let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
             let told = error.to_string();

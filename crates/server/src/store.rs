@@ -1,4 +1,4 @@
-//! Where a server keeps what has to outlive it.
+//! The store for the state that has to outlive a server.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::limits::house_options;
 use crate::random::random_hex;
 use crate::settings::StoreChoice;
 
-/// What proves that somebody may read the database file: a secret in a file beside it, with the same mode.
+/// The proof that a caller may read the database file: a secret in a file beside it, with the same mode.
 pub(crate) struct Operator {
     pub(crate) secret: String,
     file: PathBuf,
@@ -27,7 +27,7 @@ impl Operator {
     /// Draws a secret and leaves it there.
     fn new(database: &Path) -> io::Result<Self> {
         let operator = Self { secret: random_hex::<20>(), file: operator_file(database) };
-        // One of before may be left, of a server that was killed; the database is ours now.
+        // A file may be left from a server that was killed; the database is ours now.
         match fs::remove_file(&operator.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -47,33 +47,33 @@ impl fmt::Debug for Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // It is of no use to anybody once the server is gone.
+        // The secret is of no use once the server is gone.
         _ = fs::remove_file(&self.file);
     }
 }
 
-/// Where the secret is that a backup through the running server needs.
+/// The file with the secret that a backup through the running server needs.
 pub fn operator_file(database: &Path) -> PathBuf {
     let mut file = database.as_os_str().to_owned();
     file.push(".operator");
     file.into()
 }
 
-/// Why a store cannot be used. Each message is one line that says what to do.
+/// The reason why a store cannot be used. Each message is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenStoreError {
-    /// Not the file.
+    /// The file cannot be used.
     #[error(transparent)]
     Sqlite(#[from] lockhouse::store::SqliteOpenError),
-    /// Not what is in it.
+    /// The content of the file cannot be used.
     #[error(transparent)]
     House(#[from] lockhouse::OpenError),
-    /// Not the file for operators.
+    /// The file for operators cannot be written.
     #[error("{} cannot be written ({why}); make its folder writable", .file.display())]
     Operator {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
     /// The system gives no random numbers.
@@ -82,14 +82,14 @@ pub enum OpenStoreError {
 }
 
 impl StoreChoice {
-    /// What operators of the store have to know; opened before.
+    /// The proof that operators of the store have to know; the store is opened before.
     pub(crate) fn operator(&self) -> Result<Option<Operator>, OpenStoreError> {
         let Self::Sqlite(path) = self else { return Ok(None) };
         let failed = |why| OpenStoreError::Operator { file: operator_file(path), why };
         Operator::new(path).map(Some).map_err(failed)
     }
 
-    /// The lock tables with what is kept.
+    /// The lock tables with the stored state.
     pub(crate) async fn open(&self, config: &Config) -> Result<House, OpenStoreError> {
         let lease = std::time::Duration::from_millis(config.lease.as_millis());
         let options = house_options(&config.limits).lease(lease);
@@ -106,8 +106,8 @@ impl StoreChoice {
     }
 }
 
-/// Tells in the log when nothing can be kept, and when that is over. The end of the house is told by whoever
-/// serves it.
+/// Logs when the store becomes unavailable, and when it is available again. The server logs the end of the
+/// house.
 pub(crate) async fn tell_of_outages(house: &House) -> Infallible {
     loop {
         if let StoreState::Unavailable { why, .. } = house.unavailable().await {

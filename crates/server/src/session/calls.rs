@@ -18,7 +18,7 @@ use crate::websocket::{Incoming, WebSocketConnection};
 impl Session {
     /// Handles a message, and those that have come already behind it.
     pub(super) async fn read(&mut self, connection: &mut WebSocketConnection, first: Incoming) -> Verdict {
-        // What is read now is urgent, and what is behind it is not.
+        // The message that is read now is urgent, and the messages behind it are not.
         let is_paced = self.pacing.is_paced();
         // Another frame may have so long an answer that too much waits to be written again.
         let mut verdict = if self.watches.overdue { self.look_again() } else { Verdict::GoOn };
@@ -140,7 +140,7 @@ impl Session {
             let rule = format!("one of at most {most} of a session at once");
             return self.error(None, ErrorCode::QuotaExceeded, FrameProblem::with_field("agent", rule));
         }
-        // It lives as long as the session does, so that one renewal is enough for all.
+        // The agent lives as long as the session does, so that one renewal is enough for all.
         self.ask(PendingCall::Join { agent }, Command::Join(NewAgent { client_id, lease_ms: None }))
     }
 
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// What is held for good only those take away who operate.
+    /// Only operators may take away what is held for good.
     fn steal(&mut self, id: u64, asked: PendingCall, request: NewRequest<'_>) -> Verdict {
         let name = DisplayName(request.name);
         let tag = self.next_tag(asked);
@@ -189,14 +189,14 @@ impl Session {
             self.asked.pop_back();
             return self.deny(id, "steal", Permission::Operate, Some(&name));
         };
-        // Of a name that nobody has nothing is taken.
+        // A steal of a free name takes nothing.
         if stolen.holders > 0 || stolen.is_recovering {
             self.steals.insert(id, Steal::new(short(name.to_string()), &stolen));
         }
         self.take_notices()
     }
 
-    /// The answer to what the credential has no permission for.
+    /// The answer to a call that the credential has no permission for.
     pub(super) fn denied(
         &mut self,
         id: u64,
@@ -283,7 +283,7 @@ impl Session {
         self.renew()
     }
 
-    /// False if the id does not grow.
+    /// Uses the id up; false if it does not grow.
     fn use_up(&mut self, id: u64) -> bool {
         let grows = id > self.highest_id;
         self.highest_id = self.highest_id.max(id);

@@ -1,4 +1,4 @@
-//! A session: what a client has at the server, beyond the life of any one connection.
+//! A session: the state of a client at the server, beyond the life of any one connection.
 //!
 //! ```text
 //!   WebSocketConnection ──frame──▶ calls ──Command──▶ Port (the bucket)
@@ -120,7 +120,7 @@ mod tests {
         let count = Arc::new(Count(state.clone(), AtomicUsize::new(0)));
         let mut ready = Box::pin(waiter.port.ready());
         assert!(ready.as_mut().poll(&mut Context::from_waker(&count.clone().into())).is_pending());
-        // Its end grants the waiter the lock, at a moment at which it is still registered.
+        // The holder's end grants the waiter the lock while the holder is still registered.
         drop(holder);
         assert_eq!(count.1.load(Ordering::SeqCst), 2);
         assert_eq!(state.sessions.len(), 1);

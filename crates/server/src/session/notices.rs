@@ -15,7 +15,7 @@ use crate::bounds::{SPARED_BYTES, UNCOUNTED_BYTES};
 use crate::limits::QUOTA;
 
 impl Session {
-    /// Takes all that the bucket has told, in its order.
+    /// Takes all notices of the bucket, in their order.
     pub(super) fn take_notices(&mut self) -> Verdict {
         let mut notices: VecDeque<Notice> = std::mem::take(&mut self.notices);
         if self.port.drain(&mut notices).is_err() {
@@ -33,7 +33,7 @@ impl Session {
                 Notice::Over(_) => self.end(SessionEnd::StoreLost),
             }
         }
-        // Its memory is used again.
+        // The queue's memory is used again.
         self.notices = notices;
         if self.outbound.overflowed() {
             self.end(SessionEnd::SlowReader);
@@ -48,8 +48,9 @@ impl Session {
         }
     }
 
-    /// What the client has not taken counts for its tenant. Whoever leaves much unacknowledged goes, if the
-    /// tenant has all that it may have; an answer that is still being written had room when it was made.
+    /// Bytes that the client has not taken count for its tenant. A session with much unacknowledged ends, if
+    /// the tenant has all that it may have. An answer that is still being written had its memory reserved
+    /// when it was made.
     pub(super) fn check_unread(&mut self) -> Verdict {
         self.unread.settle(self.counted());
         if self.outbound.unacknowledged_bytes() > SPARED_BYTES && self.unread.is_full() {
@@ -58,12 +59,12 @@ impl Session {
         Verdict::GoOn
     }
 
-    /// A session that has next to nothing counts for nothing.
+    /// The bytes that count for the tenant; a session with next to nothing counts for nothing.
     pub(super) fn counted(&self) -> usize {
         (self.outbound.bytes() + self.watches.bytes()).saturating_sub(UNCOUNTED_BYTES)
     }
 
-    /// Whether the client may be told so many bytes more that it has asked for.
+    /// Whether the client may be sent so many bytes more of answers.
     pub(super) fn has_room(&mut self, bytes: usize) -> bool {
         self.unread.reserve(self.counted() + bytes).is_ok()
     }
@@ -106,8 +107,8 @@ impl Session {
         }
     }
 
-    /// A steal is never queued but for the store to keep it: others have lost the name by then, whether the
-    /// thief stays to hear of it or not.
+    /// A steal is queued only until it is durable: others have lost the name by then, whether the thief waits
+    /// for the answer or not.
     fn note_steal(&mut self, id: u64, outcome: &Outcome) {
         let Some(steal) = self.steals.remove(&id) else { return };
         if !matches!(outcome, Outcome::Granted(_) | Outcome::Queued(_)) {
@@ -169,7 +170,7 @@ impl Session {
         self.outbound.push(ServerEvent::Lost { id, reason });
     }
 
-    /// A request that would not have waited had to, as the bucket recovered.
+    /// Refuses a request that was not to wait, but had to, as the bucket recovered.
     fn unavailable(&mut self, request: RequestId, refusal: &Refusal) {
         let Some(id) = self.table.request_number(request) else { return };
         let agent = self.table.agent_of(id);
@@ -206,7 +207,7 @@ impl Session {
                 fit(&mut holders);
                 self.outbound.push(ServerEvent::Refused { id, holders, queued: u64::from(*queued) });
             }
-            // Nothing is available any more, and nobody in particular is to blame.
+            // Nothing is available any more, and no particular holder is the cause.
             Refusal::Closed if matches!(acquire, Acquire::IfAvailable(_)) => {
                 self.outbound.push(ServerEvent::Refused { id, holders: Vec::new(), queued: 0 });
             }

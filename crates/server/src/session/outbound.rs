@@ -1,4 +1,4 @@
-//! What goes to the client: numbered frames, kept until they are acknowledged, and others, sent once.
+//! Frames to the client: numbered ones, stored until they are acknowledged, and others, sent once.
 
 use std::collections::VecDeque;
 
@@ -19,21 +19,21 @@ pub(super) struct Outbound {
     sent: u64,
     /// Whether there is a connection to write to.
     attached: bool,
-    /// What is to be written to the connection.
+    /// The frames to be written to the connection.
     pub(super) queue: WriteQueue,
 }
 
-/// An acknowledgement of what was never sent, or a resume from before what was acknowledged.
+/// An acknowledgement of a frame that was never sent, or a resume from before the acknowledged frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadAck {
-    /// The lowest number that would have done.
+    /// The lowest number that would have been right.
     pub(super) low: u64,
     /// The highest.
     pub(super) high: u64,
 }
 
 impl Outbound {
-    /// Numbers the event and keeps it.
+    /// Numbers the event and stores it.
     pub(super) fn push(&mut self, event: ServerEvent<'_>) {
         self.sent += 1;
         // Without an acknowledgement: sent again, it would be an old one.
@@ -83,24 +83,24 @@ impl Outbound {
         Ok(())
     }
 
-    /// Sends again what was not acknowledged.
+    /// Sends the unacknowledged frames again.
     pub(super) fn send_again(&mut self) {
         self.unacknowledged.iter().cloned().for_each(|frame| self.queue.push(frame));
     }
 
-    /// The connection is gone; gives what it was not told.
+    /// The connection is gone; returns the frames that were not written.
     pub(super) fn detach(&mut self) -> WriteQueue {
         self.attached = false;
         std::mem::take(&mut self.queue)
     }
 
-    /// What the client has not taken: a frame that is kept until it is acknowledged and waits to be written
-    /// as well counts once.
+    /// Bytes that the client has not taken: a frame that waits for its acknowledgement and is still to be
+    /// written counts once.
     pub(super) fn bytes(&self) -> usize {
         self.unacknowledged_bytes + self.queue.unnumbered_bytes()
     }
 
-    /// What the client was told and has not acknowledged.
+    /// Bytes that the client was sent and has not acknowledged.
     pub(super) fn unacknowledged_bytes(&self) -> usize {
         self.unacknowledged_bytes
     }

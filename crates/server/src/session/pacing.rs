@@ -1,6 +1,6 @@
 //! How fast the frames of a session are carried out.
 //!
-//! A session that sends more than `session_rate` is read more slowly, and so has its client wait. If its
+//! A session that sends more than `session_rate` is read more slowly, and so its client has to wait. If its
 //! whole tenant does more than `tenant_rate`, its sessions take turns. Pongs and ends are read meanwhile, so
 //! that no lease ends for that; but they count, too, so that a flood of them is not read either.
 
@@ -11,18 +11,18 @@ use tokio::time::{Instant, sleep_until};
 use crate::limits::{FairTurns, Limiter, RateLimiter};
 use crate::websocket::ReadMode;
 
-/// For how long before its turn a session is read for what is urgent.
+/// How long before its turn a session is read for urgent messages.
 const LEASH: Duration = Duration::from_secs(1);
 
 /// The turns of one session.
 #[derive(Debug)]
 pub(super) struct Pacing {
     own: RateLimiter,
-    /// What was read and not charged yet, in frames.
+    /// Frames that were read and not charged yet.
     read: u32,
-    /// What else was done, at the expense of the tenant.
+    /// Other work, charged to the tenant alone, in frames.
     done: u32,
-    /// Only what is urgent is read before one of these.
+    /// The session's own turn; before it only urgent messages are read.
     own_turn: Instant,
     among_all: FairTurns,
 }
@@ -45,12 +45,12 @@ impl Pacing {
         self.done = self.done.saturating_add(frames);
     }
 
-    /// What was read and done since it was charged for.
+    /// Frames read and work done since the last charge.
     pub(super) fn spent(&self) -> u32 {
         self.read.saturating_add(self.done)
     }
 
-    /// What is read at present.
+    /// The messages that are read at present.
     pub(super) fn reading(&self) -> ReadMode {
         let turn = self.turn_of_both();
         let now = Instant::now();
@@ -63,7 +63,7 @@ impl Pacing {
         }
     }
 
-    /// When it is the turn among the sessions of the tenant.
+    /// The session's turn among the sessions of the tenant.
     pub(super) fn tenants_turn(&self) -> Instant {
         self.among_all.next()
     }
@@ -72,7 +72,8 @@ impl Pacing {
         self.own_turn.max(self.among_all.next())
     }
 
-    /// Waits for the next turn. If it is now, waits no longer where it is paid for, and else for ever.
+    /// Waits for the next turn. If the turn is now, returns at once where it is paid for, and otherwise waits
+    /// for ever.
     ///
     /// # Cancel safety
     ///
@@ -86,14 +87,14 @@ impl Pacing {
         }
     }
 
-    /// How many frames may be carried out before it is another's turn; at least one.
+    /// The number of frames that may be carried out before another session's turn; at least one.
     pub(super) fn room(&mut self, limiter: &Limiter, tenant: &str) -> u32 {
         let (settings, now) = (limiter.settings(), Instant::now());
         let own = self.own.room(now, settings.session_rate);
         own.min(self.among_all.room(&limiter.rate_limiters, tenant, settings.tenant_rate)).max(1)
     }
 
-    /// Charges session and tenant for what was done.
+    /// Charges session and tenant for the frames read, and the tenant for the other work.
     pub(super) fn settle(&mut self, limiter: &Limiter, tenant: &str) {
         let (read, done) = (std::mem::take(&mut self.read), std::mem::take(&mut self.done));
         if read == 0 && done == 0 {
@@ -110,7 +111,7 @@ impl Pacing {
         self.among_all.pass(&limiter.rate_limiters, tenant, limiter.settings().tenant_rate);
     }
 
-    /// Whether others come first.
+    /// Whether other sessions come first.
     pub(super) fn is_paced(&self) -> bool {
         self.reading() != ReadMode::All
     }

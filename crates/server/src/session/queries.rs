@@ -1,4 +1,4 @@
-//! Queries and watches: what is held and pending, told once or after each change.
+//! Queries and watches: snapshots of what is held and pending, sent once or after each change.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl Session {
         self.asked.iter().any(|(_, asked)| matches!(asked, PendingCall::Query(..)))
     }
 
-    /// What is asked rests on something that the store cannot keep at the moment: nobody is left waiting for
-    /// that.
+    /// The answers rest on changes that the store cannot make durable at the moment: no client is left
+    /// waiting for that.
     pub(super) fn answer_questions(&mut self, state: &StoreState) -> Verdict {
         let StoreState::Unavailable { why, retry_after } = state else { return Verdict::Stop };
         let message = format!("nothing can be told as kept at the moment: {why}");
@@ -69,7 +69,7 @@ impl Session {
         self.state.limiter.reserve_for_query(self.port.bucket())
     }
 
-    /// Looks at the whole bucket, in that memory.
+    /// Takes a snapshot of the whole bucket, in that memory.
     pub(super) fn take_snapshot(&mut self, memory: Arc<MemoryReservation>, asked: PendingCall) -> Verdict {
         let entries = self.port.bucket().len();
         self.pacing.has_done(price_of_query(entries));
@@ -80,11 +80,11 @@ impl Session {
         })
     }
 
-    /// Something has changed since the watches were told.
+    /// The bucket has changed since the last snapshots of the watches.
     pub(super) fn look_again(&mut self) -> Verdict {
         self.watches.overdue = self.outbound.queue.bytes() > OUTBOX_HIGH_WATER_BYTES;
         if self.watches.overdue {
-            // A client that takes nothing is told of the latest state once it does: before its next frame is
+            // A client that takes nothing gets the latest state once it reads again: before its next frame is
             // carried out, if there is one, and in any case soon.
             self.watches.due = Some(Instant::now() + WATCH_GATHERING);
             return Verdict::GoOn;
@@ -93,7 +93,7 @@ impl Session {
         self.look_for_watches()
     }
 
-    /// Looks for all watches, in a while if there is no room to look now.
+    /// Takes a snapshot for all watches, or in a while if there is no memory for it now.
     pub(super) fn look_for_watches(&mut self) -> Verdict {
         match self.reserve_for_query() {
             Some(memory) => self.take_snapshot(memory.clone(), PendingCall::Watches(memory)),
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Tells what there is to see, if there is memory for it; else an error.
+    /// Sends the matching entries, if there is memory for them; otherwise an error.
     pub(super) fn show(&mut self, look: &SnapshotQuery, snapshot: &Snapshot) -> bool {
         let bucket = self.port.bucket().clone();
         let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
@@ -177,7 +177,7 @@ mod tests {
     use crate::Config;
     use crate::state::AppState;
 
-    /// What the session tells in answer to the frame.
+    /// The answer of the session to the frame.
     fn told(session: &mut Session, frame: &str) -> Vec<String> {
         assert!(matches!(session.frame(frame), Verdict::GoOn));
         written(session)

@@ -1,4 +1,4 @@
-//! What a client is told that is refused.
+//! The answers to refused clients.
 
 use lockhouse::core::Refusal;
 use lockhouse_wire::{ErrorCode, FrameProblem, HolderView};
@@ -10,7 +10,7 @@ const REFUSAL_BYTES: usize = 128;
 /// No holder has more in it, label and metadata apart.
 const HOLDER_BYTES: usize = 208;
 
-/// Leaves of the holders, and then of their metadata, what one answer has room for; the first go first.
+/// Leaves as many holders, and then as much of their metadata, as fit in one answer, the first ones first.
 pub(super) fn fit(holders: &mut Vec<HolderView<'_>>) {
     let mut room = ANSWER_BYTES - REFUSAL_BYTES;
     let mut fits = |bytes: usize| {
@@ -36,7 +36,7 @@ fn json_bytes(text: &str) -> usize {
     bytes.sum()
 }
 
-/// Whether somebody else may make room, so that asking again later is worth it.
+/// Whether other clients may free the capacity, so that a later repetition may succeed.
 pub(super) fn depends_on_others(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -82,7 +82,7 @@ pub(super) fn fault_of(refusal: &Refusal, agent: u64) -> (ErrorCode, FrameProble
         Refusal::Closed => {
             (ErrorCode::Closing, FrameProblem::with_message("the server stops: nothing is granted any more"))
         }
-        // None of these answers a request for a web lock but the first, which is told as a refusal.
+        // Of these only the first answers a request for a web lock, as a refusal.
         _ => (ErrorCode::Internal, FrameProblem::with_message("the lock is not available")),
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// How many holders, and how much metadata, are left of eight like this one.
+    /// The number of holders, and the bytes of metadata, that are left of eight like this one.
     fn left_of_eight(client_id: &str, metadata: &str) -> (usize, Vec<usize>) {
         const HIGHEST: u64 = (1 << 53) - 1;
         let mut holders = vec![holder(client_id, metadata); 8];

@@ -1,4 +1,4 @@
-//! The task of a session: it waits for what comes, with and without a connection, until it ends.
+//! The task of a session: it waits for input, with and without a connection, until the session ends.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::websocket::{Admission, Attach, Denial, Farewell, ReadMode, WebSocketC
 /// The WebSocket close code of a server that is too busy.
 const TRY_AGAIN_LATER: u16 = 1013;
 
-/// What is told to whoever cannot be served now.
+/// The farewell to a client that cannot be served now.
 pub(crate) fn busy(why: &'static str) -> Farewell {
     Farewell::new(WriteQueue::default(), TRY_AGAIN_LATER, why)
 }
@@ -84,8 +84,7 @@ impl Session {
             }
             self.settle();
             let (reading, turn) = (self.pacing.reading(), self.pacing.tenants_turn());
-            // In this order, so that no crowd of frames keeps the heart from beating or a watch from being
-            // told.
+            // The order ensures that no crowd of frames delays a ping or the snapshot of a watch.
             let verdict = tokio::select! {
                 biased;
                 _ = heartbeat.tick() => self.beat(),
@@ -135,7 +134,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Whoever resumes it may do less than the session: it has to end, and he has been told.
+    /// The client that resumes may do less than the session: the session has to end, and the client has the
+    /// reason.
     fn accept(&mut self, attach: Attach) -> Result<Option<WebSocketConnection>, Denial> {
         let Verdict::GoOn = self.take_notices() else {
             self.registration.give_back_at_the_end(attach);
@@ -163,13 +163,13 @@ impl Session {
         Ok(Some(attach.connection))
     }
 
-    /// Tells a connection that has just come what all others have been told.
+    /// Announces the phase to a connection that has just come, as it was announced to all others.
     pub(super) fn tell_phase(&mut self) {
         let phase = *self.phase.borrow_and_update();
         match phase {
             Phase::Running => {}
             Phase::Draining => self.outbound.push_unnumbered(Envelope::new(ServerFrame::Closing).to_text()),
-            // The connection is to be closed, as any other, by whoever hears of the change.
+            // The change of the phase closes this connection as any other.
             Phase::Stopping => self.phase.mark_changed(),
         }
     }
@@ -207,7 +207,8 @@ impl Session {
         if self.outbound.queue.has_first() {
             return Verdict::GoOn;
         }
-        // What it overtakes may bear an older acknowledgement, and none may come after a later one.
+        // Frames that the ping overtakes may bear an older acknowledgement, and none may come after a later
+        // one.
         let ack = if self.outbound.queue.is_empty() { self.received } else { 0 };
         self.told_received = self.told_received.max(ack);
         self.pings += 1;
@@ -253,7 +254,7 @@ impl Session {
             Verdict::Stop => Parting::Ended(self.close(close::RESTART, "shutdown")),
             Verdict::Unsupported => Parting::Detached(self.close(close::UNSUPPORTED, "binary message")),
             Verdict::Fatal(code, problem) => {
-                // What the client sent is not repeated: it may be a secret in the wrong place.
+                // The client's value is not repeated: it may be a secret in the wrong place.
                 let (field, rule) = (problem.field.as_deref(), problem.rule.as_deref());
                 tracing::debug!(
                     session = self.registration.id,
@@ -293,7 +294,7 @@ impl Session {
         }
     }
 
-    /// It is the session's turn. If it was already, nothing is there to be read.
+    /// The session's turn begins. If it had begun already, nothing is there to be read.
     pub(super) fn begin_turn(&mut self, reading: ReadMode) -> Verdict {
         if reading == ReadMode::All {
             self.pass_turn();

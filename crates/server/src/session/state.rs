@@ -1,4 +1,4 @@
-//! What a session has, and how it begins.
+//! The state of a session, and its beginning.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::websocket::{Admission, Registration};
 /// A session, owned by its task.
 pub(super) struct Session {
     pub(super) state: Arc<AppState>,
-    /// Stands before the registration, and so is dropped first: once a resume finds that the session is gone,
-    /// and is told so, its agents have ended.
+    /// Stands before the registration, and so is dropped first: once a resume finds, and reports, that the
+    /// session is gone, its agents have ended.
     pub(super) port: Port,
     pub(super) registration: Registration,
     pub(super) admission: Admission,
@@ -36,21 +36,21 @@ pub(super) struct Session {
     pub(super) outbound: Outbound,
     pub(super) watches: Watches,
     pub(super) pacing: Pacing,
-    /// How much of each it may have; what is set later counts for later sessions.
+    /// The bounds of the session; later settings count for later sessions.
     pub(super) limits: LimitSettings,
-    /// What was asked of the bucket and is not answered, with its tag, in order.
+    /// Calls to the bucket that are not answered, with their tags, in order.
     pub(super) asked: VecDeque<(u64, PendingCall)>,
     pub(super) last_tag: u64,
     /// The steals that are not answered yet, by the id of their request.
     pub(super) steals: HashMap<u64, Steal>,
     pub(super) notices: VecDeque<Notice>,
-    /// What its client has not taken, as it counts for the tenant.
+    /// Bytes that the client has not taken, as they count for the tenant.
     pub(super) unread: MemoryReservation,
     /// Set once the session has to end, and why.
     pub(super) over: Option<SessionEnd>,
     /// The number of the last client frame that was processed.
     pub(super) received: u64,
-    /// The last such number that the client was told.
+    /// The last such number that the client was sent.
     pub(super) told_received: u64,
     pub(super) highest_id: u64,
     pub(super) highest_agent: u64,
@@ -59,8 +59,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Why not, if the server or the bucket is full, or the store cannot note the length of the lease now.
-    /// What the phase becomes after `phase` was taken, the session will hear.
+    /// Begins a session, or returns the reason against it: the server or the bucket is full, or the store
+    /// cannot note the length of the lease now. Changes of the phase after `phase` was taken reach the
+    /// session.
     pub(super) async fn begin(
         state: Arc<AppState>,
         admission: Admission,
@@ -121,12 +122,12 @@ impl Session {
         if session.lease_agent.is_some() { Ok(session) } else { Err("no room for another session") }
     }
 
-    /// Waiting does not help.
+    /// Sends an error that a later repetition would meet again.
     pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: FrameProblem<'_>) -> Verdict {
         self.tell_error(id, code, problem, None)
     }
 
-    /// The same may find another answer after a while.
+    /// Sends an error that may be gone after a while.
     pub(super) fn not_now(
         &mut self,
         id: Option<u64>,
@@ -172,12 +173,12 @@ impl Session {
         }
     }
 
-    /// How many frames may be carried out before it is another's turn.
+    /// The number of frames that may be carried out before another session's turn.
     pub(super) fn room_for_frames(&mut self) -> u32 {
         self.pacing.room(&self.state.limiter, self.port.bucket().key().tenant())
     }
 
-    /// Charges for what was done.
+    /// Charges for the work done.
     pub(super) fn settle(&mut self) {
         self.pacing.settle(&self.state.limiter, self.port.bucket().key().tenant());
     }

@@ -1,4 +1,4 @@
-//! What an input means, what was asked, and how a session ends.
+//! The meaning of an input, the calls to the bucket, and the end of a session.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use lockhouse_wire::{FatalCode, FrameProblem, SnapshotQuery};
 use crate::audit::short;
 use crate::websocket::{Farewell, WebSocketConnection};
 
-/// What an input means for the connection.
+/// The meaning of an input for the connection.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// Nothing.
     GoOn,
-    /// It broke off.
+    /// The connection broke off.
     Lost,
-    /// The client closes it.
+    /// The client closes the connection.
     Closed(Option<u16>),
     /// The client is done.
     Bye,
@@ -24,12 +24,12 @@ pub(super) enum Verdict {
     Stop,
     /// A binary message came.
     Unsupported,
-    /// It ends with this.
+    /// The connection ends with this error.
     Fatal(FatalCode, FrameProblem<'static>),
 }
 
-/// What was asked of the bucket. Answers come in the order of the questions, except that one which rests on
-/// something that is not kept yet comes later.
+/// A call to the bucket. Answers come in the order of the calls, except that an answer which rests on a
+/// change that is not durable yet comes later.
 #[derive(Clone, Debug)]
 pub(super) enum PendingCall {
     /// The agent that bears the session's lease.
@@ -64,14 +64,13 @@ pub(super) enum PendingCall {
     Nothing,
 }
 
-/// Why a session has to end by itself.
+/// The reason why a session has to end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// The house has lost its store, and with it every lock. Whatever else ends the session does not count
-    /// beside this.
+    /// The house has lost its store, and with it every lock. Other reasons do not count beside this one.
     StoreLost,
     LeaseExpired,
-    /// It has more to take than a session may have.
+    /// The client has more to take than a session may have.
     SlowReader,
     /// The sessions of its tenant have more than they may have together, and it has much of it.
     SlowTenant,
@@ -80,11 +79,11 @@ pub(super) enum SessionEnd {
 /// A steal that takes something from others, to be noted unless it is refused.
 pub(super) struct Steal {
     pub(super) name: String,
-    /// How many lose the name.
+    /// The number of holders that lose the name.
     pub(super) lost: u64,
-    /// The first of them, and what each of them has there.
+    /// The first of the holders, and the kind of lock that each of them has.
     pub(super) victims: String,
-    /// Holders of before a restart might have come back for it.
+    /// Holders from before a restart might have come back for the name.
     pub(super) is_recovering: bool,
 }
 
@@ -98,17 +97,17 @@ pub(super) enum Parting {
     Ended(LastWords),
 }
 
-/// What the connection is told at its end.
+/// The last words to a connection.
 pub(super) enum LastWords {
-    /// It is gone already.
+    /// The connection is gone already.
     None,
-    /// The client has closed it.
+    /// The client has closed the connection.
     AnswerClose,
     Farewell(Farewell),
 }
 
 impl Steal {
-    /// Of a name, as it is told.
+    /// A steal of a name, as the audit log records it.
     pub(super) fn new(name: String, stolen: &Stolen) -> Self {
         let victim = |holder: &Holder| {
             let what = match holder.party {
@@ -127,8 +126,8 @@ impl Steal {
 impl SessionEnd {
     pub(super) fn verdict(self) -> Verdict {
         let (code, message) = match self {
-            // Whoever has the store now, or will have it, takes reclaims: to the client it is as if the
-            // server had died.
+            // The server that has the store now, or will have it, takes reclaims: to the client it is as if
+            // this server had died.
             Self::StoreLost => return Verdict::Stop,
             Self::LeaseExpired => {
                 (FatalCode::LeaseExpired, "no ping was answered for the length of the lease")

@@ -1,4 +1,4 @@
-//! The watches of one connection, and what each was told last.
+//! The watches of one connection, and the last snapshot of each.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::bounds::WATCH_GATHERING;
 pub(super) struct Watches {
     watched: BTreeMap<u64, Watched>,
     changed: Option<watch::Receiver<()>>,
-    /// When the changes so far are told.
+    /// The time at which the changes so far are sent.
     pub(super) due: Option<Instant>,
     /// Set once that time has come while too much waited to be written.
     pub(super) overdue: bool,
@@ -23,9 +23,9 @@ pub(super) struct Watches {
 #[derive(Debug)]
 struct Watched {
     look: SnapshotQuery,
-    /// What was told last: held and pending.
+    /// The entries that were sent last: held and pending.
     told: Option<[Vec<CoreEntry>; 2]>,
-    /// What that takes.
+    /// The bytes that those take.
     bytes: usize,
 }
 
@@ -44,7 +44,7 @@ impl Watches {
         removed
     }
 
-    /// What was told last takes so much.
+    /// The bytes of the entries that were sent last.
     pub(super) fn bytes(&self) -> usize {
         self.watched.values().map(|watched| watched.bytes).sum()
     }
@@ -53,8 +53,8 @@ impl Watches {
         self.watched.len()
     }
 
-    /// Waits until there are changes to tell, none came for the first time within the gathering time, and it
-    /// is the tenant's turn.
+    /// Waits until there are changes to send, the gathering time since the first of them is over, and it is
+    /// the tenant's turn.
     ///
     /// # Cancel safety
     ///
@@ -78,8 +78,8 @@ impl Watches {
         self.watched.keys().copied().collect()
     }
 
-    /// What the watch looks for, if something of it differs from what it was told last: that counts from now
-    /// on, before there is a copy of it.
+    /// The query of the watch, if its entries differ from those sent last. The bytes of the new entries count
+    /// from now on, before there is a copy of them.
     pub(super) fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<SnapshotQuery> {
         let Watched { look, told, bytes } = self.watched.get_mut(&id)?;
         let now = [&snapshot.held, &snapshot.pending];
@@ -93,7 +93,7 @@ impl Watches {
         Some(look.clone())
     }
 
-    /// The watch has been told of this.
+    /// The snapshot was sent to the watch.
     pub(super) fn remember(&mut self, id: u64, snapshot: &Snapshot) {
         if let Some(Watched { look, told, .. }) = self.watched.get_mut(&id) {
             let now = [&snapshot.held, &snapshot.pending];
@@ -102,7 +102,7 @@ impl Watches {
     }
 }
 
-/// What an entry takes that is remembered as told.
+/// The bytes of a remembered entry.
 fn bytes_of(entry: &CoreEntry) -> usize {
     let metadata = entry.metadata.as_ref().map_or(0, String::len);
     size_of::<CoreEntry>() + entry.name.as_name().as_wtf8().len() + entry.label.len() + metadata
