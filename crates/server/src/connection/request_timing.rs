@@ -1,4 +1,4 @@
-//! When the head of a request is overdue.
+//! The time at which the head of a request is overdue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{Limiter, Refused};
 
-/// Where a connection stands between a request and its answer.
+/// The state of a connection between a request and its answer.
 #[derive(Debug)]
 pub(super) struct RequestTiming {
     began: Instant,
-    /// When something was written last, in nanoseconds since it began.
+    /// The time of the last write, in nanoseconds since `began`.
     written: AtomicU64,
     /// Something has come since.
     is_asked: AtomicBool,

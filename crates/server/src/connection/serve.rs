@@ -1,4 +1,4 @@
-//! One connection: its handshake and what is asked on it, until it ends.
+//! One connection: its handshake and its requests, until it ends.
 
 use std::convert::Infallible;
 use std::io;
@@ -53,8 +53,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// Serves HTTP on one connection, until the client's certificate is over; what is upgraded goes on in tasks
-/// of its own, and takes the seat along.
+/// Serves HTTP on one connection, until the client's certificate is over; an upgraded connection goes on in
+/// tasks of its own, and takes the permit along.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     certificate: Option<ClientCertificate>,
@@ -95,7 +95,7 @@ async fn serve_http(
             refused = timing.overdue(&limiter) => Some(refused),
         }
     };
-    // It is polled as it is woken, not with each request.
+    // The future is polled when it is woken, not with each request.
     let mut ends = pin!([end].into_iter().collect::<FuturesUnordered<_>>());
     let end = tokio::select! {
         biased;
@@ -122,12 +122,12 @@ fn note_end(result: hyper::Result<()>) {
     }
 }
 
-/// Answers whatever is asked first with the reason why nothing else is, and closes.
+/// Answers the first request with the reason of the refusal, and closes.
 pub(crate) async fn refuse(stream: TcpStream, why: Refused) {
     let service =
         service_fn(move |_: hyper::Request<Incoming>| async move { Ok::<_, Infallible>(overloaded(why)) });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // Whether it hears it or not.
+    // The connection closes whether the client takes the answer or not.
     _ = timeout(REFUSED_FOR, connection).await;
 }
 

@@ -11,8 +11,8 @@ use tokio::time::{Sleep, sleep};
 use super::request_timing::RequestTiming;
 use crate::limits::{Limiter, Refused};
 
-/// How long an answer is at most that is copied to be written in one piece, which takes the kernel less than
-/// several.
+/// The longest answer that is copied to be written in one piece, which costs the kernel less than several
+/// pieces.
 const ONE_PIECE: usize = 1024;
 
 /// A stream that fails to write once the peer has taken nothing for the length of `write_timeout`.
@@ -23,7 +23,7 @@ pub(super) struct TimeoutStream<S> {
     /// Runs while there is something to write and the peer takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     timing: Arc<RequestTiming>,
-    /// It has failed for good.
+    /// The stream has failed for good.
     is_cut_off: bool,
 }
 
@@ -43,7 +43,7 @@ impl<S> TimeoutStream<S> {
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
-                // What TLS has taken has gone only now.
+                // Bytes that TLS has taken have been sent only now.
                 self.timing.note_taken();
                 self.timing.note_stalled(false);
             }
@@ -127,7 +127,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     }
 }
 
-/// All of the slices in one piece, if there is room for that.
+/// All of the slices in one piece, if they fit.
 fn gather<'a>(slices: &[io::IoSlice<'_>], piece: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut length = 0;
     for slice in slices {
@@ -172,7 +172,7 @@ mod tests {
     async fn a_peer_that_takes_no_farewell_is_given_up() {
         let limiter = Arc::new(Limiter::new(LimitSettings::default()));
         let (near, _far) = duplex(1);
-        // What is left to say is written by the shutdown, as TLS does it.
+        // The shutdown writes the rest, as TLS does.
         let mut stream = TimeoutStream::new(BufWriter::new(near), limiter.clone());
         stream.write_all(b"good-bye").await.expect("there is room for it");
         let given_up = tokio::time::timeout(2 * limiter.settings().write_timeout, stream.shutdown()).await;

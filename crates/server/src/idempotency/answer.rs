@@ -6,10 +6,10 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 
-/// What tells keys apart, and requests with the same key.
+/// The digest that distinguishes keys, and requests with the same key.
 pub(crate) type RequestDigest = [u8; 32];
 
-/// Of all of these, each told from the next.
+/// The digest of all parts, with their bounds.
 pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
     let mut hash = Sha256::new();
     for part in parts {
@@ -33,11 +33,11 @@ impl fmt::Debug for StoredAnswer {
     }
 }
 
-/// What an answer takes beside its body, about: its places on the shelf, and its headers.
+/// The approximate bytes of an answer beside its body: its entries in the store, and its headers.
 pub(super) const ANSWER_BYTES: usize = 1024;
 
 impl StoredAnswer {
-    /// What it takes to remember it.
+    /// The bytes of the remembered answer.
     pub(super) fn bytes(&self) -> usize {
         ANSWER_BYTES + self.body.len()
     }

@@ -1,4 +1,4 @@
-//! What is remembered, or under way, of the requests of one bucket that have an `Idempotency-Key`.
+//! The requests of one bucket with an `Idempotency-Key`, under way or answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::answer::{RequestDigest, StoredAnswer};
 #[derive(Debug, Default)]
 pub(super) struct BucketAnswers {
     pub(super) slots: HashMap<RequestDigest, Remembered>,
-    /// The same, oldest first.
+    /// The same requests, oldest first.
     pub(super) order: VecDeque<RequestDigest>,
-    /// What those that are answered take.
+    /// The bytes of the answers.
     pub(super) bytes: usize,
 }
 
-/// How much is on a shelf.
+/// The amounts of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) count: usize,
@@ -42,7 +42,7 @@ impl BucketAnswers {
         Load { count: self.slots.len(), bytes: self.bytes }
     }
 
-    /// The answer of a request that is on the shelf.
+    /// Stores the answer of a request that is known.
     pub(super) fn put(&mut self, id: &RequestDigest, answer: StoredAnswer) {
         if let Some(slot) = self.slots.get_mut(id) {
             self.bytes += answer.bytes();

@@ -1,4 +1,4 @@
-//! What requests with an `Idempotency-Key` were answered, to be answered again when they are sent again.
+//! The answers to requests with an `Idempotency-Key`, given again when the requests are sent again.
 
 mod answer;
 mod bucket_answers;

@@ -1,4 +1,4 @@
-//! What requests with an `Idempotency-Key` were answered.
+//! The store of answers to requests with an `Idempotency-Key`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::bounds::{
     IDEMPOTENCY_KEYS_PER_BUCKET,
 };
 
-/// What is told again of an answer, beside status and body.
+/// The headers of an answer that are sent again, beside status and body.
 const REPEATED: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::CACHE_CONTROL];
 
 /// The answers of the last minutes.
@@ -29,24 +29,24 @@ pub(crate) struct IdempotencyStore(Mutex<BucketMap>);
 #[derive(Debug, Default)]
 struct BucketMap {
     by_bucket: HashMap<BucketKey, BucketAnswers>,
-    /// How many requests each has, under way or answered.
+    /// The number of requests of each bucket, under way or answered.
     counts: UsageIndex,
-    /// How many bytes their answers take.
+    /// The bytes of their answers.
     bytes: UsageIndex,
     swept: Option<Instant>,
 }
 
-/// Where a request with a key stands.
+/// The state of a request with a key.
 pub(crate) enum Begin {
-    /// It is the first, and to be carried out.
+    /// The request is the first, and to be carried out.
     First(Pending),
-    /// It was answered before.
+    /// The request was answered before.
     Again(Arc<StoredAnswer>),
     /// Another request has the key.
     Mismatch,
-    /// The first one is under way.
+    /// The first request is under way.
     InFlight,
-    /// There is no room for one more.
+    /// The store is full.
     Full,
 }
 
@@ -82,7 +82,7 @@ impl IdempotencyStore {
 }
 
 impl BucketMap {
-    /// Forgets what is too old, in all buckets, every now and then.
+    /// Forgets requests that are too old, in all buckets, at intervals.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP_EVERY) {
             return;
@@ -105,9 +105,9 @@ impl BucketMap {
         self.by_bucket.retain(|_, answers_of_bucket| !answers_of_bucket.slots.is_empty());
     }
 
-    /// Forgets the oldest answers until there is room for one more in that bucket: of the bucket, if it is
-    /// full; if all are, of the tenant that has most, and there of the bucket that has most. False if there
-    /// is none.
+    /// Forgets the oldest answers until one more request of that bucket fits: answers of the bucket, if it is
+    /// full; if the whole store is full, answers of the tenant that has most, and there of the bucket that
+    /// has most. False if there is none to forget.
     fn make_room(&mut self, bucket: &BucketKey) -> bool {
         while self
             .by_bucket
@@ -127,7 +127,7 @@ impl BucketMap {
         true
     }
 
-    /// Keeps the answer, unless its request has been forgotten.
+    /// Stores the answer, unless its request has been forgotten.
     fn remember(&mut self, bucket: &BucketKey, id: &RequestDigest, answer: StoredAnswer) {
         if !self
             .by_bucket
@@ -140,9 +140,10 @@ impl BucketMap {
         self.change(bucket, |answers_of_bucket| answers_of_bucket.put(id, answer));
     }
 
-    /// Forgets the oldest answers until there is room for so many bytes more: of the tenant, if it has all
-    /// that it may have; if all is taken, of the tenant that takes most; and there of the bucket that takes
-    /// most. Only what is answered takes any, so that whoever takes most has something to forget.
+    /// Forgets the oldest answers until so many bytes more fit: answers of the tenant, if it has all that it
+    /// may have; if all memory is taken, answers of the tenant that takes most; and there of the bucket that
+    /// takes most. Only answered requests take any, so that the bucket that takes most has an answer to
+    /// forget.
     fn make_room_for_bytes(&mut self, tenant: &str, more: usize) {
         loop {
             let hog = if self.bytes.of(tenant) + more > IDEMPOTENCY_BYTES_PER_TENANT {
@@ -170,7 +171,7 @@ impl BucketMap {
         true
     }
 
-    /// Changes what is on a shelf.
+    /// Changes the answers of a bucket, and its amounts with them.
     fn change(&mut self, bucket: &BucketKey, change: impl FnOnce(&mut BucketAnswers)) {
         let answers_of_bucket = self.by_bucket.entry(bucket.clone()).or_default();
         let before = answers_of_bucket.load();
@@ -178,7 +179,7 @@ impl BucketMap {
         self.rank(bucket, before);
     }
 
-    /// Takes note of what is on a shelf that had so much before.
+    /// Notes the amounts of a bucket that had `before`.
     fn rank(&mut self, bucket: &BucketKey, before: Load) {
         let now = self.by_bucket.get(bucket).map_or(Load::default(), BucketAnswers::load);
         self.counts.change(bucket, before.count, now.count);
@@ -186,7 +187,7 @@ impl BucketMap {
     }
 }
 
-/// What is older than [`IDEMPOTENCY_AGE`] stays at most this much longer.
+/// Answers older than [`IDEMPOTENCY_AGE`] stay at most this much longer.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// A request under way; dropped without an answer, the key is free again.
@@ -212,7 +213,7 @@ impl Pending {
         let body = axum::body::to_bytes(body, usize::MAX).await?;
         let repeated =
             REPEATED.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(name)?.clone())));
-        // What was written piece by piece may have room for as much again; what is kept has not.
+        // A body written piece by piece may have twice its size in capacity; the stored copy has not.
         let kept = Bytes::copy_from_slice(&body);
         let answer = StoredAnswer { status: parts.status, headers: repeated.collect(), body: kept };
         self.answers.0.lock().remember(&self.bucket, &self.id, answer);
@@ -228,7 +229,7 @@ impl Drop for Pending {
         }
         let mut buckets = self.answers.0.lock();
         let Some(answers_of_bucket) = buckets.by_bucket.get(&self.bucket) else { return };
-        // It came lately, if it has not been forgotten.
+        // The request came lately, if it has not been forgotten.
         if let Some(place) = answers_of_bucket.order.iter().rposition(|id| *id == self.id) {
             buckets.change(&self.bucket, |answers_of_bucket| answers_of_bucket.forget(place));
         }
@@ -311,7 +312,7 @@ mod tests {
 
     /// A bucket of that tenant.
     fn of_tenant(tenant: &str, bucket: usize) -> BucketKey {
-        // Each bucket in a partition of its own, as whoever may choose both does.
+        // Each bucket in a partition of its own, as of a client that may choose both.
         let partition = format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}{bucket}");
         BucketKey { bucket: bucket.to_string(), partition }
     }
@@ -416,7 +417,7 @@ mod tests {
     }
 
     impl BucketMap {
-        /// Whether the order is that of what there is.
+        /// Checks that the order is that of the entries.
         fn check(&self) {
             let of = |measure: fn(&BucketAnswers) -> usize| {
                 self.by_bucket
@@ -454,8 +455,8 @@ mod tests {
         }
     }
 
-    /// Each of a hundred thousand buckets has one answer: who looked at all of them for each call would look
-    /// at four billion.
+    /// Each of a hundred thousand buckets has one answer: a look at all of them for each call would be four
+    /// billion looks.
     #[tokio::test]
     async fn a_call_costs_little_however_many_buckets_have_answers() {
         let answers = Arc::new(IdempotencyStore::default());

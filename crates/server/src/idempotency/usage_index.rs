@@ -1,5 +1,4 @@
-//! Who has how much of something, bucket by bucket, and of which tenant: so that it is known at once who has
-//! most.
+//! The amounts of buckets and of their tenants, in order: so that the largest is known at once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,15 +9,15 @@ use lockhouse::BucketKey;
 pub(super) struct UsageIndex {
     all: usize,
     of_tenant: HashMap<String, Holding>,
-    /// The tenants by how much they have.
+    /// The tenants by their amounts.
     tenants: BTreeSet<(usize, String)>,
 }
 
-/// What one tenant has.
+/// The amounts of one tenant.
 #[derive(Debug, Default)]
 struct Holding {
     amount: usize,
-    /// Its buckets by how much they have.
+    /// The buckets of the tenant by their amounts.
     buckets: BTreeSet<(usize, BucketKey)>,
 }
 
@@ -43,12 +42,12 @@ impl UsageIndex {
         }
     }
 
-    /// What all have together.
+    /// The sum of all amounts.
     pub(super) fn all(&self) -> usize {
         self.all
     }
 
-    /// What the tenant has.
+    /// The amount of the tenant.
     pub(super) fn of(&self, tenant: &str) -> usize {
         self.of_tenant.get(tenant).map_or(0, |holding| holding.amount)
     }
@@ -64,7 +63,7 @@ impl UsageIndex {
         self.of_tenant.get(tenant)?.buckets.last().map(|(_, bucket)| bucket.clone())
     }
 
-    /// Whether this is what those buckets have, and in that order.
+    /// Whether the index has the amounts of those buckets, in their order.
     #[cfg(test)]
     pub(super) fn check(&self, amounts: &HashMap<BucketKey, usize>) {
         let mut of_tenant: HashMap<&str, usize> = HashMap::new();

@@ -21,7 +21,7 @@ use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
 use crate::websocket::WebSocketConnection;
 
-/// For how many seconds a server that stops is away, about.
+/// About how many seconds a stopping server is away.
 const RESTART_SECONDS: &str = "1";
 
 /// `GET` of the WebSocket endpoint.
@@ -77,7 +77,7 @@ pub(crate) async fn upgrade(
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
 }
 
-/// What to answer to the key of a WebSocket handshake for a version that we know.
+/// The answer to the key of a WebSocket handshake for a version that we know.
 fn handshake(headers: &HeaderMap) -> Result<HeaderValue, Box<Response>> {
     if !lists(headers, &header::UPGRADE, "websocket") || !lists(headers, &header::CONNECTION, "upgrade") {
         let why = format!("{PATH} is a WebSocket endpoint, subprotocol {SUBPROTOCOL}");

@@ -18,7 +18,7 @@ use crate::websocket::{
     Admission, Denial, Farewell, Incoming, Presented, ReadMode, WebSocketConnection, WriteQueue,
 };
 
-/// What a connection speaks about.
+/// The bucket that a connection is about.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConnectionScope {
     #[serde(default = "default_bucket")]

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// Tells why, in one line.
+/// Sends the reason, in one line.
 pub(crate) fn refuse(status: StatusCode, why: String) -> Response {
     tracing::debug!(%status, why, "a request is refused");
     let headers =

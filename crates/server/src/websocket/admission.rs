@@ -1,5 +1,5 @@
-//! In whose name a session runs, and what it may do: judged at its beginning, with each resume, and anew
-//! whenever the server's settings change or the credential or the certificate ends.
+//! The identity in whose name a session runs, and its permissions: judged at its beginning, with each resume,
+//! and anew whenever the server's settings change or the credential or the certificate ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::clock::until;
 use crate::limits::Network;
 use crate::settings::Permission;
 
-/// In whose name a session runs.
+/// The identity in whose name a session runs, and its permissions.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) identity: Identity,
@@ -29,21 +29,21 @@ pub(crate) struct Admission {
     authority: watch::Receiver<Arc<Authority>>,
 }
 
-/// What the client presented, to be judged again.
+/// The credentials that the client presented, to be judged again.
 #[derive(Debug)]
 pub(crate) struct Presented {
     pub(crate) credential: Option<Credential<'static>>,
-    /// What stands for it if there is no credential.
+    /// The certificate that stands for the client if there is no credential.
     pub(crate) certificate: PresentedCertificate,
-    /// Where the connection came from, if that is known.
+    /// The network that the connection came from, if known.
     pub(crate) from: Option<Network>,
-    /// What opened the connection.
+    /// The initiator of the connection.
     pub(crate) initiator: Initiator,
     pub(crate) bucket: String,
     pub(crate) partition: String,
 }
 
-/// Why a session cannot begin, or has to end.
+/// The reason why a session cannot begin, or has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) code: FatalCode,
@@ -51,13 +51,13 @@ pub(crate) struct Denial {
 }
 
 impl Admission {
-    /// Judges what was presented.
+    /// Judges the presented credentials.
     pub(crate) fn new(
         mut authority: watch::Receiver<Arc<Authority>>,
         audit: &Arc<Audit>,
         presented: Presented,
     ) -> Result<Self, Denial> {
-        // What is set after this is heard of.
+        // Settings made after this wake `due`.
         let current = authority.borrow_and_update().clone();
         let authenticated = authenticate(&current, &presented);
         let (identity, scope, permissions) =
@@ -76,7 +76,7 @@ impl Admission {
         self.permissions.has(permission)
     }
 
-    /// For how long the credential is still good.
+    /// The remaining validity of the credential.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let end = self.identity.expires_at?;
         Some(end.duration_since(SystemTime::now()).unwrap_or_default())
@@ -95,7 +95,7 @@ impl Admission {
         }
     }
 
-    /// Judges the credential by what is set now: whatever it could do before, it still has to be able to.
+    /// Judges the credential by the present settings: it must still have every permission that it had before.
     pub(crate) fn revalidate(&mut self) -> Result<(), Denial> {
         let current = self.authority.borrow_and_update().clone();
         let denial = match authenticate(&current, &self.presented) {
@@ -121,7 +121,7 @@ impl Admission {
         Err(self.presented.deny(&self.audit, Some(&self.identity), denial))
     }
 
-    /// Whether a resume may go on in another's name: he has to be able to do whatever the session could do
+    /// Whether a resume may go on with another identity: that needs every permission that the session had
     /// before.
     pub(crate) fn check_resume(&self, next: &Self) -> Result<(), Denial> {
         let Some(missing) = self.permissions.missing_in(next.permissions) else { return Ok(()) };
@@ -171,7 +171,7 @@ fn authenticate(
         Denial { code: FatalCode::Unauthenticated, problem }
     };
     let identity = authority.identify(credential.as_ref(), certificate, initiator).map_err(refused)?;
-    // What counts is the end to the millisecond.
+    // The end counts to the millisecond.
     if identity.expires_at.is_some_and(|end| end <= SystemTime::now()) {
         return Err(refused(Unauthenticated::Expired));
     }

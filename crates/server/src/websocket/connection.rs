@@ -28,30 +28,30 @@ use crate::limits::{ConnectionPermit, Network, TenantPermit};
 pub(crate) struct WebSocketConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     unflushed: bool,
-    /// What was read while too much waited to be written, other than pongs and ends.
+    /// Messages that were read while too much waited to be written, other than pongs and ends.
     held_back: VecDeque<Incoming>,
     held_back_bytes: usize,
     /// Runs while there is something to write and the peer takes nothing, or nothing can be written any more.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// For how long that may be.
+    /// The longest time that this may last.
     write_timeout: Duration,
-    /// If the server accepts connections itself.
+    /// Present if the server accepts connections itself.
     permit: Option<ConnectionPermit>,
-    /// Once it is known whose it is.
+    /// Present once the tenant of the connection is known.
     tenant_permit: Option<TenantPermit>,
 }
 
-/// What is read of a connection.
+/// The messages that are read of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// Whatever comes.
+    /// All messages.
     All,
-    /// What must not wait: pongs, and ends.
+    /// Messages that must not wait: pongs, and ends.
     Urgent,
     Nothing,
 }
 
-/// What comes from a connection.
+/// Input from a connection.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// A message.
@@ -63,7 +63,7 @@ pub(crate) enum Incoming {
     Control,
     /// A message over [`FRAME_BYTES`].
     TooLarge,
-    /// What is no WebSocket message at all.
+    /// Bytes that are no WebSocket message at all.
     Malformed(String),
     /// The peer closes, with that code.
     Closed(Option<u16>),
@@ -71,10 +71,10 @@ pub(crate) enum Incoming {
     Lost,
 }
 
-/// How a connection is closed by us.
+/// The server's close of a connection.
 #[derive(Debug)]
 pub(crate) struct Farewell {
-    /// What is still to be said.
+    /// The frames that are still to be written.
     queue: WriteQueue,
     code: u16,
     reason: &'static str,
@@ -88,7 +88,7 @@ impl Farewell {
         Self { queue, code, reason, unread: false }
     }
 
-    /// Says what is wrong, and closes with the code that belongs to it.
+    /// Sends the error, and closes with the code that belongs to it.
     pub(crate) fn fatal(mut queue: WriteQueue, code: FatalCode, problem: FrameProblem<'_>) -> Self {
         queue.push(Envelope::new(ServerFrame::Fatal { code, problem }).to_text().into());
         Self { queue, code: code.close_code(), reason: code.word(), unread: code == FatalCode::TooLarge }
@@ -119,21 +119,21 @@ impl WebSocketConnection {
         }
     }
 
-    /// Where it comes from, if that is known.
+    /// The network that the connection comes from, if known.
     pub(crate) fn from(&self) -> Option<Network> {
         self.permit.as_ref().map(|permit| permit.from)
     }
 
-    /// It is known whose connection it is.
+    /// Takes the permit of the connection's tenant, which is known now.
     pub(crate) fn take_permit(&mut self, permit: TenantPermit) {
         self.tenant_permit = Some(permit);
     }
 
-    /// Writes what is in the outbox, and waits for something to come that is read at present.
+    /// Writes the frames of the queue, and waits for input that is read at present.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: what is taken from the outbox is in the connection's buffer.
+    /// Cancel safe: frames taken from the queue are in the connection's buffer.
     pub(crate) async fn next(&mut self, queue: &mut WriteQueue, reading: ReadMode) -> Incoming {
         poll_fn(|context| {
             match self.poll_write(context, queue) {
@@ -149,7 +149,7 @@ impl WebSocketConnection {
         .await
     }
 
-    /// What has come already.
+    /// A message that has come already.
     pub(crate) async fn next_ready(&mut self) -> Option<Incoming> {
         poll_fn(|context| match self.poll_held_back_or_read(context) {
             Poll::Ready(incoming) => Poll::Ready(Some(incoming)),
@@ -160,7 +160,7 @@ impl WebSocketConnection {
 
     /// Says the last words, closes, and waits a little for the peer to do the same.
     pub(crate) async fn part(mut self, farewell: Farewell) {
-        // Whether the peer hears it or not, the connection is gone after that time.
+        // Whether the peer takes the last words or not, the connection is gone after that time.
         _ = timeout(FAREWELL_TIMEOUT, self.say(farewell)).await;
     }
 
@@ -240,7 +240,7 @@ impl WebSocketConnection {
     }
 
     /// Looks ahead for a pong, which takes no answer, as the lease does not wait until the client has read
-    /// all others; and for an end, which leaves nobody to answer.
+    /// all others; and for an end, which leaves no client to answer.
     fn poll_urgent(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         while self.held_back_bytes < HELD_BACK_BYTES {
             let incoming = ready!(self.poll_read(context));
@@ -253,15 +253,13 @@ impl WebSocketConnection {
         Poll::Pending
     }
 
-    /// Nothing is written any more, and what has come is not answered. The client may have said before that
-    /// it ends.
+    /// Nothing is written any more, and input is not answered. The client may have sent a `bye` before.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Incoming> {
         loop {
             match self.poll_held_back_or_read(context) {
                 Poll::Ready(incoming) if incoming.is_end() => return Poll::Ready(incoming),
                 Poll::Ready(_) => {}
-                // That a connection is broken is soon found out by reading, too. It is not waited for without
-                // bound.
+                // Reading soon finds a broken connection, too. The wait for that is bounded.
                 Poll::Pending => return self.poll_stalled(context).map(|()| Incoming::Lost),
             }
         }
@@ -293,7 +291,7 @@ impl WebSocketConnection {
 }
 
 impl Incoming {
-    /// Whether it overtakes what is held back.
+    /// Whether the message overtakes the messages that are held back.
     fn is_urgent(&self) -> bool {
         match self {
             Self::Text(text) => matches!(frame(text), Some(ClientFrame::Pong { .. } | ClientFrame::Bye)),
@@ -301,7 +299,7 @@ impl Incoming {
         }
     }
 
-    /// Whether nothing that is of use comes behind it.
+    /// Whether nothing of use comes behind the message.
     fn is_end(&self) -> bool {
         match self {
             Self::Text(text) => matches!(frame(text), Some(ClientFrame::Bye)),
@@ -310,7 +308,7 @@ impl Incoming {
         }
     }
 
-    /// What it counts for in the rates: a frame for each KiB that is begun.
+    /// The number of frames that the message counts for in the rates: one for each KiB begun.
     pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Text(text) => 1 + (text.len() >> 10) as u32,
@@ -318,7 +316,7 @@ impl Incoming {
         }
     }
 
-    /// What it counts for while it is held back; a short frame has its costs, too.
+    /// The bytes that the message counts for while it is held back; a short frame has its costs, too.
     fn held_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len() + size_of::<Self>(),

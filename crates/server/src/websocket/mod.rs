@@ -1,4 +1,5 @@
-//! One WebSocket: what is read and written, in whose name it came, and where a resume finds its session.
+//! One WebSocket: its reads and writes, the identity that opened it, and the registry in which a resume finds
+//! its session.
 
 mod admission;
 mod connection;

@@ -1,4 +1,4 @@
-//! Where a resume finds its session.
+//! The registry in which a resume finds its session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ impl std::fmt::Debug for Registered {
 #[derive(Debug)]
 pub(crate) struct Attach {
     pub(crate) connection: WebSocketConnection,
-    /// In whose name it came: of the same tenant.
+    /// The identity of the connection, of the same tenant.
     pub(crate) admission: Admission,
     /// The last numbered frame that the client has processed.
     pub(crate) received: u64,
-    /// How to give the connection back, should the session end before it takes it.
+    /// The way to give the connection back, should the session end before it takes the connection.
     back: oneshot::Sender<(Admission, WebSocketConnection)>,
 }
 
@@ -60,14 +60,14 @@ pub(crate) struct Registration {
     pub(crate) id: String,
     pub(crate) secret: String,
     attach: mpsc::Receiver<Attach>,
-    /// What came too late.
+    /// Connections that came too late.
     late: Vec<Attach>,
     #[expect(dead_code, reason = "kept for its end")]
     permit: Permit<String>,
 }
 
 impl SessionRegistry {
-    /// Enters a new session; why not, if there are too many.
+    /// Enters a new session; refuses it if there are too many.
     pub(crate) fn register(&self, scope: BucketKey, limits: &LimitSettings) -> Result<Registration, Refused> {
         let (all, each) = (limits.sessions as usize, limits.sessions_per_tenant as usize);
         let permit = self.tenants.take(scope.tenant().to_owned(), all, each).map_err(|full| match full {
@@ -104,7 +104,7 @@ impl SessionRegistry {
         }
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.entries.lock().len()
     }
@@ -117,18 +117,18 @@ impl SessionRegistry {
     }
 }
 
-/// What a resume finds.
+/// The finding of a resume.
 enum Lookup {
     Session(mpsc::Sender<Attach>),
-    /// It has ended.
+    /// The session has ended.
     Nothing,
-    /// It is another's, as far as is known.
+    /// The session belongs to another client, as far as is known.
     Denied,
 }
 
 impl Registration {
-    /// The session cannot take the connection over. It may begin another session, but only once this one has
-    /// ended: who is told that a session is gone must find nothing held by it.
+    /// The session cannot take the connection over. The connection may begin another session, but only once
+    /// this one has ended: a client that learns that a session is gone must find nothing held by it.
     pub(crate) fn give_back_at_the_end(&mut self, attach: Attach) {
         self.late.push(attach);
     }

@@ -1,4 +1,4 @@
-//! What is to be written to a connection.
+//! Frames to be written to a connection.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 /// Frames on their way into a connection, in order.
 #[derive(Debug, Default)]
 pub(crate) struct WriteQueue {
-    /// What goes before all others: the `welcome`, and later a ping.
+    /// The frame that goes before all others: the `welcome`, and later a ping.
     first: Option<Utf8Bytes>,
     frames: VecDeque<Frame>,
     bytes: usize,
@@ -17,7 +17,7 @@ pub(crate) struct WriteQueue {
 #[derive(Debug)]
 struct Frame {
     text: Utf8Bytes,
-    /// Nobody else keeps it.
+    /// The frame is stored nowhere else.
     is_alone: bool,
 }
 
@@ -27,7 +27,7 @@ impl WriteQueue {
         self.frames.push_back(Frame { text, is_alone: false });
     }
 
-    /// A frame that nobody else keeps.
+    /// Adds a frame that is stored nowhere else.
     pub(crate) fn push_alone(&mut self, text: Utf8Bytes) {
         self.bytes += text.len();
         self.unnumbered_bytes += text.len();
@@ -59,7 +59,7 @@ impl WriteQueue {
         self.first.is_some()
     }
 
-    /// Those of frames that nobody else keeps.
+    /// The bytes of frames that are stored nowhere else.
     pub(crate) fn unnumbered_bytes(&self) -> usize {
         self.unnumbered_bytes
     }
