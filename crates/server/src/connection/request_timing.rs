@@ -14,14 +14,14 @@ pub(super) struct RequestTiming {
     began: Instant,
     /// The time of the last write, in nanoseconds since `began`.
     written: AtomicU64,
-    /// Something has come since.
+    /// Bytes of a request have come since.
     is_asked: AtomicBool,
-    /// There is something to write that the peer does not take.
+    /// Bytes wait to be written that the peer does not take.
     is_stalled: AtomicBool,
     is_answered: AtomicBool,
 }
 
-/// While it lives, the connection waits for its server.
+/// The guard of an answer: the connection waits for its server while the guard lives.
 #[derive(Debug)]
 pub(super) struct Answered(Arc<RequestTiming>);
 
@@ -64,12 +64,12 @@ impl RequestTiming {
         }
     }
 
-    /// Something of a request has come.
+    /// Bytes of a request have come.
     pub(super) fn note_asked(&self) {
         self.is_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is something to write that the peer does not take.
+    /// Notes whether bytes wait to be written that the peer does not take.
     pub(super) fn note_stalled(&self, is_stalled: bool) {
         self.is_stalled.store(is_stalled, Ordering::Relaxed);
     }

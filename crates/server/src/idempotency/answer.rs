@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 /// The digest that distinguishes keys, and requests with the same key.
 pub(crate) type RequestDigest = [u8; 32];
 
-/// The digest of all parts, with their bounds.
+/// The digest of all parts and their lengths.
 pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! What is wrong with settings each of which is right by itself.
+//! Faults of settings each of which is right by itself.
 
 use super::problem::SettingsProblem;
 use super::sections::Settings;
@@ -7,8 +7,8 @@ use super::sections::store::StoreChoice;
 use super::tree::Node;
 
 impl Settings {
-    /// What is wrong with settings each of which is right by itself, but for those that have been told as
-    /// wrong: what depends on one of them is not judged.
+    /// Faults of settings each of which is right by itself. Settings that depend on one reported as wrong are
+    /// not judged.
     pub(super) fn check(&self, tree: &Node, told: &[SettingsProblem]) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
         let mut wrong = |key: &str, others: &[&str], rule: &str| {
@@ -30,7 +30,7 @@ impl Settings {
         if self.lock_types.contains_key("") {
             wrong("lock_types", &[], "a kind has a name");
         }
-        // A file that says something twice is no TOML, but options and variables can.
+        // A file that sets a key twice is no TOML, but options and variables can repeat a key.
         if tree.get("lock_types").is_some_and(|node| node.len() > self.lock_types.len()) {
             wrong("lock_types", &[], "a kind has one type, and stands there once");
         }

@@ -1,7 +1,7 @@
-//! Reads a tree into a type by serde, and finds everything that is wrong with it, not only the first thing.
+//! Reads a tree into a type by serde, and finds all faults, not only the first one.
 //!
-//! serde gives up at the first error. So what is wrong is noted and left out, and the rest read again until
-//! nothing new is found. For unknown keys to be found the type has to deny them.
+//! serde gives up at the first error. So each wrong value is noted and left out, and the rest is read again
+//! until no new fault is found. For unknown keys to be found the type has to deny them.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -15,11 +15,11 @@ use serde::forward_to_deserialize_any;
 use super::problem::{SettingsProblem, join};
 use super::tree::{Node, TableEntry, Value};
 
-/// What a tree says as a `T`.
+/// Reads a tree as a `T`.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, in no order.
+/// All faults, in no order.
 pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<SettingsProblem>> {
     let notes = Notes::default();
     loop {
@@ -42,7 +42,7 @@ pub(crate) fn decode<T: DeserializeOwned>(tree: &Node) -> Result<T, Vec<Settings
 #[derive(Debug, Default)]
 struct Notes {
     problems: RefCell<Vec<SettingsProblem>>,
-    /// Paths of values that have been told as wrong.
+    /// Paths of values that have been reported as wrong.
     left_out: RefCell<HashSet<String>>,
 }
 
@@ -52,7 +52,7 @@ impl Notes {
     }
 }
 
-/// Why the reading stopped, and where once that is known.
+/// The reason why the reading stopped, and the place once it is known.
 #[derive(Debug)]
 enum DecodeStop {
     Somewhere(Reason),
@@ -61,7 +61,7 @@ enum DecodeStop {
 
 #[derive(Debug)]
 enum Reason {
-    /// What a value must be.
+    /// The rule of a value.
     Rule(String),
     Missing(&'static str),
     Unknown(String, &'static [&'static str]),
@@ -69,14 +69,14 @@ enum Reason {
 
 #[derive(Debug)]
 struct Placed {
-    /// What is left out from now on.
+    /// The path that is left out from now on.
     path: String,
-    /// Nothing if it follows from what was told before.
+    /// The problem; none if it follows from one reported before.
     problem: Option<SettingsProblem>,
 }
 
 impl DecodeStop {
-    /// Says where, unless that has been said nearer to it.
+    /// Adds the place, unless a nearer place is there already.
     fn at(self, place: &Decoder<'_>) -> Placed {
         let Decoder { node, path, notes } = place;
         let reason = match self {

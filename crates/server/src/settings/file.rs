@@ -8,7 +8,7 @@ use toml::{Spanned, de};
 use super::problem::SettingsProblem;
 use super::tree::{Location, Node, TableEntry, Value};
 
-/// The tree, and what is wrong with the text. A text that is wrong has a tree, too: of what could be read.
+/// The tree, and the faults of the text. A wrong text has a tree, too: of the parts that could be read.
 pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<SettingsProblem>) {
     // Behind the last newline there is no line.
     let lines = text.strip_suffix('\n').unwrap_or(text);
@@ -19,7 +19,7 @@ pub(crate) fn parse(file: &str, text: &str) -> (Node, Vec<SettingsProblem>) {
     (node, problems)
 }
 
-/// What stands in a variable of the environment, if it is a TOML value.
+/// The value in a variable of the environment, if it is TOML.
 pub(crate) fn parse_value(place: &Location, text: &str) -> Option<Node> {
     let value = DeValue::parse(text).ok()?;
     let reader = Reader { file: "".into(), line_ends: Vec::new() };
@@ -46,7 +46,7 @@ fn put(node: &mut Node, place: &Location) {
 
 struct Reader {
     file: Arc<str>,
-    /// Where each line ends, in bytes.
+    /// The end of each line, in bytes.
     line_ends: Vec<usize>,
 }
 
@@ -90,7 +90,7 @@ impl Reader {
             DeValue::Integer(integer) => {
                 match i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()) {
                     Ok(integer) => Value::Integer(integer),
-                    // Too large for any setting: told as a text, which no number may be.
+                    // Too large for any setting: reported as a text, which no number may be.
                     Err(_) => Value::Text(integer.to_string()),
                 }
             }

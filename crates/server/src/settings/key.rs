@@ -1,4 +1,4 @@
-//! What can be set.
+//! The settings.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use std::borrow::Cow;
 /// line.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Where it stands in the file: `lease` above all tables, `tls.cert` as `cert` in `[tls]`.
+    /// The path in the file: `lease` above all tables, `tls.cert` as `cert` in `[tls]`.
     pub path: Cow<'static, str>,
-    /// What it is as TOML if nobody says anything; nothing if it is then not set.
+    /// The default as TOML; none if the setting is not set by default.
     pub default: Option<Cow<'static, str>>,
     /// The option of the command line, such as `--lease`.
     pub flag: Option<&'static str>,
@@ -21,7 +21,7 @@ impl Key {
         Self { path: Cow::Borrowed(path), default: Some(Cow::Borrowed(default)), flag: None, reloads: false }
     }
 
-    /// One that is not set unless somebody does.
+    /// A key that is not set by default.
     pub(crate) fn unset(path: &'static str) -> Self {
         Self { path: Cow::Borrowed(path), default: None, flag: None, reloads: false }
     }
@@ -30,7 +30,7 @@ impl Key {
         Self { flag: Some(flag), ..self }
     }
 
-    /// One that a running server takes anew.
+    /// A key that a running server takes anew.
     pub(crate) fn reloads(self) -> Self {
         Self { reloads: true, ..self }
     }

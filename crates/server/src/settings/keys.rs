@@ -12,7 +12,7 @@ pub fn keys() -> &'static [Key] {
     &KEYS
 }
 
-/// What stands above all tables.
+/// The keys above all tables.
 fn server_keys() -> Vec<Key> {
     vec![
         Key::new("listen", "\"127.0.0.1:7420\"").flag("--listen"),

@@ -1,4 +1,4 @@
-//! What a server is told, from a file, the environment and the command line.
+//! The settings of a server, from a file, the environment and the command line.
 //!
 //! ```text
 //!   command line ─▶ environment ─▶ file ─▶ defaults       the first that says something is heard

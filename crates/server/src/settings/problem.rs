@@ -1,4 +1,4 @@
-//! What is wrong with the settings.
+//! Faults of the settings.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,19 +12,19 @@ use super::tree::{Location, Node, bare_or_quoted};
 /// The most characters of a value that a problem repeats.
 const SHOWN_CHARS: usize = 120;
 
-/// One thing that is wrong, told in one line: the place, the key, the value, the rule.
+/// One fault, reported in one line: the place, the key, the value, the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsProblem {
     place: Location,
     wrong: Wrong,
 }
 
-/// What is wrong at a place.
+/// The fault at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wrong {
     /// The text or the file as a whole, as a sentence.
     Text(String),
-    /// A key. The rule tells more than what its value must be, such as that the key is unknown.
+    /// A key. The rule may say more than the allowed values, such as that the key is unknown.
     Key(Violation),
 }
 
@@ -57,7 +57,7 @@ impl SettingsProblem {
         Self::of_key(place, Violation::withheld(key, "is missing"))
     }
 
-    /// Of a key that should not be there, beside those that may be. What it says is not repeated: it may be a
+    /// Of a key that should not be there, beside those that may be. The value is not repeated: it may be a
     /// secret in the wrong place.
     pub(crate) fn of_unknown(parent: &str, key: &str, place: &Location, known: &[&str]) -> Self {
         let rule = match nearest(parent, key, known) {
@@ -78,13 +78,13 @@ impl SettingsProblem {
         }
     }
 
-    /// Whether it is one of what is at that path, or below.
+    /// Whether the problem is at that path, or below.
     pub(crate) fn is_within(&self, path: &str) -> bool {
         let rest = self.key().and_then(|key| key.strip_prefix(path));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
-    /// Whether it is of the same value.
+    /// Whether the problem is of the same value.
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
@@ -105,7 +105,8 @@ pub(crate) fn join(parent: &str, key: &str) -> String {
     member_path(parent, &bare_or_quoted(key))
 }
 
-/// What was probably meant: a key of that name in another table, or one that is written alike in this one.
+/// The key that was probably meant: one of that name in another table, or one that is written alike in this
+/// table.
 fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
     let alike = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &key.to_lowercase());
     let here = known.iter().map(|known| (alike(known), *known)).min();

@@ -1,11 +1,11 @@
-//! What is secret in settings.
+//! Secrets in settings.
 
-/// What every API key begins with, so that it is told from a token, and found in places where it should not
-/// be.
+/// The prefix of every API key, which distinguishes keys from tokens, and finds them in places where they
+/// should not be.
 pub(crate) const KEY_PREFIX: &str = "lhk_";
 
-/// Keys whose values nobody is shown, wherever they stand: who mistakes a key for its hash, or for the name
-/// of its variable, shall not find it in a log.
+/// Settings whose values are never shown, wherever they stand: an API key that is set by mistake in place of
+/// its hash, or of the name of its variable, must not appear in a log.
 const SECRETS: &[&str] = &["hash", "key_env"];
 
 pub(super) fn is_secret(name: &str) -> bool {

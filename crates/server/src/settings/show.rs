@@ -9,7 +9,7 @@ use super::sources::LoadedSettings;
 use super::tree::Value;
 
 impl LoadedSettings {
-    /// TOML, each value with a comment that tells where it comes from; what is secret is not told.
+    /// TOML, each value with a comment that names its source; secrets are left out.
     pub fn show(&self) -> String {
         let mut text = String::new();
         let mut section = "";
@@ -30,14 +30,14 @@ impl LoadedSettings {
             _ = writeln!(text, "# {name} is not set");
             return;
         };
-        // A kind or a bucket may have the name of what is secret.
+        // A kind or a bucket may have the name of a secret setting.
         let is_secret = |name: &str, value: &Value| {
             matches!(&*key.path, "auth.keys" | "auth.jwt")
                 && is_secret(name)
                 && matches!(value, Value::Text(_))
         };
         let value = node.shown(&is_secret);
-        // What has a place for each of its parts is told part by part.
+        // A value with a place for each of its parts is shown part by part.
         let places = match &node.value {
             Value::List(nodes) if !nodes.is_empty() => nodes.iter().map(|node| &node.place).collect(),
             Value::Table(entries) if !entries.is_empty() => {

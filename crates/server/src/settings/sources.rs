@@ -1,4 +1,4 @@
-//! Where settings come from, and which of several is heard.
+//! The sources of settings, and their precedence.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,25 +14,25 @@ use super::sections::Settings;
 use super::sections::auth;
 use super::tree::{Location, Node, TableEntry, Value};
 
-/// What begins the name of each variable.
+/// The prefix of the name of each variable.
 const PREFIX: &str = "LOCKHOUSE_";
 
-/// Everything that may say something: the command line goes before the environment, that before the file,
-/// that before the defaults. A value is heard whole: a list on the command line replaces the one in the file.
+/// All sources: the command line goes before the environment, the environment before the file, the file
+/// before the defaults. A value is taken whole: a list on the command line replaces the one in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The TOML file.
     pub file: Option<PathBuf>,
-    /// Variables of the environment; those that are empty, or mean no setting, are not heard.
+    /// Variables of the environment; empty ones, and those that mean no setting, are ignored.
     pub environment: BTreeMap<String, OsString>,
-    /// What the options of the command line say, by the path of the setting.
+    /// The options of the command line, by the path of the setting.
     pub flags: BTreeMap<&'static str, FlagValue>,
 }
 
-/// What an option says.
+/// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlagValue {
-    /// That it is wanted.
+    /// The option without a value.
     Yes,
     /// A value.
     Text(String),
@@ -42,7 +42,7 @@ pub enum FlagValue {
     Table(Vec<(String, String)>),
 }
 
-/// Settings without a fault, and where each comes from.
+/// Settings without a fault, and the source of each.
 #[derive(Clone, Debug)]
 pub struct LoadedSettings {
     /// The settings.
@@ -65,7 +65,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong, in the order of the file, and what is wrong elsewhere behind it.
+    /// All faults, in the order of the file, and those of other sources behind them.
     pub fn load(&self) -> Result<LoadedSettings, Vec<SettingsProblem>> {
         match self.load_in_part() {
             (Some(loaded), problems) if problems.is_empty() => Ok(loaded),
@@ -76,8 +76,8 @@ impl Sources {
         }
     }
 
-    /// The section `[auth]`, if nothing in it is wrong; elsewhere only values may be, as of a text or a table
-    /// that is misread nobody knows what it meant to say.
+    /// The section `[auth]`, if nothing in it is wrong. Elsewhere only values may be wrong, as the meaning of
+    /// a misread text or table is unknown.
     pub fn load_auth(&self) -> Option<auth::Settings> {
         let (loaded, problems) = self.load_in_part();
         let is_apart = |problem: &SettingsProblem| {
@@ -87,8 +87,8 @@ impl Sources {
         loaded.filter(|_| problems.iter().all(is_apart)).map(|loaded| loaded.settings.auth)
     }
 
-    /// Everything that is wrong, with the files that the settings name; in the order of [`load`](Self::load).
-    /// Of a key that is wrong by itself the file is not told of.
+    /// All faults, those of the files that the settings name included; in the order of [`load`](Self::load).
+    /// For a key that is wrong by itself no fault of its file is reported.
     pub fn check(&self) -> Vec<SettingsProblem> {
         let (loaded, mut problems) = self.load_in_part();
         let mut files: Vec<SettingsProblem> = loaded.iter().flat_map(LoadedSettings::check_files).collect();
@@ -98,7 +98,8 @@ impl Sources {
         problems
     }
 
-    /// What is wrong, and the settings with defaults in place of that, unless nothing is to be had of them.
+    /// The faults, and the settings with defaults in place of wrong values; no settings if nothing could be
+    /// read.
     fn load_in_part(&self) -> (Option<LoadedSettings>, Vec<SettingsProblem>) {
         let (mut tree, mut problems) = match self.file.as_deref().map_or_else(nothing, read) {
             Ok(read) => read,
@@ -127,7 +128,7 @@ impl Sources {
         (loaded, problems)
     }
 
-    /// What the command line or, if it is silent, the environment says.
+    /// The value on the command line or, if it has none, in the environment.
     fn said(&self, key: &Key) -> Result<Option<Node>, SettingsProblem> {
         if let (Some(flag), Some(said)) = (key.flag, self.flags.get(&*key.path)) {
             return Ok(Some(said.node(&Location::Flag(flag))));
@@ -151,7 +152,7 @@ impl Sources {
             let known = keys().iter().map(Key::variable);
             let (distance, nearest) =
                 known.map(|known| (strsim::damerau_levenshtein(&known, name), known)).min()?;
-            // All begin alike, so that only what follows can tell them apart.
+            // All variables begin alike, so that only the rest can distinguish them.
             (distance <= 1 + (nearest.len() - PREFIX.len()) / 8).then_some((name.as_str(), nearest))
         })
     }
@@ -169,8 +170,8 @@ impl FlagValue {
     }
 }
 
-/// What stands there as TOML; a list may also be separated by commas, a table be pairs like
-/// `customer=read-write`, and a text, which is most often meant, needs no quotation marks.
+/// The text as TOML. A list may also be separated by commas, and a table be pairs like `customer=read-write`.
+/// A text, the most frequent kind, needs no quotation marks.
 fn of_variable(key: &Key, place: &Location, text: &str) -> Node {
     let begins = key.default.as_ref().and_then(|default| default.chars().next());
     let value = match begins {
@@ -201,7 +202,7 @@ fn table<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, place: &Location) 
     Value::Table(pairs.map(entry).collect())
 }
 
-/// A value that nobody has to say.
+/// The default value of a key.
 fn default(key: &Key) -> Option<Node> {
     file::parse_value(&Location::Default, key.default.as_ref()?)
 }
@@ -240,7 +241,7 @@ fn read(path: &std::path::Path) -> Result<(Node, Vec<SettingsProblem>), Vec<Sett
 }
 
 impl LoadedSettings {
-    /// The keys of which this says something else than `earlier`.
+    /// The keys whose values differ from those in `earlier`.
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'static Key> + 'a {
         keys().iter().filter(|key| match (self.tree.get(&key.path), earlier.tree.get(&key.path)) {
             (Some(now), Some(then)) => !now.says_the_same_as(then),
@@ -248,7 +249,7 @@ impl LoadedSettings {
         })
     }
 
-    /// Where the value of a key stands.
+    /// The place of a key's value.
     pub fn place(&self, key: &Key) -> Location {
         self.tree.get(&key.path).map_or(Location::Default, |node| node.place.clone())
     }

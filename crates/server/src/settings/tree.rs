@@ -3,14 +3,14 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Nobody said anything.
+    /// No source has the value.
     Default,
     /// A line of the file.
     File {
-        /// Its path as it was given.
+        /// The path of the file as it was given.
         file: Arc<str>,
         /// Counted from 1; 0 for the file as a whole.
         line: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// What TOML can say, without dates.
+/// The values of TOML, without dates.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -55,7 +55,7 @@ pub(crate) enum Value {
 #[derive(Clone, Debug)]
 pub(crate) struct TableEntry {
     pub(crate) key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub(crate) place: Location,
     pub(crate) node: Node,
 }
@@ -69,7 +69,7 @@ impl Node {
         Self::new(place, Value::Table(Vec::new()))
     }
 
-    /// What is at a path such as `tls.cert` or `auth.keys[0].hash`.
+    /// The value at a path such as `tls.cert` or `auth.keys[0].hash`.
     pub(crate) fn get(&self, path: &str) -> Option<&Self> {
         path.split(['.', '[']).try_fold(self, |node, step| match &node.value {
             Value::Table(entries) => entries.iter().find(|entry| entry.key == step).map(|entry| &entry.node),
@@ -78,14 +78,14 @@ impl Node {
         })
     }
 
-    /// What is at a path, or at the longest part of it that leads somewhere.
+    /// The value at a path, or at the longest part of it that has one.
     pub(crate) fn nearest(&self, path: &str) -> &Self {
         let ends = path.match_indices(['.', '[']).map(|(end, _)| &path[..end]);
         std::iter::once(path).chain(ends.rev()).find_map(|part| self.get(part)).unwrap_or(self)
     }
 
-    /// Puts a value at a path, in place of what is there. A table that should be on the way but is something
-    /// else is left as it is: it is wrong, and is told as that.
+    /// Puts a value at a path, in place of the one there. A value in place of a table on the way is left as
+    /// it is: it is wrong, and is reported.
     pub(crate) fn set(&mut self, path: &str, node: Self) {
         let Value::Table(entries) = &mut self.value else { return };
         let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
@@ -101,17 +101,17 @@ impl Node {
         }
     }
 
-    /// How many entries a table has; of anything else 0.
+    /// The number of entries of a table; of any other value 0.
     pub(crate) fn len(&self) -> usize {
         if let Value::Table(entries) = &self.value { entries.len() } else { 0 }
     }
 
-    /// Whether it says the same, wherever it stands.
+    /// Whether the values are the same, wherever they stand.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         self.shown(&|_, _| false) == other.shown(&|_, _| false)
     }
 
-    /// As TOML has it in one line, with what is secret left out.
+    /// The value in one line of TOML, without secrets.
     pub(crate) fn shown(&self, is_secret: &dyn Fn(&str, &Value) -> bool) -> String {
         let mut text = String::new();
         self.write(&mut text, is_secret);

@@ -22,11 +22,11 @@ pub(crate) struct ClientCertificate {
     /// As it was shown, its own first.
     chain: Vec<CertificateDer<'static>>,
     tls: Tls,
-    /// By what it was found good last.
+    /// The configuration that verified it last.
     good_by: Mutex<Arc<ServerConfig>>,
 }
 
-/// Why a certificate is not good any more.
+/// The reason why a certificate is not good any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotGood {
     #[error("the certificate has expired")]

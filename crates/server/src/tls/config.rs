@@ -1,4 +1,4 @@
-//! What handshakes are made by, which can be loaded anew.
+//! The configuration of handshakes, which can be loaded anew.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,20 +24,20 @@ pub struct Tls {
 #[derive(Clone)]
 struct LoadedTls {
     config: Arc<ServerConfig>,
-    /// What judges the certificates of clients, if they are asked for any.
+    /// The verifier of client certificates, if the server asks for any.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// What they were loaded for.
+    /// The settings that all was loaded for.
     settings: TlsSettings,
     files: Files,
     hsts: Option<HeaderValue>,
 }
 
-/// The files that were read, and how they were then.
+/// The files that were read, and their state at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
 
 impl Tls {
-    /// Loads what the settings name; nothing if they ask for no TLS.
+    /// Loads the files that the settings name; none if the settings ask for no TLS.
     ///
     /// # Errors
     ///
@@ -47,20 +47,20 @@ impl Tls {
         Ok(loaded.map(|loaded| Self { current: Arc::new(RwLock::new(loaded)) }))
     }
 
-    /// What is wrong with each of the files that the settings name. What would be made at the start is not
-    /// made.
+    /// The fault of each wrong file that the settings name. Files that the start of a server would make are
+    /// not made.
     pub fn check(settings: &TlsSettings) -> Vec<TlsError> {
         files::check(settings)
     }
 
-    /// Shows what another one has loaded to all connections that come; those that are there are not touched.
+    /// Uses the files that `other` has loaded for all new connections; present ones are not touched.
     pub fn renew(&self, other: &Self) {
         let other = other.current.read().clone();
         *self.current.write() = other;
     }
 
-    /// Reads the files that it was loaded from again. If they cannot be used, all stays as it is, and they
-    /// count as read until they change again.
+    /// Reads the files again. If they cannot be used, all stays as it is, and they count as read until they
+    /// change again.
     ///
     /// # Errors
     ///
@@ -82,13 +82,13 @@ impl Tls {
         self.current.read().files.clone()
     }
 
-    /// What browsers are told: to come by TLS only, unless they came to this machine by a loopback name, as
-    /// other programs of it share that.
+    /// The header that makes browsers use TLS only; none for a request by a loopback name, which other
+    /// programs of this machine share.
     pub(crate) fn hsts(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         if is_for_loopback(headers) { None } else { self.current.read().hsts.clone() }
     }
 
-    /// What handshakes are made by, and what judges the certificates of clients in them.
+    /// The configuration of handshakes, and the verifier of client certificates in them.
     pub(super) fn current(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
         let current = self.current.read();
         (current.config.clone(), current.verifier.clone())
@@ -102,11 +102,11 @@ impl LoadedTls {
             (_, _, Some(folder)) => self_signed::in_folder(folder)?,
             _ => return Ok(None),
         };
-        // Before they are read, so that what is written meanwhile is a change.
+        // The state before the files are read, so that a write meanwhile is a change.
         let files = Files::of([&cert, &key].into_iter().chain(&settings.client_ca));
         let verifier = files::client_verifier(settings)?;
         let config = Arc::new(files::server_config(&cert, &key, verifier.clone())?);
-        // Who merely tries it out shall not be kept from plain HTTP for half a year.
+        // A user that merely tries TLS out must not be kept from plain HTTP for half a year.
         let is_for_long = settings.self_signed.is_none() && settings.hsts >= Duration::from_secs(1);
         let hsts = is_for_long.then(|| format!("max-age={}", settings.hsts.as_secs()));
         let hsts = hsts.and_then(|hsts| HeaderValue::try_from(hsts).ok());
@@ -123,7 +123,7 @@ impl Files {
         Self(files.map(|file| (file.clone(), state(file))).collect())
     }
 
-    /// How they are now.
+    /// The present state of the files.
     pub fn now(&self) -> Self {
         Self::of(self.0.iter().map(|(file, _)| file))
     }

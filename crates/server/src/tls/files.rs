@@ -16,10 +16,10 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::settings::sections::tls::{ClientAuth, TlsSettings};
 
-/// What is spoken after the handshake.
+/// The protocol after the handshake.
 const ALPN: &[u8] = b"http/1.1";
 
-/// Why TLS cannot be served. Each message is one line that names the setting and says what to do.
+/// The reason why TLS cannot be served. Each message is one line that names the setting and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is not there, or the server may not read it.
@@ -29,27 +29,27 @@ pub enum TlsError {
         key: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
-    /// It holds nothing of what it should.
+    /// A file holds nothing of what it should.
     #[error("{key}: {} holds no {what}; it must be PEM, beginning with -----BEGIN", .file.display())]
     Empty {
         /// The setting.
         key: &'static str,
         /// The file.
         file: PathBuf,
-        /// What it should hold.
+        /// The content that the file should hold.
         what: &'static str,
     },
-    /// It holds something that cannot be used.
+    /// The content of a file cannot be used.
     #[error("{key}: {} cannot be used ({why}); make it anew", .file.display())]
     Unusable {
         /// The setting.
         key: &'static str,
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The time of the certificate is over.
@@ -57,7 +57,7 @@ pub enum TlsError {
     Expired {
         /// The file.
         file: PathBuf,
-        /// When.
+        /// The time.
         at: humantime::Rfc3339Timestamp,
     },
     /// The time of the certificate has not come.
@@ -65,7 +65,7 @@ pub enum TlsError {
     NotYetValid {
         /// The file.
         file: PathBuf,
-        /// When.
+        /// The time.
         at: humantime::Rfc3339Timestamp,
     },
     /// The key is that of another certificate.
@@ -81,7 +81,7 @@ pub enum TlsError {
     SelfSigned {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -98,7 +98,7 @@ impl TlsError {
     }
 }
 
-/// What is wrong with any of the files.
+/// Faults of the files.
 pub(super) fn check(settings: &TlsSettings) -> Vec<TlsError> {
     let TlsSettings { cert, key, .. } = settings;
     let mut wrong: Vec<TlsError> = client_verifier(settings).err().into_iter().collect();
@@ -116,12 +116,12 @@ pub(super) fn check(settings: &TlsSettings) -> Vec<TlsError> {
     wrong
 }
 
-/// What rustls computes with.
+/// The cryptography of rustls.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// What is said in handshakes.
+/// The configuration of handshakes.
 pub(super) fn server_config(
     cert: &Path,
     key: &Path,
@@ -151,14 +151,14 @@ pub(super) fn server_config(
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     if knows_clients {
-        // A session that is resumed shows the certificate of before, without anybody looking at it.
+        // A resumed session shows the former certificate, without a new check of it.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
     Ok(config)
 }
 
-/// What judges the certificates of clients, if the settings name the CAs of some.
+/// The verifier of client certificates, if the settings name CAs for them.
 pub(super) fn client_verifier(
     settings: &TlsSettings,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
@@ -241,6 +241,6 @@ fn check_validity(file: &Path, certificate: &CertificateDer<'_>) -> Result<(), T
 }
 
 pub(super) fn instant(seconds: i64) -> SystemTime {
-    // The earliest that a certificate may name is in 1950, and what is before 1970 is long ago.
+    // The earliest time that a certificate may name is in 1950, and any time before 1970 is long ago.
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }

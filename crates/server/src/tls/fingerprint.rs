@@ -1,4 +1,4 @@
-//! What a certificate is recognized by.
+//! The fingerprint of a certificate.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

@@ -13,7 +13,7 @@ use super::certificate::ClientCertificate;
 use super::config::Tls;
 use crate::bounds::{FAREWELL_TIMEOUT, UNWANTED_BYTES};
 
-/// What is answered to a client that speaks no TLS.
+/// The answer to a client that speaks no TLS.
 const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\
                      connection: close\r\n\r\nthis server speaks TLS: use https://";
 
@@ -37,7 +37,7 @@ impl Tls {
                     let certificate = ClientCertificate::of(self, &config, &stream);
                     Ok((stream, certificate))
                 }
-                // The client has been told why, and may be sending its first request.
+                // The client has got the reason, and may be sending its first request.
                 Err((error, stream)) => {
                     _ = see_off(stream).await;
                     Err(error)
@@ -48,7 +48,7 @@ impl Tls {
     }
 }
 
-/// Says what is spoken here.
+/// Sends the answer to a client that speaks plain HTTP.
 async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(PLAIN.as_bytes()).await?;
     see_off(stream).await
@@ -59,7 +59,7 @@ async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
 async fn see_off(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut rest = stream.take(UNWANTED_BYTES);
-    // Whoever sends on is not waited for.
+    // A client that goes on sending is not waited for.
     _ = timeout(FAREWELL_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
     Ok(())
 }

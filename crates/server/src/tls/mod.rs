@@ -1,6 +1,6 @@
 //! TLS on the listener, for WebSockets and HTTP alike: TLS 1.2 and 1.3 as rustls has them.
 //!
-//! Every handshake begins with what was loaded last, so that a new certificate is shown to new connections
+//! Every handshake begins with the files loaded last, so that a new certificate is shown to new connections
 //! and touches no old one.
 
 mod certificate;

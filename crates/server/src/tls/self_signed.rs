@@ -10,14 +10,14 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 use super::files::{TlsError, server_config};
 
-/// Its name in the folder.
+/// The name of the certificate in the folder.
 const CERT: &str = "lockhouse-self-signed.pem";
 const KEY: &str = "lockhouse-self-signed.key";
 
-/// How long it is valid.
+/// The validity of the certificate.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 
-/// The names that it is for.
+/// The names that the certificate is for.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The certificate and its key in that folder: those that are there, as clients may trust them already, or

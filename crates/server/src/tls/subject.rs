@@ -1,4 +1,4 @@
-//! By what a certificate is known.
+//! The marks of a certificate.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-/// By what a certificate is known, in the form in which it is compared.
+/// A mark by which a certificate is known, in the form in which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Dns(String),
@@ -16,14 +16,14 @@ pub(crate) enum Mark {
     Sha256([u8; 32]),
 }
 
-/// All by which one certificate is known.
+/// All marks of one certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Subject(Vec<Mark>);
 
 impl Subject {
-    /// What the certificate says; `der` is the whole of it.
+    /// The marks of the certificate; `der` is the whole of it.
     pub(crate) fn of(der: &[u8], certificate: &X509Certificate<'_>) -> Self {
-        // One that names its names twice is read as one that has none.
+        // A certificate with two lists of names is read as one without names.
         let names = certificate.subject_alternative_name().ok().flatten();
         let names = names.iter().flat_map(|names| &names.value.general_names);
         let marks = names.filter_map(|name| match name {
@@ -53,7 +53,7 @@ impl Mark {
         Self::Dns(name.to_ascii_lowercase())
     }
 
-    /// RFC 5280, section 7.5: they do before the last `@`.
+    /// RFC 5280, section 7.5: capitals make a difference before the last `@`.
     pub(crate) fn email(address: &str) -> Self {
         let (local, host) = address.rsplit_once('@').unwrap_or(("", address));
         Self::Email(format!("{local}@{}", host.to_ascii_lowercase()))

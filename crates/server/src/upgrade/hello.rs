@@ -18,7 +18,7 @@ use crate::websocket::{
     Admission, Denial, Farewell, Incoming, Presented, ReadMode, WebSocketConnection, WriteQueue,
 };
 
-/// The bucket that a connection is about.
+/// The bucket and partition that a connection is about.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConnectionScope {
     #[serde(default = "default_bucket")]

@@ -40,22 +40,22 @@ use crate::settings::key::Key;
 /// The tenant of a credential that names none.
 pub const DEFAULT_TENANT: &str = BucketKey::DEFAULT_TENANT;
 
-/// What may be done in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of
-/// several that fit, all hold.
+/// Permissions in the buckets whose name fits a pattern: exactly, or by a prefix that ends in `*`. Of several
+/// that fit, all hold.
 pub type Buckets = BTreeMap<String, Vec<Permission>>;
 
-/// Who may do what. Without any key, issuer and certificate the server has no authentication, and can only
-/// listen on loopback addresses.
+/// The credentials that the server takes, and their permissions. Without any key, issuer and certificate the
+/// server has no authentication, and can only listen on loopback addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// `[[auth.keys]]`: API keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeySettings>,
-    /// `[[auth.jwt]]`: who signs tokens.
+    /// `[[auth.jwt]]`: issuers of tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jwt: Vec<JwtSettings>,
-    /// `[[auth.certificates]]`: whom client certificates stand for.
+    /// `[[auth.certificates]]`: the identities that client certificates stand for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<CertificateSettings>,
 }
@@ -64,11 +64,12 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeySettings {
-    /// What it is called, in logs, too: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name, in logs, too: 1 to 64 of `a-z`, `0-9` and `-`.
     pub id: String,
     /// The hash of the whole key: `sha256:` and 64 hexadecimal digits.
     pub hash: String,
-    /// Whose it is: 1 to 64 of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. Tenants never meet.
+    /// The tenant that the key belongs to: 1 to 64 of `A-Z`, `a-z`, `0-9`, `.`, `_` and `-`. Tenants never
+    /// meet.
     #[serde(default = "default_tenant")]
     pub tenant: String,
     /// Gives each web origin, and programs that have none, tables of their own within the tenant.
@@ -77,31 +78,31 @@ pub struct KeySettings {
     /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What it may do where.
+    /// The permissions by bucket.
     pub buckets: Buckets,
 }
 
-/// Who signs tokens. What a token may do, it says in its claims.
+/// An issuer of tokens. The permissions of a token are in its claims.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JwtSettings {
-    /// What the issuer is called, in logs: as the id of a key.
+    /// The name of the issuer, in logs: as the id of a key.
     pub id: String,
-    /// The one algorithm of its tokens; what a token says of itself does not count.
+    /// The one algorithm of its tokens; the algorithm that a token names does not count.
     pub algorithm: Algorithm,
     /// The key: for HS256 the bytes of the file without a newline at the end, at least 32; otherwise the
     /// public key in PEM. Exactly one of `key_file`, `key_env` and `jwks_file` is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// The environment variable that has in it what `key_file` would have.
+    /// The environment variable with the content that `key_file` would have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
     /// A JSON Web Key Set (RFC 7517), of which a token names a key by its `kid`. Read again with each reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
-    /// What the `iss` of a token must be.
+    /// The required `iss` of a token.
     pub issuer: String,
-    /// What the `aud` of a token must be or contain.
+    /// The value that the `aud` of a token must be or contain.
     pub audience: String,
     /// By how much the clocks of the issuer and of the server may differ, at most 5m.
     #[serde(
@@ -115,13 +116,13 @@ pub struct JwtSettings {
     pub tenant: Option<String>,
 }
 
-/// Whom a client certificate stands for that was found good in the TLS handshake: by one of its subject
-/// alternative names, or by its fingerprint. Exactly one of `dns`, `uri`, `email` and `sha256` is there; of
-/// several entries that fit a certificate the first holds.
+/// The identity that a client certificate stands for, once the TLS handshake has verified it: by one of its
+/// subject alternative names, or by its fingerprint. Exactly one of `dns`, `uri`, `email` and `sha256` is
+/// there; of several entries that fit a certificate the first holds.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {
-    /// What it is called, in logs, too: as the id of a key, and none that a key has.
+    /// The name, in logs, too: as the id of a key, and none that a key has.
     pub id: String,
     /// A DNS name, whole and without wildcards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,20 +136,20 @@ pub struct CertificateSettings {
     /// The SHA-256 of the whole certificate in hexadecimal, with or without colons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Whose it is: as that of a key.
+    /// The tenant that the certificate belongs to: as that of a key.
     #[serde(default = "default_tenant")]
     pub tenant: String,
     /// A private session, which is a tenant of its own within the tenant: as the name of a tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What it may do where.
+    /// The permissions by bucket.
     pub buckets: Buckets,
 }
 
 /// How tokens are signed (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Algorithm {
-    /// HMAC with SHA-256: whoever can check a token can make one.
+    /// HMAC with SHA-256: a server that can check a token can make one.
     HS256,
     /// Ed25519.
     EdDSA,
@@ -156,7 +157,7 @@ pub enum Algorithm {
     RS256,
 }
 
-/// What may be done in a bucket.
+/// A permission in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {

@@ -16,31 +16,31 @@ use crate::settings::tree::quoted;
 /// With fewer a server is of no use.
 pub(crate) const LEAST_CONNECTIONS: u32 = 16;
 
-/// One setting, for whoever lists or checks them.
+/// One setting, for lists and checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitSetting {
     /// The key.
     pub key: &'static str,
-    /// What it is unless it is set, as it is written.
+    /// The default, as it is written.
     pub default: LimitValue,
     /// The least that it may be.
     pub least: LimitValue,
     /// The most that it may be.
     pub most: LimitValue,
-    /// What it bounds.
+    /// The quantity that the setting bounds.
     pub meaning: &'static str,
     /// Whether a running server takes a new value over, rather than the next one to start.
     pub is_reloadable: bool,
-    /// What becomes of whatever is beyond it.
+    /// The answer beyond the bound.
     pub beyond: &'static str,
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitValue {
-    /// So many.
+    /// A number.
     Count(u32),
-    /// So long.
+    /// A time.
     Time(Duration),
 }
 
@@ -59,9 +59,9 @@ impl fmt::Display for LimitValue {
 pub struct LimitOutOfRange {
     /// The key.
     pub key: &'static str,
-    /// What it was.
+    /// The value.
     pub value: LimitValue,
-    /// What it must be.
+    /// The rule of the value.
     pub rule: String,
 }
 
@@ -89,7 +89,7 @@ macro_rules! settings {
         }
 
         impl LimitSettings {
-            /// Every setting, in the order in which they are told.
+            /// Every setting, in the order in which they are listed.
             pub const ALL: &'static [LimitSetting] = &[$(LimitSetting {
                 key: stringify!($key),
                 default: LimitValue::$kind($default),

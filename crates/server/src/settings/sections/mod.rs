@@ -1,4 +1,4 @@
-//! Everything that a server can be told, section by section.
+//! All settings of a server, section by section.
 
 pub(crate) mod auth;
 pub(super) mod lease;
@@ -20,16 +20,16 @@ use self::origin::Origin;
 use self::store::StoreChoice;
 use self::tls::TlsSettings;
 
-/// Everything that a server can be told.
+/// All settings of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where to listen, `HOST:PORT`.
+    /// The address to listen on, `HOST:PORT`.
     #[serde(deserialize_with = "text::listen")]
     pub listen: String,
-    /// Where to keep what outlives the server.
+    /// The store for the state that outlives the server.
     pub store: StoreChoice,
-    /// Whether nobody can hold anything of before; only without a file.
+    /// Whether no client can hold anything from before; only without a file.
     pub fresh: bool,
     /// How long the agents of a session live without an answer to a ping.
     pub lease: Lease,
@@ -56,7 +56,7 @@ impl Settings {
         self.lock_types.iter().map(|(kind, lock_type)| (kind.clone(), (*lock_type).into())).collect()
     }
 
-    /// The store, which has to know whether anybody can hold something of before.
+    /// The store, which has to know whether a client can hold something from before.
     pub fn store(&self) -> StoreChoice {
         match &self.store {
             StoreChoice::Memory { .. } => StoreChoice::Memory { fresh: self.fresh },

@@ -12,7 +12,7 @@ use super::text;
 pub enum StoreChoice {
     /// Nothing outlives the server.
     Memory {
-        /// No server of before has clients that still hold something, so that there is nothing to wait for.
+        /// No former server has clients that still hold something, so that there is nothing to wait for.
         fresh: bool,
     },
     /// A database file, which is made if it is not there.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Reads what people write, such as `500ms`, `10s` or `1m 30s`.
+/// Reads a duration as people write it, such as `500ms`, `10s` or `1m 30s`.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     parse_duration(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
-/// What is written as one text.
+/// Reads a value that is written as one text.
 pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

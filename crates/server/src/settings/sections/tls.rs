@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::text;
 use crate::settings::key::Key;
 
-/// What serves TLS, if anything does.
+/// The settings of TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsSettings {
@@ -20,7 +20,7 @@ pub struct TlsSettings {
     pub self_signed: Option<PathBuf>,
     /// A PEM file with the CAs whose client certificates are taken.
     pub client_ca: Option<PathBuf>,
-    /// Whether a client must have one.
+    /// Whether a client must have a certificate.
     pub client_auth: ClientAuth,
     /// For how long browsers are told to use nothing but TLS for this host; not at all if zero.
     #[serde(deserialize_with = "text::duration")]
@@ -31,10 +31,10 @@ pub struct TlsSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientAuth {
-    /// Whoever has none is turned away in the handshake.
+    /// A client without a certificate is refused in the handshake.
     #[default]
     Required,
-    /// Whoever has none is let in as well, to present a key or a token.
+    /// A client without a certificate is admitted as well, to present a key or a token.
     Optional,
 }
 
@@ -69,7 +69,7 @@ impl TlsSettings {
         self.cert.is_some() || self.self_signed.is_some()
     }
 
-    /// Tells which keys do not go together.
+    /// Reports keys that do not go together.
     pub(crate) fn check(&self, wrong: &mut dyn FnMut(&str, &[&str], &str)) {
         match (&self.cert, &self.key) {
             (Some(_), None) => {
