@@ -1,7 +1,7 @@
-//! Who calls, and whether he may do what his route needs.
+//! The identity of a caller, and the permission that its route needs.
 //!
 //! The credential is read from `Lockhouse-Key`, and where that is absent from `Authorization: Bearer`, which
-//! belongs to the owner's secret else. Where a client certificate stands for the caller, `Authorization`
+//! otherwise belongs to the owner's secret. Where a client certificate stands for the caller, `Authorization`
 //! belongs to the secret of each route that needs one.
 
 use std::fmt::Display;
@@ -85,7 +85,7 @@ fn caller(
     }
     let PathParameters { bucket, owner } = named;
     let identity = identify(state, request, route, bucket.as_deref().unwrap_or_default())?;
-    // First, as whatever is told of it would be as long as the path.
+    // The name is checked first, as an answer or a log line with it would be as long as the path.
     let bucket = match needs {
         Needs::InBucket(_) => {
             Some(Arc::new(of_path(&identity, bucket.ok_or_else(|| Problem::bad_path("bucket"))?)?))

@@ -1,5 +1,6 @@
-//! `POST /v1/backup`: for whoever may read the database file anyway, as its folder has the secret that this
-//! needs. A backup has all tenants in it, so that a credential, too, does not do without that secret.
+//! `POST /v1/backup`: for callers that may read the database file anyway, as its folder has the secret that
+//! the call needs. A backup has all tenants in it, so that a credential, too, does not do without that
+//! secret.
 
 use std::path::PathBuf;
 use std::sync::Arc;

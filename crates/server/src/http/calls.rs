@@ -1,4 +1,4 @@
-//! What every call of the API needs: its bucket, its owner, and what it costs.
+//! The needs of every call of the API: its bucket, its owner, and its price.
 
 use lockhouse::core::OwnerId;
 use lockhouse::{Bucket, BucketKey, Owner, OwnerError, Secret};
@@ -28,7 +28,7 @@ pub(crate) fn bucket(state: &AppState, key: &BucketKey) -> ApiResult<Bucket> {
         Problem::field(Code::QuotaExceeded, "bucket", rule).retry_after(WARM_FOR)
     })?;
     if state.phase() != Phase::Running {
-        // It may have come after all others were closed.
+        // The bucket may have come after all others were closed.
         bucket.close();
     }
     Ok(bucket)
@@ -43,7 +43,7 @@ pub(crate) fn charge_locks(state: &AppState, key: &BucketKey, count: usize) -> A
 pub(crate) async fn resume(state: &AppState, bucket: &Bucket, key: &OwnerKey) -> ApiResult<Owner> {
     let resumed = match key.secret.text.parse::<Secret>() {
         Ok(secret) => bucket.owners().resume(OwnerId::new(key.owner), &secret).await,
-        // What is no secret at all is the secret of no owner.
+        // A text that is no secret at all is the secret of no owner.
         Err(_) => Err(OwnerError::WrongSecret),
     };
     resumed.map_err(|error| {

@@ -1,4 +1,4 @@
-//! What several answers have in common.
+//! Parts that several answers have in common.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! What every call passes first.
+//! The entry that every call passes first.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -39,15 +39,15 @@ impl ApiEntry {
         let mut answering = pin!(buffer_request(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
             Poll::Ready(response) => {
-                // What is answered at once leaves together with the answers to all that has come meanwhile:
-                // whoever reads answers is woken once for many, and does not take the CPU from the server
-                // after each. What waited for the store comes from there together.
+                // An immediate answer leaves together with the answers to all calls that have come meanwhile:
+                // a client that reads answers is woken once for many, and does not take the CPU from the
+                // server after each. Answers that waited for the store come from there together.
                 yield_now().await;
                 response
             }
             Poll::Pending => answering.await,
         };
-        // What is answered is not to be taken for anything else than it says it is.
+        // The header keeps browsers from taking the answer for another type than its content type.
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
@@ -58,12 +58,12 @@ impl ApiEntry {
             self.state.audit.deny_place(&request, &denied);
             return Problem::new(Code::Forbidden, denied.to_string()).into_response();
         }
-        // Programs send no origin; what they are answered to a POST or DELETE no cache keeps for pages.
+        // Programs send no origin, and no cache stores the answer to their POST or DELETE for pages.
         let is_of_program = !headers.contains_key(header::ORIGIN);
         if is_of_program && matches!(*request.method(), Method::POST | Method::DELETE) {
             return self.answer(found, request).await;
         }
-        // Apart, so that the future of every call has no room for what only pages need.
+        // The box keeps the state that only pages need out of the future of every call.
         Box::pin(self.admit_page(found, request)).await
     }
 

@@ -1,10 +1,9 @@
 //! `Idempotency-Key`: a POST or DELETE that is sent again, as its answer was lost, is answered again and not
 //! carried out again.
 //!
-//! What a key stands for is one request of one caller: tenant, bucket, caller, method, path and the owner's
-//! secret tell keys apart, and query string and body must be the same. Only successes are remembered. A
-//! refusal has changed nothing, so that the same request may be carried out anew, and be told the truth of
-//! then.
+//! A key stands for one request of one caller: tenant, bucket, caller, method, path and the owner's secret
+//! distinguish keys, and query string and body must be the same. Only successes are remembered. A refusal has
+//! changed nothing, so that the same request may be carried out anew, and get the answer of that time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +40,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
-    // What it costs to tell it from others: the frames of the WebSocket count by the KiB, too.
+    // The price of the comparison with other requests: the frames of the WebSocket count by the KiB, too.
     if let Err(problem) = charge_more(state, bucket.tenant(), body.len() >> 10) {
         return problem.into_response();
     }
@@ -53,7 +52,8 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
     match state.idempotency.begin(&bucket, id, content) {
         Begin::First(pending) => {
             let request = Request::from_parts(parts, Body::from(body));
-            // To its end, even if the caller goes away meanwhile: it will come again and want the answer.
+            // The request is carried out to its end, even if the caller goes away meanwhile: the caller will
+            // come again for the answer.
             let answering = route.answer(state, request);
             let work = tokio::spawn(async move {
                 let kept = pending.keep(answering.await).await;

@@ -7,9 +7,9 @@
 //!                                                                                              lockhouse
 //! ```
 //!
-//! Each resource has a folder: `routes` are its handlers, `bodies` what is said and answered, `calls` what is
-//! asked of the lock tables. What a request must look like stands once, in `request::constraints`: requests
-//! are read by it, and the OpenAPI document tells it.
+//! Each resource has a folder: `routes` are its handlers, `bodies` the contents of requests and answers,
+//! `calls` the calls to the lock tables. The constraints of requests stand once, in `request::constraints`,
+//! for the reading of requests and for the OpenAPI document.
 
 mod access;
 mod assignments;

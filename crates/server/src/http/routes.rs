@@ -1,4 +1,4 @@
-//! All routes of the API in one table: what each needs, and who answers it.
+//! All routes of the API in one table: the permission and the handler of each.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -114,7 +114,7 @@ fn decode(params: &Params<'_, '_>, name: &str) -> Option<String> {
 impl RouteMatch {
     /// The route of that method.
     pub(super) fn route(&self, method: &Method) -> Option<&'static Route> {
-        // Whoever sends HEAD is told of what GET answers; HTTP leaves the body out.
+        // HEAD gets the answer of GET; HTTP leaves the body out.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.routes.iter().find(|route| route.method == method)
     }

@@ -1,4 +1,4 @@
-//! What is answered of assignments.
+//! Bodies of answers about assignments.
 
 use serde::Serialize;
 use utoipa::ToSchema;

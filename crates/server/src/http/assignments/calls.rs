@@ -1,4 +1,4 @@
-//! What the API asks of assignments.
+//! The API's calls about assignments.
 
 use lockhouse::{BucketKey, FencingToken, Name};
 

@@ -1,4 +1,4 @@
-//! What is said of claims, and answered.
+//! Bodies of requests about claims, and of the answers.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the API asks of claims.
+//! The API's calls about claims.
 
 use std::time::Duration;
 

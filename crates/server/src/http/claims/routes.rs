@@ -56,7 +56,7 @@ fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> 
     if state.authority().is_open() {
         return idempotency_key;
     }
-    // Filled up so that the whole is longer than any `claimKey`: nobody else can name it as one.
+    // Filled up so that the whole is longer than any `claimKey`: no other caller can name it as one.
     let width = CLAIM_KEY.most;
     format!("{idempotency_key:<width$}{}", identity.name)
 }

@@ -1,4 +1,4 @@
-//! What is said of locks, and answered.
+//! Bodies of requests about locks, and of the answers.
 
 use lockhouse::core::Acquired;
 use lockhouse::{Mode, NameBuf};

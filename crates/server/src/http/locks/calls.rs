@@ -1,4 +1,4 @@
-//! What the API asks of locks.
+//! The API's calls about locks.
 
 use lockhouse::{Acquisition, BucketKey, FencingToken, LockType, Mode, NameBuf, OfflineLock, RecordKind};
 
@@ -85,7 +85,7 @@ pub(crate) async fn unlock(
     owner: &OwnerKey,
     release: &Release,
 ) -> ApiResult<usize> {
-    // What else goes with all of an owner's locks was paid for when it was locked.
+    // The release of unnamed locks was paid for when they were locked.
     let named = match release {
         Release::These(unwanted) => unwanted.len(),
         Release::AllBut(spared) => spared.len(),

@@ -1,4 +1,4 @@
-//! What is said of owners, and answered.
+//! Bodies of requests about owners, and of the answers.
 
 use std::fmt;
 

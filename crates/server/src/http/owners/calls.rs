@@ -1,4 +1,4 @@
-//! What the API asks of owners.
+//! The API's calls about owners.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
     let info = owner.info().await?.ok_or_else(Problem::unknown_owner)?;
     let id = owner.id().to_string();
     let mut seen = look(state, &bucket).await?;
-    // In its own order: oldest first.
+    // The locks are in the owner's order: oldest first.
     let locks = owner.locks().await?.into_iter();
     block_in_place_if_large(seen.size(), || {
         let mut of_owner: HashMap<_, _> = seen

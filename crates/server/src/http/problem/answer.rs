@@ -206,7 +206,7 @@ impl From<Violation> for Box<Problem> {
 impl IntoResponse for Box<Problem> {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        // What the caller sent is not repeated: it may be a secret in the wrong place.
+        // The caller's value is not repeated: it may be a secret in the wrong place.
         let detail = status.is_server_error().then_some(&*self.detail);
         tracing::debug!(%status, title = self.title, field = self.field, detail, "a request is answered with a problem");
         let body = serde_json::to_vec(&self).expect("a problem has nothing that JSON cannot hold");

@@ -64,7 +64,7 @@ impl Code {
             Self::RateLimited => Some(Refused::TenantRate),
             Self::TooLarge => Some(Refused::BodyBytes),
             Self::RequestTimeout => Some(Refused::BodyTimeout),
-            // Of connections it is told before anything is read of them, and counted there.
+            // Overloads by connections are answered before any read, and counted there.
             Self::Overloaded => Some(Refused::LateBody),
             _ => None,
         }

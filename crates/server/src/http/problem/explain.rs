@@ -1,4 +1,4 @@
-//! What the `type` of a problem refers to.
+//! The explanation that the `type` of a problem refers to.
 
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};

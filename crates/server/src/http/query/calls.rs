@@ -1,4 +1,4 @@
-//! What the API asks of all that is held, pending and assigned.
+//! The API's calls about all that is held, pending and assigned.
 
 use lockhouse::BucketKey;
 
@@ -23,7 +23,8 @@ pub(crate) async fn query(
     let mut seen =
         if filter.admits_entries() { look(state, &bucket).await? } else { QuerySnapshot::default() };
     let assigned = if filter.admits_assignments() {
-        // The first may be the last of the page before, and the last says that there is a next page.
+        // The first entry may be the last of the page before, and the last entry shows that there is a next
+        // page.
         let found = bucket.assignments_from(filter.prefix(), cut.start(), cut.limit + 2);
         let found = found.await?;
         charge(state, &bucket, price_of_query(found.len()));

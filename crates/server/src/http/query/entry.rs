@@ -1,4 +1,4 @@
-//! An entry of the tables, as it is told.
+//! An entry of the tables, as it is sent.
 
 use lockhouse::{FencingToken, LockInfo, LockState};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Which entries are asked for.
+//! The filter of requested entries.
 
 use lockhouse_wire::decode::Choice;
 

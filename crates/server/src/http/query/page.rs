@@ -56,7 +56,7 @@ impl Cut {
     /// The page of these entries that begins there.
     pub(crate) fn page<T>(&self, entries: impl Iterator<Item = (Position, T)>) -> Page<T> {
         let by_position = |a: &(Position, T), b: &(Position, T)| -> Ordering { a.0.cmp(&b.0) };
-        // Only what is shown has to be in order.
+        // Only entries that are shown have to be in order.
         let leave = |rest: &mut Vec<(Position, T)>, most: usize| {
             if rest.len() > most {
                 rest.select_nth_unstable_by(most, by_position);
@@ -67,7 +67,7 @@ impl Cut {
         for entry in entries.filter(|(at, _)| self.after.as_ref().is_none_or(|after| at > after)) {
             rest.push(entry);
             if rest.len() > 2 * self.limit {
-                // One more than is shown tells that there is a next page.
+                // One entry more than are shown proves that there is a next page.
                 leave(&mut rest, self.limit + 1);
             }
         }

@@ -1,4 +1,4 @@
-//! `GET query`: what is held, who waits, what is claimed and what is assigned, page by page.
+//! `GET query`: locks, requests that wait, claims and assignments, page by page.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Looks at many entries at once: what they cost depends on how many those are, and how much is told of them.
+//! Looks at many entries at once: their price depends on the number of entries, and on the bytes sent of
+//! them.
 
 use std::future::poll_fn;
 use std::pin::pin;

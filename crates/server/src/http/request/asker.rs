@@ -1,4 +1,4 @@
-//! Who shows a secret or a token.
+//! The caller that shows a secret or a token.
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -91,8 +91,8 @@ async fn buffer_body(
         Problem::field(Code::RequestTimeout, "body", rule)
     };
     let mut reading = pin!(collect(body, most));
-    // Nearly always it has come with the head; then no timer is needed, and it is no longer than what a
-    // connection may have in memory anyway.
+    // The body has nearly always come with the head; then no timer is needed, and the body is no longer than
+    // the memory that a connection may use anyway.
     let (read, place) = match poll!(reading.as_mut()) {
         Poll::Ready(read) => (read, None),
         Poll::Pending => {
@@ -129,7 +129,7 @@ fn too_many() -> Box<Problem> {
 pub(crate) async fn collect(body: Body, most: usize) -> ApiResult<Bytes> {
     let mut chunks = body.into_data_stream();
     let broken = |error| Problem::new(Code::BadRequest, format!("the body broke off: {error}"));
-    // Nearly always there is only one, which then need not be copied.
+    // There is nearly always only one piece, which then need not be copied.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(chunk) = chunks.try_next().await.map_err(broken)? {
         if first.len().max(whole.len()) + chunk.len() > most {

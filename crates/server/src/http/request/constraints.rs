@@ -1,5 +1,5 @@
-//! The constraints of members and parameters, each in one place: what is read by them, and what the OpenAPI
-//! document says of them.
+//! The constraints of members and parameters, each in one place, for the reading of requests and for the
+//! OpenAPI document.
 
 use lockhouse::Limits;
 use lockhouse_wire as wire;
@@ -48,7 +48,7 @@ pub(crate) const OWNER: Text = Text::new(1, 16, Unit::Byte, "17").with_form(DIGI
 pub(crate) const RESOURCE: Text =
     Text::new(0, LIMITS.name_units, Unit::Half, "seat/12a").with_form(UNRESERVED);
 pub(crate) const PREFIX: Text = Text::new(0, LIMITS.name_units, Unit::Half, "seat/");
-// Bounded so that no pair of them, percent-encoded, is longer than a name may be.
+// The bound ensures that no pair of them, percent-encoded, is longer than a name may be.
 pub(crate) const KIND: Text = Text::new(1, 64, Unit::Character, "customer");
 pub(crate) const ID: Text = Text::new(1, 256, Unit::Character, "42");
 pub(crate) const CLAIM_KEY: Text = Text::new(0, 256, Unit::Byte, "order 4711");

@@ -1,5 +1,4 @@
-//! Reading what a request says, member by member, so that a problem can name the member, its value and the
-//! rule.
+//! Decoding a request, member by member, so that a problem can name the member, its value and the rule.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is read of a request.
+//! Reading a request.
 
 pub(crate) mod asker;
 pub(crate) mod body;

@@ -50,7 +50,7 @@ impl<'a> Parameters<'a> {
         let parse = |pair: &'a str| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, raw) = (decode(key)?, value);
-            // Of a resource the bytes count, too, which have lone surrogates perhaps.
+            // For a resource the bytes count, too, which may have lone surrogates.
             let lossy = || String::from_utf8_lossy(&decoded(raw)).into_owned().into();
             let value = decode(raw)
                 .or_else(|violation| if key == "resource" { Ok(lossy()) } else { Err(violation) })?;

@@ -1,4 +1,4 @@
-//! What the path of a request names.
+//! The parameters in the path of a request.
 
 use std::sync::Arc;
 

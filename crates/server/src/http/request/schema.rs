@@ -113,7 +113,7 @@ fn nullable(mut member: Object) -> Object {
     if let SchemaType::Type(kind) = member.schema_type {
         member.schema_type = SchemaType::from_iter([kind, Type::Null]);
     }
-    // An enumeration has to list what it may be.
+    // An enumeration has to list its values.
     if let Some(values) = &mut member.enum_values {
         values.push(Value::Null);
     }

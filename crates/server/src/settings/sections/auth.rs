@@ -149,7 +149,7 @@ pub struct CertificateSettings {
 /// How tokens are signed (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Algorithm {
-    /// HMAC with SHA-256: a server that can check a token can make one.
+    /// HMAC with SHA-256: every program that can check a token can make one.
     HS256,
     /// Ed25519.
     EdDSA,
