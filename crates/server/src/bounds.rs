@@ -117,8 +117,8 @@ pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// No more is read of a connection that ends.
 pub(crate) const UNWANTED_BYTES: u64 = 64 << 10;
 
-/// How many buckets may stay in use after a call, of each of two generations, and a share of them of each
-/// tenant; others are in use only during their calls.
+/// Buckets that may stay in use after a call, of each of two generations, and a share of them of each tenant;
+/// others are in use only during their calls.
 pub(crate) const WARM_BUCKETS: usize = 1024;
 
 /// How long a bucket stays in use after a call at least; at most twice as long.

@@ -18,8 +18,8 @@
 //!                                                                  └▶ access, limits ─▶ settings ─▶ bounds
 //! ```
 //!
-//! [`serve`] is all that a program needs that wants a server inside; [`router()`] is for those who bring
-//! their own HTTP server.
+//! [`serve`] is all that a program with a server inside needs; [`router()`] is for programs that bring their
+//! own HTTP server.
 
 mod access;
 mod audit;

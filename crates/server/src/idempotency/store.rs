@@ -361,7 +361,7 @@ mod tests {
         pending.kept = true;
     }
 
-    /// How many of these answers of the bucket are remembered.
+    /// The number of these answers of the bucket that are remembered.
     fn remembered(
         answers: &Arc<IdempotencyStore>,
         bucket: &BucketKey,

@@ -21,7 +21,7 @@ impl FairTurns {
         Self { next: now, paid: 0 }
     }
 
-    /// When it is the session's turn.
+    /// The time of the session's turn.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -150,7 +150,7 @@ mod tests {
         turns.charge(&rate_limiters, "a", 1, 1_000);
         assert!(turns.next() > turn + Duration::from_millis(100));
 
-        // Where the queue is long, nothing is paid for beforehand.
+        // A session in a long queue pays for nothing beforehand.
         let (mut last, turn) = (FairTurns::new(turn), turn + Duration::from_secs(2));
         last.charge(&rate_limiters, "a", 1_883, 1_000);
         assert_eq!(last.next(), turn);

@@ -87,7 +87,7 @@ pub(super) struct Steal {
     pub(super) is_recovering: bool,
 }
 
-/// How a connection ends, seen from its session.
+/// The end of a connection, seen from its session.
 pub(super) enum Parting {
     /// The session goes on over another connection.
     Replaced(Box<WebSocketConnection>),

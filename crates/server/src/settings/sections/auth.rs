@@ -146,7 +146,7 @@ pub struct CertificateSettings {
     pub buckets: Buckets,
 }
 
-/// How tokens are signed (RFC 7518, RFC 8037).
+/// The signature algorithm of tokens (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Algorithm {
     /// HMAC with SHA-256: every program that can check a token can make one.
@@ -165,7 +165,7 @@ pub enum Permission {
     Request,
     /// Steal web locks.
     Steal,
-    /// See what is held, who waits, what is claimed and what is assigned.
+    /// See held locks, waiting requests, claims and assignments.
     Query,
     /// Begin owners, and lock, release and undo for them.
     Offline,

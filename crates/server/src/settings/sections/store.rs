@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::text;
 
-/// Which store.
+/// The choice of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
     /// Nothing outlives the server.

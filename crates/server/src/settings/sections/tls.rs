@@ -22,7 +22,7 @@ pub struct TlsSettings {
     pub client_ca: Option<PathBuf>,
     /// Whether a client must have a certificate.
     pub client_auth: ClientAuth,
-    /// For how long browsers are told to use nothing but TLS for this host; not at all if zero.
+    /// How long browsers are to use nothing but TLS for this host; zero sends no such header.
     #[serde(deserialize_with = "text::duration")]
     pub hsts: Duration,
 }
