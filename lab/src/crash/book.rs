@@ -1,4 +1,4 @@
-//! The history as it grows: the file that is judged, and what is counted meanwhile.
+//! The history as it grows: the file for the judge, and the counts of the run.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -27,7 +27,7 @@ struct Claim {
     bucket: &'static str,
     name: String,
     token: String,
-    /// What a history calls it.
+    /// The claim's name in the history.
     id: String,
     ttl: Duration,
     key: String,
@@ -119,7 +119,7 @@ impl ClaimsClient<'_> {
             tokio::time::sleep(claim.ttl * part / 100).await;
         }
         if self.random.percent(20) {
-            // As if the answer had been lost: the same claim is told again.
+            // The client acts as if the answer had been lost: the server answers with the same claim again.
             let _ = self.ask(claim, true).await;
         }
         if self.random.percent(30) {
@@ -132,7 +132,7 @@ impl ClaimsClient<'_> {
                 let call = Invocation::ReleaseClaim { name: claim.name.clone(), claim: claim.id.clone() };
                 self.present(claim, "claims/release", call).await;
             }
-            // It is left to its TTL.
+            // The claim is left to its TTL.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The worker processes: started, stopped for a while, killed and replaced, and told to end.
+//! The worker processes: started, stopped for a while, killed and replaced, and asked to end.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -32,7 +32,7 @@ struct Worker {
     reader: Option<JoinHandle<()>>,
 }
 
-/// A worker that is told to end has as long.
+/// The time that a worker has after the request to end.
 const END_LIMIT: Duration = Duration::from_secs(15);
 
 impl Fleet {
@@ -159,7 +159,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -26,15 +26,15 @@ pub(super) struct Http {
 pub(super) enum Reply {
     /// As asked; the body.
     Done(Value),
-    /// It had been done before, and this was the answer then.
+    /// The call had been executed before, with this answer.
     Replayed(Value),
     /// Not, and never will be.
     Refused(Reason),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What goes with a call, beside its path.
+/// The parts of a call beside its path.
 #[derive(Debug, Default)]
 pub(super) struct With<'a> {
     pub(super) secret: Option<&'a str>,
@@ -85,25 +85,25 @@ impl Http {
                 Some(reason) => Reply::Refused(reason),
                 None => fail(format_args!("{path} in bucket {bucket:?} was answered with {problem}")),
             },
-            // It was not even sent.
+            // The request was not even sent.
             Err(error) if error.is_connect() => Reply::Refused(Reason::Other),
             Err(_) => Reply::Unknown,
         }
     }
 }
 
-/// Status, whether it was told before, body.
+/// The status, whether the answer is a replay, and the body.
 async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, Value)> {
     let response = request.send().await?;
     let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
     let body = response.bytes().await?;
     traces::answer(&String::from_utf8_lossy(&body));
-    // What has no body, says nothing more.
+    // An answer without a body says nothing more.
     Ok((status, replayed, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
 impl Reply {
-    /// What is written down of a call that was not done for certain.
+    /// The record of a call that was not certainly executed.
     pub(super) fn failure(&self) -> Completion {
         match self {
             Self::Refused(reason) => refusal(*reason),

@@ -22,7 +22,7 @@ struct Owner {
     bucket: &'static str,
     id: String,
     secret: String,
-    /// What it should hold.
+    /// The locks that the owner should hold.
     held: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl OfflineClient<'_> {
     /// Does one thing as the owner; false once it is given up.
     async fn act(&mut self, owner: &mut Owner) -> bool {
         if self.random.below(1000) == 0 {
-            // It is left to its TTL.
+            // The owner is left to its TTL.
             return false;
         }
         let reply = match self.random.below(100) {
@@ -170,7 +170,7 @@ impl OfflineClient<'_> {
     }
 }
 
-/// What became of the lock with that place in the call.
+/// The outcome for the lock with that place in the call.
 fn granted(reply: &Reply, nth: usize) -> Completion {
     let Reply::Done(locked) = reply else { return reply.failure() };
     let lock = &locked["locks"][nth];

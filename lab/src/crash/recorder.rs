@@ -1,5 +1,4 @@
-//! What a client writes down: each call before it is sent, each answer as it arrives, each loss as it is
-//! known.
+//! The record of a client: each call before it is sent, each answer as it arrives, each loss as it is known.
 //!
 //! A line goes to stdout in one write, so that a process that is killed leaves whole lines. The parent
 //! gathers them.
@@ -15,7 +14,7 @@ use super::LEASE;
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub(super) fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // It counts from the start of the machine.
+    // The clock counts from the start of the machine.
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
@@ -77,7 +76,7 @@ pub(super) fn durable(gain: Gain) -> Completion {
     Completion::Ok { durable: true, gain }
 }
 
-/// One line, as its readers want it.
+/// One line in the format that its readers expect.
 pub(super) fn line(event: &Event) -> Vec<u8> {
     let mut line = serde_json::to_vec(event).expect("an event is made of strings and numbers");
     line.push(b'\n');
@@ -85,12 +84,12 @@ pub(super) fn line(event: &Event) -> Vec<u8> {
 }
 
 fn write(event: &Event) {
-    // Without a parent there is nobody to write for; stdin tells of that, too.
+    // Without a parent there is no reader; the end of stdin shows that, too.
     let _ = std::io::stdout().lock().write_all(&line(event));
 }
 
-/// Knows when this process did not run: whoever is stopped cannot know of a loss, and the fence is there for
-/// him. What he held counts until then.
+/// The times at which this process did not run. A stopped client cannot know of a loss; the fence is there
+/// for that case. The client's locks count as held until the stop.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse(Arc<Mutex<Pauses>>);
 

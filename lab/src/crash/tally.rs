@@ -1,4 +1,4 @@
-//! What a run did, counted from the lines of its history: whether a kill counts, and whether all of it was
+//! The counts of a run, from the lines of its history: whether a kill counts, and whether all of it was
 //! enough to prove something.
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,14 +29,14 @@ struct Kill {
     in_flight: usize,
 }
 
-/// What a kill met.
+/// The work that a kill interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Met {
     pub(super) acknowledged: usize,
     pub(super) in_flight: usize,
 }
 
-/// What was done altogether.
+/// The counts of the whole run.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
@@ -50,7 +50,7 @@ pub(super) struct Counts {
     pub(super) unknown: usize,
     /// Web locks that were lost.
     pub(super) lost: usize,
-    /// Those of them that count as held only until their client paused.
+    /// The lost web locks that count as held only until their client paused.
     pub(super) excused: usize,
     /// Web locks that were granted before a kill, and held by the same client after the restart.
     pub(super) reclaimed: usize,
@@ -170,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// What the last kill met, once the lines of then have come.
+    /// The work that the last kill interrupted, once the lines of that time have come.
     pub(super) fn met(&mut self) -> Option<Met> {
         let kill = self.kill.take()?;
         let recent = |at: &&u64| **at <= kill.at && **at + RECENT_NS >= kill.at;

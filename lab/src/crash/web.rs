@@ -32,11 +32,11 @@ pub(super) enum Habit {
     Keeping,
 }
 
-/// The names of those who keep: with four workers fewer than there are of them, so that somebody waits for
-/// each.
+/// The number of names for the clients that keep locks: with four workers fewer than such clients, so that a
+/// client waits for each name.
 const KEPT: usize = 2;
 
-/// One request, as it is made.
+/// One request as the client makes it.
 struct Wish {
     name: String,
     mode: Mode,
@@ -160,8 +160,8 @@ impl WebClient<'_> {
     }
 }
 
-/// Whether a lock may have been lost by the client's own deadline. Of every other loss the server tells, and
-/// then the lock counts as held until that; the judge knows of steals and of longest holds, which are all
+/// Whether a lock may have been lost by the client's own deadline. The server reports every other loss, and
+/// the lock counts as held until the report. The judge knows of steals and of longest holds, which are all
 /// shorter than a lease.
 fn can_pass_in_a_pause(loss: Loss, max_hold: Option<Duration>) -> bool {
     loss == Loss::Expired && max_hold.is_none()

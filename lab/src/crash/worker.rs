@@ -38,7 +38,7 @@ pub(super) fn clients_of(worker: &str) -> Vec<String> {
     CLIENTS.iter().map(|client| format!("{worker}-{client}")).collect()
 }
 
-/// After so long without an end a worker that was told to end does so the hard way.
+/// The time after which a worker that was asked to end, but has not, ends the hard way.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Verdict {
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(true)
 }
 
-/// Something that no judge would see is wrong: the parent hears of it by the end of the process. Stdout is
-/// for the history.
+/// Reports a fault that no judge would see: the parent learns of it by the end of the process. Stdout is for
+/// the history.
 pub(super) fn fail(why: std::fmt::Arguments<'_>) -> ! {
     let _ = writeln!(std::io::stderr(), "error: {why}");
     std::process::exit(1)
@@ -111,7 +111,7 @@ pub(super) fn bucket(random: &mut Random) -> &'static str {
     if random.percent(75) { MEETING } else { APART }
 }
 
-/// What the clients of a worker share.
+/// The state that the clients of a worker share.
 #[derive(Debug)]
 pub(super) struct Ground {
     over: Arc<AtomicBool>,
@@ -172,7 +172,7 @@ impl Ground {
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
     }
 
-    /// Connects, as soon as there is somebody to connect to; none if this is over before.
+    /// Connects as soon as a server accepts; none if the run is over before.
     async fn connect(&self, url: &str) -> Option<Connection> {
         while !self.is_over() {
             match connect(url).bucket(MEETING).await {

@@ -105,7 +105,7 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
     }
 }
 
-/// No claim becomes final after the name was granted to somebody else, after its own release, or after its
+/// No claim becomes final after the name was granted to another claimant, after its own release, or after its
 /// assignment was taken back.
 fn only_current_claims(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
     let current = Current::of(story);
@@ -204,7 +204,7 @@ impl<'a> Current<'a> {
     }
 }
 
-/// What may have taken assignments back.
+/// The operations that may have taken assignments back.
 fn unassigns<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a Op> {
     let ops = story.ops.iter().copied();
     ops.filter(|op| matches!(op.call, Invocation::Unassign { .. }) && op.may_have_ended_something())

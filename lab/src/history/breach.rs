@@ -1,13 +1,13 @@
-//! What the judge has to say: breaches, each with the events concerned, in words.
+//! The findings of the judge: breaches, each with the events concerned, in words.
 
 use super::pair::{History, Op, Readout};
 use super::record::{Completion, Invocation, Mode, Reason, Thing};
 use super::story::{Fact, Source};
 
-/// What was promised and not kept.
+/// The promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// What was acknowledged is gone, or what was acknowledged to have ended is back.
+    /// A thing that was acknowledged is gone, or one whose end was acknowledged is back.
     Lost,
     /// Two held at once that exclude each other.
     Overlap,
@@ -32,7 +32,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Breach {
     pub(crate) kind: Kind,
-    /// What happened, in one sentence, and then the events, one per line.
+    /// The breach in one sentence, then the events, one per line.
     pub(crate) account: String,
 }
 
@@ -67,7 +67,7 @@ impl Teller {
         Breach { kind, account }
     }
 
-    /// What somebody holds, for sentences.
+    /// A fact in words, for sentences.
     pub(crate) fn fact(&self, fact: &Fact<'_>) -> String {
         let until =
             if fact.until == u64::MAX { String::new() } else { format!(" to {}", self.ms(fact.until)) };

@@ -7,7 +7,7 @@ use super::owners::{OwnerLives, certain};
 use super::pair::{History, Op};
 use super::record::{Invocation, Mode, Thing};
 
-/// What may have ended things under one name.
+/// The operations that may have ended things under one name.
 #[derive(Debug)]
 pub(crate) struct Ends<'a> {
     history: &'a History,
@@ -25,7 +25,7 @@ pub(crate) struct Ends<'a> {
     steals: Steals,
 }
 
-/// Claims that nobody waits for any more: whoever made them may take them back as long as they may be made.
+/// Claims for which no client waits any more. Their maker may take them back as long as they may be made.
 #[derive(Debug)]
 struct GivenUp {
     /// When the first of them may have run out.
@@ -95,7 +95,7 @@ impl<'a> Ends<'a> {
             |ends: &HashMap<&str, Instants>| ends.get(owner).map_or(u64::MAX, |ends| ends.earliest(from));
         let upgraded = if mode == Mode::Shared { earliest(&self.upgrades) } else { u64::MAX };
         let own = earliest(&self.unlocks).min(upgraded);
-        // An owner that nobody in this history opened may end at any time.
+        // An owner that no client in this history opened may end at any time.
         self.owners
             .get(self.bucket, owner)
             .map_or(0, |owner| own.min(owner.lives_until).min(owner.ends.earliest(from)))

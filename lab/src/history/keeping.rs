@@ -13,7 +13,7 @@ use super::story::{Fact, Sight, Source, Story};
 /// Tokens are unique in a bucket, but a claim hands its own on to its assignment.
 type Key = (Sort, u64);
 
-/// What sort of thing, whosever it is.
+/// The sort of a thing, whosever it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Sort {
     Web,
@@ -60,7 +60,7 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
     }
 }
 
-/// Judges the owners, whose acknowledged beginnings are kept like everything else.
+/// Judges the owners, whose acknowledged beginnings are durable like everything else.
 pub(crate) fn judge_owners(
     history: &History,
     owners: &OwnerLives<'_>,
@@ -83,7 +83,8 @@ pub(crate) fn judge_owners(
     }
 }
 
-/// The owner is denied, though it was acknowledged, nobody ended it and its lease lasts.
+/// The first answer that denies the owner although it was acknowledged, no client ended it and its lease
+/// lasts.
 fn gone_too_early<'a>(
     history: &History,
     owner: &OwnerLife<'a>,
@@ -125,13 +126,13 @@ fn denied_without_a_cause<'s, 'a>(story: &'s Story<'a>, fact: &Fact<'_>) -> Opti
     None
 }
 
-/// What is known of things that may be shown later.
+/// The facts about things that may be shown later.
 struct Past<'a> {
     /// From when each thing was certain, at the earliest.
     since: HashMap<Key, u64>,
     granted: HashSet<Key>,
-    /// Those who may have got something without hearing of it: when they first asked, and when the last of
-    /// them can have got it.
+    /// Owners and claimants that may have got something without an answer: when they first asked, and when
+    /// the last such request can have been granted.
     unanswered: HashMap<(Sort, &'a str), (u64, u64)>,
     /// Acknowledged ends, by what they ended: invocation and answer.
     ended: HashMap<(Sort, &'a str), Instants>,
@@ -176,7 +177,7 @@ impl<'a> Past<'a> {
             && let (Some(claim), Some(token)) = (&gain.claim, gain.token)
         {
             self.claim_of_token.insert(token, claim);
-            // Told again under an idempotency key: it was granted when it was first asked for.
+            // The answer was replayed under an idempotency key: the thing was granted at the first request.
             self.granted.insert((Sort::Claim, token));
         }
         if let Some((kind, who)) = asks_for(&op.call)
@@ -220,7 +221,7 @@ impl<'a> Past<'a> {
         })
     }
 
-    /// Those who asked for such a thing and were not answered.
+    /// The interval of the requests for such a thing that were not answered.
     fn may_have_got(&self, thing: &Thing, token: u64) -> Option<(u64, u64)> {
         let who = match thing {
             Thing::Web { .. } => return None,
@@ -240,7 +241,7 @@ impl<'a> Past<'a> {
     ) -> Gone<'a> {
         let since = self.since.get(&key(thing, token)).copied().unwrap_or(u64::MAX);
         let acknowledged = self.end_acknowledged(story, thing, token, since);
-        // Nothing can bring it about any more after this instant.
+        // No request can bring the thing about after this instant.
         let settled = match may_have_got {
             Some((_, closes)) if !self.granted.contains(&key(thing, token)) => since.min(closes),
             _ => since,
@@ -292,7 +293,7 @@ fn key(thing: &Thing, token: u64) -> Key {
     (Sort::of(thing), token)
 }
 
-/// What kind of thing this asks for, and for whom.
+/// The kind of thing that this call asks for, and for whom.
 fn asks_for(call: &Invocation) -> Option<(Sort, &str)> {
     match call {
         Invocation::Lock { owner, .. } => Some((Sort::Offline, owner)),
@@ -302,7 +303,7 @@ fn asks_for(call: &Invocation) -> Option<(Sort, &str)> {
     }
 }
 
-/// What kind of thing this ends, and whose.
+/// The kind of thing that this call ends, and whose.
 fn ends_of(call: &Invocation) -> Option<(Sort, &str)> {
     match call {
         Invocation::Unlock { owner, .. } => Some((Sort::Offline, owner)),

@@ -54,10 +54,10 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(judgement.breaches.is_empty())
 }
 
-/// How many breaches are told in full.
+/// The number of breaches that are reported in full.
 const SHOWN: usize = 50;
 
-/// What the judge found.
+/// The findings of the judge.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) events: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Findings {
 ///
 /// # Errors
 ///
-/// It cannot be read, is malformed, or proves too little.
+/// The file cannot be read, is malformed, or proves too little.
 pub(crate) fn judge_file(path: &Path) -> anyhow::Result<Findings> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     judge(BufReader::with_capacity(1 << 20, file)).with_context(|| path.display().to_string())
@@ -150,7 +150,7 @@ impl Findings {
         format!("{} events, {}", self.events, self.verdict())
     }
 
-    /// What was acknowledged, and what became of it.
+    /// The counts of acknowledged things and of breaches.
     pub(crate) fn verdict(&self) -> String {
         format!(
             "{} acknowledged, {} lost, {} overlaps, {} token regressions, {} double assignments",

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::breach::{Breach, Kind, Teller};
 use super::story::{Fact, Story};
 
-/// More pairs of one name than this are not told apart: they are one disaster.
+/// More pairs of one name than this are not listed one by one: they are one disaster.
 const MAX_PAIRS: usize = 1000;
 
 /// Goes through the certain holding intervals in their order and compares each with those that still last.

@@ -16,15 +16,15 @@ pub(crate) struct OwnerLives<'a> {
 #[derive(Debug)]
 pub(crate) struct OwnerLife<'a> {
     pub(crate) opened: &'a Op,
-    /// Its lease certainly ran until here, other ends left aside.
+    /// The instant until which the lease certainly ran, other ends left aside.
     pub(crate) lives_until: u64,
     /// The first attempt to end it.
     pub(crate) ended: u64,
     /// The first answer that says that it is no more.
     pub(crate) gone: Option<&'a Op>,
-    /// What may have ended all of its locks: last instant and invocation.
+    /// The ends that all of its locks may have had: last instant and invocation.
     pub(crate) ends: Instants,
-    /// What certainly did: invocation and answer.
+    /// The certain ends of all of its locks: invocation and answer.
     pub(crate) acknowledged: Instants,
     enders: Vec<&'a Op>,
 }
@@ -58,7 +58,7 @@ impl<'a> OwnerLives<'a> {
         self.buckets.get(bucket)?.get(id)
     }
 
-    /// What ended the owner's locks and was answered at this instant.
+    /// The operation that ended the owner's locks and was answered at this instant.
     pub(crate) fn ended_at(&self, bucket: &str, id: &str, answered: u64) -> Option<&'a Op> {
         self.get(bucket, id)?.enders.iter().find(|op| op.closes == answered).copied()
     }

@@ -7,7 +7,7 @@ use std::io::BufRead;
 use super::read::{self, Malformed};
 use super::record::{Completion, Event, Found, Gain, Invocation, Reason, What};
 
-/// An instant and the line that tells of it.
+/// An instant and its line in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTime {
     pub(crate) ns: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Op {
 }
 
 impl Op {
-    /// What came with the answer, and whether it is durable, if it was done for certain.
+    /// The gain in the answer, and whether it is durable, if the operation was certainly executed.
     pub(crate) fn gain(&self) -> Option<(&Gain, bool)> {
         match &self.answered {
             Some((_, Completion::Ok { gain, durable })) => Some((gain, *durable)),
@@ -44,18 +44,18 @@ impl Op {
         }
     }
 
-    /// It may have been done, and nobody knows.
+    /// Whether the outcome is unknown: the operation may have been executed.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.answered, None | Some((_, Completion::Unknown)))
     }
 
-    /// It may have changed something.
+    /// Whether the operation may have changed something.
     pub(crate) fn may_have_ended_something(&self) -> bool {
         self.is_unknown() || self.gain().is_some_and(|(gain, _)| gain.was != Some(false))
     }
 }
 
-/// What the server showed of a bucket.
+/// The state of a bucket as the server showed it.
 #[derive(Debug)]
 pub(crate) struct Readout {
     pub(crate) bucket: String,
@@ -130,7 +130,7 @@ struct Reader {
     owners: HashMap<(String, String), usize>,
 }
 
-/// What is known of a client while reading.
+/// The state of a client while the history is read.
 struct Client {
     ops: HashMap<u64, usize>,
     last: u64,
@@ -166,12 +166,12 @@ impl Reader {
         }
     }
 
-    /// The client, which must tell of things in their order, and nothing after its end.
+    /// The client, whose events must be in order, with none after its end.
     fn client(&mut self, at: EventTime, name: &str) -> Result<&mut Client, Malformed> {
         if !self.clients.contains_key(name) {
             self.clients.insert(name.to_owned(), Client { ops: HashMap::new(), last: 0, ended: None });
         }
-        // It is there, as it was put there just now.
+        // The entry is there: it was inserted just now.
         let client = self.clients.get_mut(name).expect("a client that was just entered");
         if client.ended.is_some() {
             return Err(Malformed::new(
@@ -315,7 +315,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whoever acts as an owner must have opened it, or its lease would not be known.
+    /// A client that acts as an owner must have opened it; else its lease would not be known.
     fn check_owners(&self) -> Result<(), Malformed> {
         for op in &self.history.ops {
             if let Some(owner) = op.call.owner()
@@ -329,7 +329,7 @@ impl Reader {
     }
 }
 
-/// What an answer must tell, for the judge to be able to judge.
+/// The facts that an answer must contain for the judge to be able to judge.
 fn check_gain(line: usize, call: &Invocation, gain: &Gain) -> Result<(), Malformed> {
     let missing = |field: &str, there: bool, what: &str| {
         if there {

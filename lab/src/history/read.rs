@@ -180,7 +180,7 @@ fn found(fields: &mut Fields<'_>) -> Read<Found> {
     Ok(Found { name: fields.text("name")?, thing, token: fields.token("token")? })
 }
 
-/// The fields of one object that were not taken yet: what is left in the end has no business there.
+/// The fields of one object that were not taken yet. A field that is left in the end does not belong there.
 struct Fields<'a> {
     line: usize,
     object: Object<'a>,
@@ -285,7 +285,7 @@ enum Value<'a> {
     Text(Cow<'a, str>),
     Flag(bool),
     List(Vec<Object<'a>>),
-    /// Something that no field may have, as one would say it.
+    /// A value that no field may have, in words.
     Other(String),
 }
 

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-/// Something that happened at a client or to the server.
+/// An event at a client or of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Event {
     /// When: `CLOCK_MONOTONIC` in nanoseconds, which all processes of one machine share.
     pub(crate) at: u64,
-    /// What.
+    /// The event itself.
     #[serde(flatten)]
     pub(crate) what: What,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum What {
@@ -32,7 +32,8 @@ pub(crate) enum What {
         #[serde(flatten)]
         answer: Completion,
     },
-    /// A client is told, or finds by its own deadline, that the web lock of its request `op` is held no more.
+    /// A client gets a notice, or finds by its own deadline, that the web lock of its request `op` is held no
+    /// more.
     Lost {
         client: String,
         op: u64,
@@ -48,12 +49,12 @@ pub(crate) enum What {
     ServerStarted { epoch: String },
     /// The server's process is dead, and was waited for.
     ServerKilled,
-    /// Everything that the server says of a bucket, read between `began` and the event itself while nobody
-    /// else asks it for anything.
+    /// Everything that the server says of a bucket, read between `began` and the event itself while no other
+    /// client sends a request.
     Readout { bucket: String, began: u64, found: Vec<Found> },
 }
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Invocation {
@@ -94,7 +95,7 @@ pub(crate) enum Invocation {
     Finalize { name: String, claim: String },
     /// The end of an assignment.
     Unassign { name: String },
-    /// What does the server know of this name?
+    /// A look at the server's state of this name.
     Look { name: String },
 }
 
@@ -102,14 +103,14 @@ pub(crate) enum Invocation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Completion {
-    /// It was done.
+    /// The operation was executed.
     Ok {
         /// Whether the server promised that this survives it.
         durable: bool,
         #[serde(flatten)]
         gain: Gain,
     },
-    /// It was not done, and never will be.
+    /// The operation was not executed, and never will be.
     Refused {
         reason: Reason,
         /// With `alreadyAssigned`: the token of the assignment that stands in the way.
@@ -123,7 +124,7 @@ pub(crate) enum Completion {
     Unknown,
 }
 
-/// What came with the answer.
+/// The data of a successful answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Gain {
     /// The fencing token: of a request, a lock, a claim, and of the claim that was made final.
@@ -149,7 +150,7 @@ pub(crate) struct Gain {
     pub(crate) found: Option<Vec<Found>>,
 }
 
-/// Something that the server shows of a name.
+/// One thing that the server shows under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Found {
     pub(crate) name: String,
@@ -158,7 +159,7 @@ pub(crate) struct Found {
     pub(crate) token: u64,
 }
 
-/// What can be found under a name.
+/// The things that can be found under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Thing {
@@ -184,9 +185,9 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Reason {
-    /// Somebody holds or waits.
+    /// The name is held or waited for.
     Busy,
-    /// Somebody else's claim.
+    /// Another claimant has the claim.
     Claimed,
     /// An assignment stands.
     AlreadyAssigned,

@@ -1,5 +1,5 @@
-//! Everything that a history tells of one name: what certainly held, what was seen of it, and what may have
-//! ended it.
+//! Everything that a history contains about one name: what certainly held, what was seen of it, and what may
+//! have ended it.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Story<'a> {
     pub(crate) ends: Ends<'a>,
 }
 
-/// Where something is told.
+/// The source of a fact in the history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a> {
     Op(&'a Op),
@@ -30,7 +30,7 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Between these two instants the server did what it tells.
+    /// The two instants between which the server did what the source shows.
     pub(crate) fn window(self) -> (u64, u64) {
         match self {
             Self::Op(op) => (op.invoked.ns, op.closes),
@@ -39,7 +39,7 @@ impl Source<'_> {
     }
 }
 
-/// Something that stood for certain from one instant to another.
+/// A state that certainly lasted from one instant to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Fact<'a> {
     pub(crate) thing: Thing,
@@ -62,7 +62,7 @@ pub(crate) struct Sight<'a> {
     pub(crate) view: View<'a>,
 }
 
-/// What a sight shows or denies.
+/// The things that a sight shows or denies.
 #[derive(Clone, Debug)]
 pub(crate) enum View<'a> {
     /// All that there is.
@@ -190,7 +190,7 @@ fn tell<'a>(
     Story { bucket, name, ops, sights, facts, owners, ends }
 }
 
-/// What an answer establishes.
+/// The fact that an answer establishes.
 fn acknowledged<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Fact<'a>> {
     let (gain, durable) = op.gain()?;
     let token = gain.token?;
@@ -211,7 +211,7 @@ fn acknowledged<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Fact<'a>> {
     Some(Fact { thing, token, source: Source::Op(op), since: op.closes, until, seen: false })
 }
 
-/// What a sight establishes.
+/// The fact that a sight establishes.
 fn seen<'a>(sight: &Sight<'a>, found: &Found, ends: &Ends<'a>) -> Option<Fact<'a>> {
     if matches!(found.thing, Thing::Web { .. }) {
         return None;
@@ -223,7 +223,7 @@ fn seen<'a>(sight: &Sight<'a>, found: &Found, ends: &Ends<'a>) -> Option<Fact<'a
     Some(Fact { thing, token, source: sight.source, since: sight.ended, until, seen: true })
 }
 
-/// What an answer shows or denies.
+/// The things that an answer shows or denies.
 fn sight<'a>(op: &'a Op, ends: &Ends<'a>) -> Option<Sight<'a>> {
     let name = op.call.name()?.to_owned();
     let view = match (&op.call, &op.answered.as_ref()?.1) {

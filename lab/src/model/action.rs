@@ -1,4 +1,4 @@
-//! What can happen in the small world, each possibility in one byte.
+//! The possible actions in the small world, each in one byte.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) const KINDS: [(Acquire, bool); 6] = [
     (Acquire::Wait(Mode::Exclusive), true),
 ];
 
-/// Its place among the kinds.
+/// The place of a shared `ifAvailable` request among the kinds.
 pub(super) const SHARED_IF_AVAILABLE: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Action {
         name: usize,
         kind: usize,
     },
-    /// Abort what is pending, release what is held; the request is named by its number of arrival.
+    /// Abort a pending request, release a held lock; the request is named by its number of arrival.
     Finish {
         request: usize,
     },
@@ -48,7 +48,7 @@ pub(super) enum Action {
     Renew {
         agent: usize,
     },
-    /// One tick passes, and what is due ends.
+    /// One tick passes, and things that are due end.
     Tick,
 }
 

@@ -1,10 +1,10 @@
 //! `cargo xtask model`: every state of a small world, breadth first, and the promises in each of them.
 //!
 //! There are two of them. In the first, of web locks, two names and three agents, one of which has a lease;
-//! in the second two owners, one claimant and one agent. Anything can happen next: any kind of request of
-//! anybody for either name, an abort, a release, an end, a return, a renewal, the passing of time. States
-//! that nobody can tell apart are visited once. The check reads only what the core tells: outcomes, effects,
-//! snapshots, statuses.
+//! in the second two owners, one claimant and one agent. Anything can happen next: any kind of request of any
+//! actor for either name, an abort, a release, an end, a return, a renewal, the passing of time. States that
+//! are indistinguishable from outside are visited once. The check reads only the core's output: outcomes,
+//! effects, snapshots, statuses.
 
 mod action;
 mod offline;
@@ -49,7 +49,7 @@ const DEEPER: usize = 2;
 const MIN_STATES: usize = 1_000_000;
 const SHARDS: usize = 64;
 
-/// An action as it is kept in a path.
+/// An action as a path stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Code(u8);
 
@@ -60,10 +60,10 @@ impl Code {
 /// How one gets to a state from nothing.
 type Path = [Code; MAX_DEPTH];
 
-/// A state without its history: equal keys mean that nobody can tell the two states apart.
+/// A state without its history: equal keys mean that the two states are indistinguishable from outside.
 type Key = u128;
 
-/// The core, what it has told, and the checks of the promises on both.
+/// The core, the output that it has given, and the checks of the promises on both.
 trait SmallWorld: Sized {
     type Action: Copy + From<Code> + Into<Code> + Display;
 
@@ -71,9 +71,9 @@ trait SmallWorld: Sized {
     fn new(requests: u32) -> Result<Self, Breach>;
     /// Whatever can happen next, beyond the bound included.
     fn actions(&self) -> Vec<Self::Action>;
-    /// Does it, and checks everything that was told.
+    /// Executes the action, and checks all output.
     fn act(&mut self, action: Self::Action) -> Result<(), Breach>;
-    /// Whether the core's state is what it has told, and keeps the promises.
+    /// Checks that the core's state is the one that its output announced, and keeps the promises.
     fn check(&mut self) -> Result<(), Breach>;
     /// Whether the state is sound inside as well, by asking what changes it: the world is over then.
     fn try_out(self) -> Result<(), Breach>;

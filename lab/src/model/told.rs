@@ -1,7 +1,6 @@
-//! What the core has told so far, and nothing else: the state of the world as its clients must believe it to
-//! be.
+//! The core's output so far, and nothing else: the state of the world as its clients must believe it to be.
 //!
-//! The promises are checked on every fact the moment it is told.
+//! The promises are checked on every fact the moment it is announced.
 
 use lockhouse_core::{
     Acquire, AgentId, Effect, EndReason, FencingToken, Grant, LossReason, Mode, Outcome, Refusal, RequestId,
@@ -67,7 +66,7 @@ impl Told {
         limit: u32,
     ) -> Result<(), Breach> {
         let before = self.asked.clone();
-        // What the asker ended is over before anybody else gains from it.
+        // The locks that the caller ended are over before any other agent gains from that.
         if let Some(outcome) = outcome {
             self.hear_ends(action, outcome)?;
         }
@@ -112,7 +111,7 @@ impl Told {
             .filter(move |asked| asked.name == name && matches!(asked.status, Status::Held { .. }))
     }
 
-    /// Whether the locks held of that name leave room for one more of that mode.
+    /// Whether the held locks of that name allow one more of that mode.
     pub(super) fn fits(&self, name: usize, mode: Mode) -> bool {
         match mode {
             Mode::Exclusive => self.held(name).count() == 0,
@@ -224,7 +223,7 @@ impl Told {
         }
     }
 
-    /// A steal takes the name from all its holders; nothing else takes anything from anybody.
+    /// A steal takes the name from all its holders; no other request takes a lock from a holder.
     fn check_losses(&self, name: usize, acquire: Acquire, before: &[Asked]) -> Result<(), Breach> {
         for (was, is) in before.iter().zip(&self.asked) {
             let stolen = acquire == Acquire::Steal

@@ -1,4 +1,4 @@
-//! One small world: the core, what it has told, and the checks of the promises on both.
+//! One small world: the core, the output that it has given, and the checks of the promises on both.
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
@@ -48,7 +48,7 @@ impl SmallWorld for World {
         actions
     }
 
-    /// Does it, and checks everything that was told.
+    /// Executes the action, and checks all output.
     fn act(&mut self, action: Action) -> Result<(), Breach> {
         let now = Instant::from_millis(self.told.now * TICK_MS);
         let agent = |agent: usize| self.told.agents[agent].map(|alive| alive.id).ok_or("nobody there");
@@ -81,7 +81,7 @@ impl SmallWorld for World {
         self.told.hear(action, Some(&outcome), &effects, self.limits.requests_per_agent)
     }
 
-    /// Whether the core's state is what it has told, and keeps the promises.
+    /// Checks that the core's state is the one that its output announced, and keeps the promises.
     fn check(&mut self) -> Result<(), Breach> {
         for name in 0..NAMES.len() {
             self.check_name(name)?;
@@ -92,8 +92,8 @@ impl SmallWorld for World {
     }
 
     /// Asks everything that shows whether the state is sound inside as well: commands that come too late or
-    /// are of the wrong kind must change nothing, a request that does not wait must find what was told, and
-    /// when all have ended nothing may be left. What is hidden is no part of the key, so this is done upon
+    /// are of the wrong kind must change nothing, a request that does not wait must find the announced state,
+    /// and when all have ended nothing may be left. Hidden state is no part of the key, so this is done upon
     /// every action; the world is over then.
     fn try_out(mut self) -> Result<(), Breach> {
         self.check_stale_commands()?;
@@ -114,8 +114,8 @@ impl SmallWorld for World {
         Ok(())
     }
 
-    /// Tokens, identities and instants are left out or counted from now: who holds and waits in which order,
-    /// how old each request is among its agent's, and what time does next.
+    /// The key leaves out tokens, identities and instants or counts them from now: it has holders and waiters
+    /// in their order, how old each request is among its agent's, and the next deadlines.
     fn key(&self) -> Key {
         let mut key = KeyBuilder::new();
         for name in 0..NAMES.len() {
@@ -171,7 +171,7 @@ impl World {
         Ok(())
     }
 
-    /// Exclusion, and nobody waits for nothing.
+    /// Exclusion, and no request waits without a reason.
     fn check_name(&self, name: usize) -> Result<(), Breach> {
         let held: Vec<_> = self.told.held(name).collect();
         let exclusive = held.iter().filter(|held| held.mode == lockhouse_core::Mode::Exclusive).count();
@@ -182,7 +182,7 @@ impl World {
         Ok(())
     }
 
-    /// The snapshot shows exactly what was told: pending in the order of arrival, held as a set.
+    /// The snapshot shows exactly the announced state: pending in the order of arrival, held as a set.
     fn check_snapshot(&mut self) -> Result<(), Breach> {
         let snapshot = self.snapshot()?;
         let mut names = 0;

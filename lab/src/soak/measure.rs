@@ -1,4 +1,4 @@
-//! What a process takes of the machine, as Linux tells it.
+//! The resources of a process, as Linux reports them.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a process takes.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) rss_kib: u64,

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// How long a session without a connection is kept.
+/// The time that a session outlives its connection.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// In this time all connections come.
@@ -115,7 +115,7 @@ fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
     Ok(Soaked { empty, before, after, left, present: [at_first.present, at_last.present], tally })
 }
 
-/// What came of it.
+/// The result of a soak.
 struct Soaked {
     empty: Sample,
     before: Sample,
@@ -128,7 +128,7 @@ struct Soaked {
 }
 
 impl Soaked {
-    /// What as many connections as there are at the end took when it was measured first.
+    /// The memory that was needed, at the first measurement, for as many connections as there are at the end.
     fn expected_kib(&self) -> f64 {
         let taken = self.before.rss_kib.saturating_sub(self.empty.rss_kib) as f64;
         self.empty.rss_kib as f64 + taken * self.present[1] as f64 / self.present[0].max(1) as f64
@@ -249,7 +249,7 @@ mod tests {
         let mut grown = soaked();
         grown.after.rss_kib = 120_000;
         assert!(!grown.holds());
-        // One who has only come back in time is no leak, and one that is missing hides none.
+        // A visitor that only came back in time is no leak, and a missing visitor hides none.
         grown.present = [1000, 1200];
         assert!(grown.holds());
         assert!(!Soaked { present: [1000, 800], ..soaked() }.holds());

@@ -1,11 +1,11 @@
-//! What a crowd did, counted.
+//! The counts of a crowd.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-/// What was done, and what went wrong.
+/// Counts of actions and of errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tally {
     /// Connections that are open.
@@ -24,17 +24,17 @@ pub(super) struct Tally {
     pub(super) samples: Vec<String>,
 }
 
-/// What the visitors of one process share.
+/// The state that the visitors of one process share.
 pub(super) struct Shared {
     tally: RefCell<Tally>,
     seen: RefCell<Vec<bool>>,
     over: Cell<bool>,
 }
 
-/// So many errors are told in words.
+/// The number of errors that are reported in words.
 const SAMPLES: usize = 5;
 
-/// Somebody is connected; dropped, he is not.
+/// The mark of a connected visitor; its drop ends the connection's count.
 pub(super) struct Present(Rc<Shared>);
 
 impl Shared {

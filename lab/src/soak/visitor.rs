@@ -1,4 +1,4 @@
-//! One of the crowd: it comes, asks, holds, releases, and goes or breaks off, again and again.
+//! One visitor of the crowd: it comes, asks, holds, releases, and goes or breaks off, again and again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::tally::Shared;
 use crate::ws::{Client, Heard, PATIENCE};
 
-/// So many visitors share a bucket.
+/// The number of visitors that share a bucket.
 const PER_BUCKET: usize = 50;
 
 /// Names in each bucket.

@@ -15,7 +15,7 @@ use super::breach::Kind;
 use super::record::Event;
 use super::{judge, judge_file, read};
 
-/// What `tests/histories/verdicts.json` asks of a file.
+/// The verdict that `tests/histories/verdicts.json` expects for a file.
 #[derive(Deserialize)]
 struct Wanted {
     /// Parts of the error, for a file that is not judged.
@@ -35,7 +35,7 @@ fn wanted() -> BTreeMap<String, Wanted> {
     serde_json::from_slice(&std::fs::read(folder().join("verdicts.json")).unwrap()).unwrap()
 }
 
-/// The differences between what is wanted and what the judge says.
+/// The differences between the expected verdict and the judge's.
 fn differences(name: &str, wanted: &Wanted) -> Vec<String> {
     let (text, counts) = match judge_file(&folder().join(name)) {
         Err(error) => (format!("{error:#}"), None),

@@ -10,7 +10,7 @@ use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Rea
 /// One way to spoil a history: what comes of it, or nothing where the history gives no occasion.
 pub(crate) struct Mutation {
     pub(crate) name: &'static str,
-    /// What the judge must find, perhaps among other things.
+    /// The breach that the judge must find, perhaps among others.
     pub(crate) kind: Kind,
     pub(crate) spoil: fn(&[Event], &mut Random) -> Option<Vec<Event>>,
 }
@@ -171,7 +171,7 @@ fn forget_claim(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
             matches!(op.call, Invocation::Renew { claim, .. } | Invocation::ReleaseClaim { claim, .. } | Invocation::Finalize { claim, .. }
                 if Some(claim) == gain.claim.as_ref())
         };
-        // Nothing can have ended it before the first who asks for it again.
+        // Nothing can have ended the thing before the first operation that asks for it again.
         if let Some(first) = all.iter().find(about).filter(|op| name != "n0" && op.gain().is_some()) {
             places.push(first.answered());
         }
@@ -224,7 +224,7 @@ fn hold_on(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
             released.insert((op.client, *of), op);
         }
     }
-    // Those who were granted a web lock and released it, on names of which nothing is stolen.
+    // The operations that were granted a web lock that was released later, on names without steals.
     let holders = all.iter().filter_map(|op| {
         let Invocation::Request { name, mode, .. } = op.call else { return None };
         let release = released.get(&(op.client, op.number))?;

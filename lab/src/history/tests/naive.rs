@@ -49,7 +49,8 @@ struct Doing {
     number: u64,
     call: Invocation,
     answer: Option<Completion>,
-    /// The connection goes: nobody hears the answer, and perhaps nobody hears the question.
+    /// The connection is lost: the client never receives the answer, and perhaps the server never receives
+    /// the request.
     deaf: bool,
     mute: bool,
     life: u64,
@@ -151,7 +152,7 @@ impl Run {
         }
         self.life += 1;
         self.tell(What::ServerKilled);
-        // Those who hold web locks know before anybody else can get them.
+        // The holders of web locks learn of their loss before another client can get them.
         let holds =
             self.table.values_mut().flat_map(|holds| holds.extract_if(.., |hold| is_web(&hold.thing)));
         let lost: Vec<String> = holds.map(|hold| hold.id).collect();
@@ -270,7 +271,7 @@ impl Run {
                 client.claims.extend(gain.claim.iter().map(|claim| (name.clone(), claim.clone())));
             }
             (Invocation::Request { .. }, Completion::Ok { .. }) => client.web.push(number),
-            // Nobody would ever release it: its session ends.
+            // No client would ever release the lock: its session ends.
             (Invocation::Request { .. }, Completion::Unknown) => {
                 let id = format!("{index}/{number}");
                 self.table.values_mut().for_each(|holds| holds.retain(|hold| hold.id != id));
@@ -461,7 +462,7 @@ fn is_web(thing: &Thing) -> bool {
     matches!(thing, Thing::Web { .. })
 }
 
-/// Its own rule, so that the judge's is tried on something else.
+/// A rule of its own, so that the judge's rule is compared with another one.
 fn is_shared(thing: &Thing) -> bool {
     match thing {
         Thing::Web { mode } | Thing::Offline { mode, .. } => *mode == Mode::Shared,

@@ -1,4 +1,4 @@
-//! What can happen in the small world of owners and claims, each possibility in one byte.
+//! The possible actions in the small world of owners and claims, each in one byte.
 
 use std::fmt;
 
@@ -28,9 +28,9 @@ pub(in crate::model) enum Ask {
 /// Which token of a name's claims is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Which {
-    /// That of the last claim.
+    /// The token of the last claim.
     Last,
-    /// That of the one before.
+    /// The token of the claim before.
     Former,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::model) enum Action {
         name: usize,
         ask: Ask,
     },
-    /// Abort what is pending, release what is held; the request is named by its number of arrival.
+    /// Abort a pending request, release a held lock; the request is named by its number of arrival.
     Finish {
         request: usize,
     },
@@ -70,7 +70,7 @@ pub(in crate::model) enum Action {
     UnlockAllBut {
         owner: usize,
     },
-    /// What its last command locked.
+    /// Undo the locks of the owner's last command.
     Undo {
         owner: usize,
     },
@@ -92,7 +92,7 @@ pub(in crate::model) enum Action {
     Unassign {
         name: usize,
     },
-    /// One tick passes, and what is due ends.
+    /// One tick passes, and things that are due end.
     Tick,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct World {
 impl SmallWorld for World {
     type Action = Action;
 
-    /// The agent is there, and nobody else.
+    /// The agent has joined, and there is no owner or claim.
     fn new(_requests: u32) -> Result<Self, Breach> {
         let limits = Limits { requests_per_agent: AGENTS_REQUESTS, ..Limits::DEFAULT };
         let mut core = LockManager::with_limits(FixedState::default(), limits);
@@ -70,7 +70,7 @@ impl SmallWorld for World {
         self.check_deadlines()
     }
 
-    /// What comes too late changes nothing; when all have ended nothing is left.
+    /// Commands that come too late change nothing; when all have ended nothing is left.
     fn try_out(mut self) -> Result<(), Breach> {
         let never = OwnerId::new(1 << 50);
         let outcome = self.core.handle(self.now(), Command::Touch { owner: never });
@@ -244,7 +244,7 @@ impl World {
         Ok(command)
     }
 
-    /// The core has what was told as changes, and no more.
+    /// The core has the state that its changes announced, and no more.
     fn check_claims(&self, of: usize) -> Result<(), Breach> {
         let (claims, name) = (&self.told.claims[of], name(of)?);
         let current =

@@ -1,6 +1,6 @@
-//! What the core has told so far of owners, claims and the agent, and nothing else. Durable state moves by
-//! changes alone, in their order among the grants, so that a grant told before the change that it rests on is
-//! found.
+//! The core's output so far about owners, claims and the agent, and nothing else. Durable state moves by
+//! changes alone, in their order among the grants. A grant that is announced before the change that it rests
+//! on is therefore found.
 
 use lockhouse_core::{
     Acquired, Change, ClaimEnd, Effect, FencingToken, LockEnd, LossReason, Mode, NameBuf, Outcome, OwnedLock,
@@ -31,7 +31,7 @@ pub(super) struct Owner {
     pub(super) id: OwnerId,
     pub(super) expires: u64,
     pub(super) locks: [Option<(Mode, FencingToken)>; NAMES.len()],
-    /// What its last command was granted.
+    /// The grants of the owner's last command.
     pub(super) last: Vec<(usize, OwnedLock)>,
 }
 
@@ -301,7 +301,7 @@ impl Told {
         }
     }
 
-    /// What an owner is told other than of locks that it asks for.
+    /// The answers to an owner's command, other than those about locks that it asks for.
     fn hear_owner_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
         match (action, outcome) {
             (Action::Open { owner }, Outcome::OwnerOpened(id)) => {
@@ -342,7 +342,7 @@ impl Told {
         Ok(())
     }
 
-    /// What a claimant is told of a claim that it has made.
+    /// The answers to a claimant about a claim that it has made.
     fn hear_claim_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
         match (action, outcome) {
             (Action::Renew { name, which }, outcome) => match (before.presented(name, which), outcome) {
@@ -469,7 +469,7 @@ impl Told {
         Ok(())
     }
 
-    /// What whoever presents that token must be told: existence comes first.
+    /// The required answer to a claimant that presents that token: existence comes first.
     fn presented(&self, name: usize, which: Which) -> Result<(), Refusal> {
         match self.claims[name].current {
             None => Err(Refusal::ClaimExpired),
@@ -478,7 +478,7 @@ impl Told {
         }
     }
 
-    /// What an undoing changes: whatever still stands as the last command left it.
+    /// The locks that an undo changes: those that are still as the last command left them.
     pub(super) fn undoable(&self, owner: usize) -> Vec<(usize, Acquired)> {
         let last = self.owners[owner].iter().flat_map(|owner| &owner.last);
         let stands = last.filter(|(name, lock)| {
@@ -525,7 +525,7 @@ impl Told {
             .ok_or_else(|| format!("owner {id} does not live"))
     }
 
-    /// Numbers grow, and none is told that was not reserved before.
+    /// Numbers grow, and none is announced that was not reserved before.
     fn number(&mut self, number: u64) -> Result<(), Breach> {
         promise!(number > self.last_number, "the number {number} is not above {}", self.last_number);
         promise!(number <= self.reserved, "the number {number} is above the mark {}", self.reserved);
