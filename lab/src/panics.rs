@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work`; a panic in it becomes an error that tells the panic's message.
+/// Runs `work`; a panic in it becomes an error with the panic's message.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -11,7 +11,8 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, 
     })
 }
 
-/// Runs `work` without the usual report of panics on stderr: whoever guards them tells them better.
+/// Runs `work` without the usual report of panics on stderr: the caller that guards them gives a better
+/// report.
 pub(crate) fn silenced<T>(work: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

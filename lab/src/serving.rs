@@ -71,8 +71,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A process of clients, which tells a `T` as a line of JSON each time it is asked with a line, and ends with
-/// its input.
+/// A process of clients, which answers each line with a `T` as a line of JSON, and ends with its input.
 pub(crate) struct Crowd<T> {
     child: Child,
     questions: Option<ChildStdin>,

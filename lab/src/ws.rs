@@ -134,7 +134,7 @@ impl Client {
         Ok(id)
     }
 
-    /// Releases a lock; the answer tells whether it was held.
+    /// Releases a lock; the answer says whether it was held.
     pub(crate) async fn release(&mut self, id: u64) -> Result<()> {
         self.call(ClientCall::Release { id, reply: true }).await
     }
@@ -144,7 +144,7 @@ impl Client {
         self.call(ClientCall::Abort { id }).await
     }
 
-    /// Asks what is held and pending; the number of the question.
+    /// Requests a snapshot of held and pending locks; returns the number of the request.
     pub(crate) async fn query(&mut self, detail: bool) -> Result<u64> {
         self.session.last_id += 1;
         let id = self.session.last_id;

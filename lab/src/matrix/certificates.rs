@@ -50,12 +50,12 @@ impl Ca {
         })
     }
 
-    /// Somebody without a certificate.
+    /// A client without a certificate.
     pub(super) fn stranger(&self) -> Result<Client> {
         self.client(None)
     }
 
-    /// Somebody with a new one that has this name in it.
+    /// A client with a new certificate that has this name in it.
     pub(super) fn known_as(&self, uri: &str) -> Result<Client> {
         self.client(Some(self.sign(SanType::URI(uri.try_into()?))?))
     }

@@ -44,7 +44,7 @@ pub(super) enum Whose {
 #[derive(Clone, Debug)]
 pub(super) struct Credential {
     pub(super) name: String,
-    /// What is sent; nothing if there is none.
+    /// The text that is sent; `None` if nothing is.
     pub(super) text: Option<String>,
     /// With which certificate it comes, if with any.
     pub(super) client: Client,
@@ -58,13 +58,13 @@ pub(super) struct Credential {
     permissions: Vec<Word>,
 }
 
-/// What must become of a call.
+/// The required outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     Unauthenticated,
     /// One of these permissions is missing, and named.
     Forbidden(&'static [Word]),
-    /// It may do nothing at all in the bucket.
+    /// The credential gives no permission at all in the bucket.
     NothingHere,
     Done(Whose),
 }
@@ -73,14 +73,14 @@ pub(super) enum Expected {
 pub(super) struct Credentials {
     pub(super) all: Vec<Credential>,
     pub(super) settings: Settings,
-    /// The same without what is deleted and taken away.
+    /// The same settings without the deleted credentials and the permissions that are taken away.
     pub(super) later: Settings,
-    /// What the server speaks TLS with.
+    /// The server's TLS settings.
     pub(super) tls: TlsSettings,
 }
 
 impl Credential {
-    /// What must become of what needs that.
+    /// The required outcome of a call with these needs.
     pub(super) fn expected(&self, needs: Needs) -> Expected {
         let everywhere = if self.pattern == "*" { &self.permissions[..] } else { &[] };
         let here = match self.pattern.strip_suffix('*') {
@@ -153,7 +153,7 @@ struct Drawing {
     all: Vec<Credential>,
     settings: Settings,
     ca: Ca,
-    /// Who has no certificate.
+    /// The client without a certificate.
     stranger: Client,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn check_document(root: &Path, tally: &mut Tally) -> Result<()> {
         |row: &str| row.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
     let mut documented: BTreeSet<String> = section.lines().filter_map(of_row).collect();
     ensure!(documented.len() > 5, "PROTOCOL.md has no table of client frames");
-    // It has a section of its own.
+    // `hello` has a section of its own.
     documented.insert("hello".to_owned());
     let word = |frame: &Frame| frame.name.split(' ').next().unwrap_or_default().to_owned();
     let known: BTreeSet<String> = FRAMES.iter().map(word).collect();
@@ -79,13 +79,13 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What does not even come to a judgement.
+/// A failure that prevents a judgement, in words.
 #[allow(clippy::needless_pass_by_value, reason = "as it is called")]
 fn told(error: anyhow::Error) -> Option<String> {
     Some(format!("{error:#}"))
 }
 
-/// What is wrong, if anything is.
+/// The complaint, if there is one.
 async fn judge(
     world: &World,
     frame: &Frame,
@@ -158,7 +158,7 @@ async fn judge_end(
     world.reload(&world.credentials.later)?;
     let expected =
         if credential.state == State::Deleted { Expected::Unauthenticated } else { Expected::NothingHere };
-    // A session that goes on is told of its heart until its lease ends.
+    // A session that goes on gets heartbeats until its lease ends.
     let end = async {
         loop {
             let next = client.next().await?;
@@ -175,7 +175,7 @@ async fn judge_end(
     if let Some(why) = refused_at_hello(&mut client, &end, expected).await? {
         return Ok(Some(why));
     }
-    // Whoever comes now is granted what the session held.
+    // The next client is granted the locks that the session held.
     let maker = world.credentials.named("everything")?;
     let mut next = Client::open(world, maker).await?;
     next.hello(maker).await?;
@@ -269,7 +269,7 @@ impl Client {
         let mut answers = Vec::new();
         let mut is_marked = false;
         loop {
-            // What rests on a commit may come after the mark.
+            // An answer that depends on a commit may come after the mark.
             let is_complete = frame.answer.is_none() || !answers.is_empty();
             if is_marked && is_complete {
                 return Ok(answers);

@@ -28,7 +28,7 @@ enum Page {
     Unknown,
 }
 
-/// What came back.
+/// An answer of the server.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -68,7 +68,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
         }
     }
     pages(world, &standing, tally).await?;
-    // What was deleted or taken away is so for the next call.
+    // A deletion or withdrawal takes effect with the next call.
     world.reload(&world.credentials.later)?;
     for route in routes() {
         for credential in &world.credentials.all {
@@ -84,11 +84,11 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
     world.reload(&world.credentials.settings)
 }
 
-/// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart for none
-/// whose origin is not told.
+/// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart speaks for
+/// no page without an origin.
 async fn pages(world: &World, standing: &Words, tally: &mut Tally) -> Result<()> {
     for route in routes().filter(|route| route.needs != Needs::Nothing) {
-        // Of the others what is asked by pages and by programs is told apart nowhere.
+        // For all other credentials the server treats calls of pages and of programs alike.
         for credential in world
             .credentials
             .all
@@ -182,7 +182,7 @@ async fn call(
     Ok(Answer { status, body, challenge })
 }
 
-/// What is wrong with the answer, if anything is.
+/// The complaint about the answer, if there is one.
 fn complaint(route: &Route, expected: Expected, answer: &Answer) -> Option<String> {
     let code = answer.body["code"].as_str().unwrap_or_default();
     let permission = answer.body["permission"].as_str().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! `cargo xtask matrix`: every route and every frame with every kind of credential, against a real server.
 //!
-//! What must come of each cell is computed from the table of what each route needs and from what a credential
-//! stands for; the server has no say in it. A route or frame that the server or its documents know and the
-//! table does not, or the other way round, is wrong as well.
+//! The required outcome of each cell is computed from the table of the needs of each route and from the
+//! permissions of a credential; the server has no say in it. A route or frame that the server or its
+//! documents know and the table does not, or the other way round, is wrong as well.
 
 mod certificates;
 mod credentials;
@@ -23,7 +23,7 @@ use crate::Verdict;
 /// A run with fewer cells has proved nothing.
 const LEAST_CELLS: u64 = 2000;
 
-/// What is wrong may cost much patience in each cell; after so many no more are looked at.
+/// The number of wrong cells after which no more are checked: each may cost a full timeout.
 const ENOUGH: usize = 8;
 
 /// How many wrong cells are shown.
@@ -44,7 +44,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes note of a cell, and of what is wrong with it.
+    /// Counts a cell, and notes the complaint about it.
     fn judge(&mut self, wrong: Option<String>) {
         self.cells += 1;
         self.wrong.extend(wrong);

@@ -1,12 +1,12 @@
-//! What every route and every frame needs, written down apart from the server: nothing here is learnt from
-//! what it answers.
+//! The needs of every route and every frame, written down apart from the server: nothing here is learnt from
+//! its answers.
 
 /// A permission, by its word.
 pub(super) type Word = &'static str;
 
 pub(super) const PERMISSIONS: [Word; 6] = ["request", "steal", "query", "offline", "claim", "operate"];
 
-/// What a route or a frame needs.
+/// The needs of a route or a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     /// No credential at all.
@@ -53,9 +53,9 @@ pub(super) struct Route {
     pub(super) secret: Option<&'static str>,
     pub(super) query: &'static str,
     pub(super) body: Option<&'static str>,
-    /// The answer to those who may.
+    /// The answer to a caller with the permission.
     pub(super) right: Told,
-    /// The answer to those who may, of another tenant: of what was made ready they see nothing.
+    /// The answer to a caller of another tenant with the permission, who sees nothing of the prepared state.
     pub(super) elsewhere: Told,
 }
 
@@ -120,7 +120,7 @@ pub(super) const DOCUMENTED: &[Route] = &[
     of("post", "/v1/buckets/{bucket}/locks/undo", &["offline"], with(200, "undone", "1"), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}","fencingToken":{fencingToken},"how":"fresh"}]}"#),
     of("get", "/v1/buckets/{bucket}/claims", &["query"], told(200), NOTHING).query("resource={claimed}"),
-    // In the tables of another tenant what is claimed here is free.
+    // A name that is claimed here is free in the tables of another tenant.
     of("post", "/v1/buckets/{bucket}/claims", &["claim"], refused(409, "claimed"), told(201)).body(r#"{"resource":"{claimed}","claimant":"Bob"}"#),
     of("post", "/v1/buckets/{bucket}/claims/renew", &["claim"], told(200), NO_CLAIM).body(CLAIM),
     of("post", "/v1/buckets/{bucket}/claims/release", &["claim"], told(200), NO_CLAIM).body(CLAIM),
@@ -132,7 +132,7 @@ pub(super) const DOCUMENTED: &[Route] = &[
         .query("prefix={locked}"),
 ];
 
-/// Those that stand in no document.
+/// The routes that are in no document.
 #[rustfmt::skip]
 pub(super) const UNDOCUMENTED: &[Route] = &[
     open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/readyz"),
@@ -149,7 +149,7 @@ pub(super) struct Frame {
     /// The frame; `{id}` is a new id, `{held}` that of a lock of the session if it may have one. Numbered
     /// ones have `{seq}`.
     pub(super) text: &'static str,
-    /// The type of the frame that answers those who may, if any.
+    /// The type of the frame that answers a client with the permission, if any.
     pub(super) answer: Option<&'static str>,
 }
 

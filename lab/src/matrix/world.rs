@@ -1,4 +1,4 @@
-//! A real server with authentication, and what is made ready in it for a call.
+//! A real server with authentication, and the state that is prepared in it for a call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use traces::Kind;
 
 use super::credentials::{BUCKET, Credential, Credentials};
 
-/// Nothing takes so long on a working server.
+/// The timeout of every wait; a working server is faster.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server and its clients.
@@ -30,7 +30,7 @@ pub(super) struct World {
     folder: TempDir,
 }
 
-/// What stands for the words in braces of the tables.
+/// The values of the words in braces of the tables.
 pub(super) type Words = BTreeMap<&'static str, String>;
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
         Ok(Self { credentials, address, server, operator, made, folder })
     }
 
-    /// What the server goes by from now on.
+    /// Loads the settings that the server uses from now on.
     pub(super) fn reload(&self, settings: &Settings) -> Result<()> {
         Ok(self.server.reload_auth(Authority::new(settings)?)?)
     }

@@ -46,7 +46,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What it was refused by, with how often.
+    /// The limits that refused the tenant, each with its count.
     pub(super) fn refusals(&self) -> [(&'static str, u64); 6] {
         [
             ("rate", self.rate),
@@ -86,7 +86,7 @@ impl Tally {
     }
 }
 
-/// It names as many partitions as it likes.
+/// The number of partitions that a tenant names, which it chooses freely.
 const PARTITIONS: usize = 5;
 
 /// Requests that each connection has under way.
@@ -118,8 +118,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(true)
 }
 
-/// Has the processor when nobody else wants it, like a machine of its own: what is measured is how the server
-/// treats the other tenant, and not which of the two clients has its turn here.
+/// Runs only when no other process wants the processor, as if on a machine of its own. The measurement
+/// concerns how the server treats the other tenant, not which of the two clients has its turn here.
 fn give_way() -> Result<()> {
     let own = std::process::id().to_string();
     let chrt = Command::new("chrt").args(["--idle", "--pid", "0", &own]).status();
@@ -256,7 +256,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Calls as dearly as it can, one call after another. What a call costs is judged before who calls.
+    /// Calls as dearly as it can, one call after another. The cost of a call is judged before the caller.
     async fn spend(self, http: Http) {
         let lock = |id: u32| json!({"kind": "k", "id": id.to_string(), "intent": "write"});
         let dear = json!({"owner": "1", "locks": (0..LOCKS).map(lock).collect::<Value>()});
@@ -269,7 +269,7 @@ impl Crowd {
         }
     }
 
-    /// Calls one after another, and comes again when it is told to.
+    /// Calls one after another, and retries when the answer says so.
     async fn call(self, http: Http, mut random: Random) {
         while !self.over.get() {
             let name = format!("{} {}", self.tenant, random.below(1000));

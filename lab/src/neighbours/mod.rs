@@ -71,7 +71,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// The tenants. Neither name may be told to the other one, so no script has them in words of its own.
+/// The tenants. Neither name may reach the other tenant, so no script has them in words of its own.
 const TENANTS: [&str; 2] = ["amber", "beryl"];
 
 /// So small that the neighbour reaches all of them, and so large that the script does not until its end.
@@ -95,7 +95,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A neighbour that is at its rate is refused at least so many calls in a second.
 const REFUSED_A_SECOND: f64 = 50.0;
 
-/// So many differences are shown.
+/// The number of differences that are shown.
 const SHOWN: usize = 10;
 
 pub(crate) fn run(args: &Args) -> Verdict {
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(compared.holds(args))
 }
 
-/// What came of it.
+/// The result of the comparison.
 #[derive(Default)]
 struct Compared {
     answers: usize,
@@ -134,7 +134,7 @@ struct Compared {
     /// The times of the pairs, in order.
     alone: Vec<Duration>,
     beside: Vec<Duration>,
-    /// What the neighbour was refused meanwhile.
+    /// The neighbour's refusals meanwhile.
     neighbour: Tally,
     /// How long that was.
     meanwhile: Duration,
@@ -234,7 +234,7 @@ struct Played {
     told: Told,
     /// The times of the pairs.
     times: Vec<Duration>,
-    /// What the neighbour was refused meanwhile, if there was one, and how long that was.
+    /// The neighbour's refusals meanwhile, if there was one, and the duration.
     beside: Option<(Tally, Duration)>,
 }
 

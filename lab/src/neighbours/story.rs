@@ -1,5 +1,5 @@
 //! The script of one tenant: a seeded mix of Web Locks, offline locks and claims, one step after another,
-//! each with all that is told after it.
+//! each with all answers and notices after it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::ws::{Client, Heard, PATIENCE};
 pub(super) struct Stage {
     pub(super) address: SocketAddr,
     pub(super) key: String,
-    /// Whose script it is, and who must not appear in it: the names of the tenants.
+    /// The names of the tenants: the one of the script, and the one that must not appear in it.
     pub(super) tenant: &'static str,
     pub(super) other: &'static str,
 }
@@ -40,16 +40,16 @@ const PAIRS_BETWEEN: usize = 256;
 /// Names in each bucket; the neighbour uses the same ones.
 const NAMES: usize = 8;
 
-/// So many locks and requests each client has at most.
+/// The most locks and requests that each client has.
 const HELD: usize = 6;
 
 /// The lock tables of the clients: bucket and partition.
 const TABLES: [(&str, &str); 4] = [("b", ""), ("b", ""), ("c", ""), ("b", "top")];
 
-/// Nobody can have as many of anything.
+/// More than any tenant can have of anything.
 const ENOUGH: usize = 500;
 
-/// Plays the script; what was told, and how long each pair of request and release took.
+/// Plays the script; returns the answers, and how long each pair of request and release took.
 pub(super) async fn play(stage: &Stage, seed: u64, length: Length) -> (Told, Vec<Duration>) {
     let mut story = Story {
         stage,
@@ -80,7 +80,7 @@ struct Story<'a> {
 struct Web {
     client: Client,
     table: (&'static str, &'static str),
-    /// What it holds or waits for.
+    /// The requests that the client holds or waits for.
     own: Vec<u64>,
 }
 
@@ -162,7 +162,7 @@ impl Story<'_> {
             let id = web.client.request(&name, acquire).await?;
             web.own.push(id);
             if matches!(acquire, Acquire::Wait(_)) {
-                // No answer tells when it has come; whoever looks before would not see it.
+                // No answer shows that the request has arrived; a look before that would not see it.
                 self.see(at).await?;
             } else {
                 self.hear_until(at, |heard| heard.answers(id)).await?;
@@ -171,7 +171,7 @@ impl Story<'_> {
         self.look(self.clients[at].table).await
     }
 
-    /// Somebody claims, or goes on with a claim.
+    /// The tenant makes a claim, or goes on with one.
     async fn claim(&mut self, http: &Http) -> Result<()> {
         let bucket = if self.random.percent(70) { "b" } else { "c" };
         let resource = self.name();
@@ -287,7 +287,7 @@ impl Story<'_> {
         bail!("there is no end of connections");
     }
 
-    /// What all clients of that table are told, and see.
+    /// The notices and the snapshots of all clients of that table.
     async fn look(&mut self, table: (&str, &str)) -> Result<()> {
         for at in 0..self.clients.len() {
             if self.clients[at].table == table {
@@ -297,7 +297,7 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// What that client is told, and sees.
+    /// The notices and the snapshot of that client.
     async fn see(&mut self, at: usize) -> Result<()> {
         let asked = self.clients[at].client.query(true).await?;
         let is_told = |heard: &Heard| matches!(heard, Heard::Snapshot { id, more: false } if *id == asked);
@@ -305,7 +305,7 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Notes all that the client hears up to what is waited for.
+    /// Notes all frames that the client receives up to the expected one.
     async fn hear_until(&mut self, at: usize, is_it: impl Fn(&Heard) -> bool) -> Result<Heard> {
         loop {
             let web = &mut self.clients[at];

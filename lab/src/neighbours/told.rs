@@ -1,31 +1,31 @@
-//! What a tenant was told, and how two runs of the same script differ in it.
+//! The answers to a tenant, and how two runs of the same script differ in them.
 
 use serde_json::Value;
 
-/// What was asked, and what was told then, without what differs from run to run anyway: instants and secrets.
+/// A request and its answer, without the parts that differ from run to run anyway: instants and secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) asked: String,
     pub(super) told: Value,
 }
 
-/// All that a tenant was told in one run.
+/// All answers to a tenant in one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) answers: Vec<Answer>,
     /// Where the other tenant appeared in it.
     pub(super) leaks: Vec<String>,
-    /// Why the script could not be told to its end.
+    /// Why the script could not be played to its end.
     pub(super) broke_off: Option<String>,
 }
 
-/// What is a secret, or the word of a moment.
+/// Members that are secrets or change with the moment.
 const DROPPED: [&str; 4] = ["ack", "ownerSecret", "retryAfterMs", "ticket"];
 
-/// What tells of an instant: that it is there is compared, not when it was.
+/// Members that are instants: their presence is compared, not their value.
 const INSTANTS: [&str; 4] = ["assignedAt", "endsAt", "expiresAt", "since"];
 
-/// So much of a leak is shown.
+/// The length up to which a leak is shown.
 const SHOWN: usize = 200;
 
 impl Told {
@@ -39,7 +39,8 @@ impl Told {
         self.answers.push(Answer { asked, told: comparable(told) });
     }
 
-    /// What differs beside a neighbour from what was told without, and how many answers were compared.
+    /// The differences between the answers beside a neighbour and those without, and how many answers were
+    /// compared.
     pub(super) fn differences(&self, beside: &Self) -> (usize, Vec<String>) {
         let (here, there) = (&self.answers, &beside.answers);
         let pairs = here.iter().zip(there).enumerate();

@@ -13,7 +13,7 @@ use super::histogram::Histogram;
 use super::literal::{DurableState, Fresh, Literal};
 use crate::panics::guarded;
 
-/// What differs, in words.
+/// A difference in words.
 pub(super) type Difference = String;
 
 /// Snapshots are compared after every step while there are at most so many requests and locks, else after
@@ -27,7 +27,7 @@ pub(super) struct Pair {
     steps: usize,
     labels: Labels,
     start: Start,
-    /// All changes that the core told.
+    /// All changes that the core announced.
     kept: Vec<Change>,
 }
 
@@ -83,7 +83,7 @@ impl Pair {
         Ok(())
     }
 
-    /// A new core from what the old one told; the transcription forgets what is not durable.
+    /// Replays the old core's changes into a new core; the transcription forgets all that is not durable.
     fn restart(&mut self, recovery_ms: Option<u64>) -> Result<(), Difference> {
         let hasher = FixedState::with_seed(!self.start.hash_seed);
         self.core = LockManager::with_limits(hasher, self.start.limits);
@@ -171,7 +171,7 @@ impl Pair {
         self.compare_statuses()
     }
 
-    /// What would survive a restart, and until when each owner lives.
+    /// Compares the state that would survive a restart, and until when each owner lives.
     fn compare_kept(&self) -> Result<(), Difference> {
         let theirs = self.literal.kept();
         let ours = self.kept_by_core(&theirs);

@@ -6,7 +6,7 @@
 //! allows. So are the other disciplines: `offline` is the lock table of the pattern, `claims` the store of
 //! claims, `recovery` what becomes of all at a restart.
 //!
-//! Identities are opaque here: whoever drives the transcription says which one the next agent or request
+//! Identities are opaque here: the caller of the transcription chooses the one that the next agent or request
 //! gets.
 
 mod claims;
@@ -377,9 +377,9 @@ impl Literal {
 
     /// Section 2.6, "terminate remaining locks and requests"
     ///
-    /// Its steps 1 and 2, without processing a queue in between, so that the agent's own requests are not
-    /// granted for an instant when several are for one name. The queues are processed afterwards; the end
-    /// result is the same.
+    /// Steps 1 and 2 of the algorithm, without processing a queue in between, so that the agent's own
+    /// requests are not granted for an instant when several are for one name. The queues are processed
+    /// afterwards; the end result is the same.
     fn end(&mut self, now: Instant, agent: AgentId) -> bool {
         let alive = self.agents.iter().any(|other| other.id == agent);
         let mut touched = Vec::new();
@@ -498,7 +498,7 @@ impl Literal {
         Refusal::Unavailable { holders: self.holders(name, None), queued: self.queued(name) }
     }
 
-    /// The first who hold the name in any way, in the order in which they came to, other than that owner.
+    /// The first holders of the name in any way, in the order of their grants, other than that owner.
     fn holders(&self, name: &NameBuf, except: Option<OwnerId>) -> Vec<Holder> {
         let mut all: Vec<(u64, Holder)> = Vec::new();
         let locks = self.held.iter().filter(|lock| lock.request.name == *name);

@@ -103,7 +103,7 @@ fn explore(args: &Args, foreign: (AgentId, RequestId)) -> Run {
     run
 }
 
-/// What differs between the core and the specification over the commands that the bytes choose, with those
+/// The difference between the core and the specification over the commands that the bytes choose, with those
 /// commands; `None` if nothing does, as it must be.
 pub fn disagreement(bytes: &[u8]) -> Option<String> {
     static FOREIGN: OnceLock<(AgentId, RequestId)> = OnceLock::new();

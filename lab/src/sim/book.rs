@@ -1,4 +1,5 @@
-//! What the simulated clients ask and are told, written down as it happens, for the judge of histories.
+//! The requests of the simulated clients and the answers, written down as they happen, for the judge of
+//! histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ impl Book {
         self.0.lock().tally.of(class)
     }
 
-    /// Something for people who read the trace.
+    /// A note for readers of the trace.
     pub(crate) fn note(&self, text: impl FnOnce() -> String) {
         let mut page = self.0.lock();
         let at = page.stamp();
@@ -81,7 +82,7 @@ impl Book {
         }
     }
 
-    /// Something that must not be, whatever the judge of histories says.
+    /// A breach, whatever the judge of histories says.
     pub(crate) fn breach(&self, what: impl Into<String>) {
         let mut page = self.0.lock();
         let at = page.stamp();
@@ -123,12 +124,12 @@ impl Book {
         }
     }
 
-    /// What that client has not heard by now, it will never hear.
+    /// The client will never get the answers that it has not got by now.
     pub(crate) fn gives_up(&self, client: &Arc<str>) {
         self.close(|open| open.client == *client);
     }
 
-    /// Whom that life of the server has not answered by now, it will never answer.
+    /// That life of the server will never give the answers that it has not given by now.
     pub(crate) fn life_is_over(&self, life: u64) {
         self.close(|open| open.life == life);
     }
@@ -177,7 +178,7 @@ impl Book {
     }
 }
 
-/// What a closed book leaves.
+/// The content of a closed book.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) events: Vec<Event>,

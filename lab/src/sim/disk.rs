@@ -20,12 +20,12 @@ use random::Random;
 
 use super::ledger::Ledger;
 
-/// One for all lives of the server.
+/// The one disk for all lives of the server.
 #[derive(Debug)]
 pub(crate) struct Disk {
     noted: Arc<Noted>,
     way: FaultStore,
-    /// What was on its way when its sender died.
+    /// The batches that were on their way when their sender died.
     strays: Mutex<Vec<Arc<CommitBatch>>>,
     random: Mutex<Random>,
     /// How long a commit takes at most, in milliseconds.
@@ -68,7 +68,7 @@ impl Disk {
         look(&self.noted.ledger.lock())
     }
 
-    /// Some of what was on its way arrives. True if something came too late and was kept all the same.
+    /// Some of the batches on their way arrive. True if one was stored although it came too late.
     pub(crate) fn strays_arrive(&self, only_some: bool) -> bool {
         let strays: Vec<_> = {
             let mut random = self.random.lock();
@@ -144,7 +144,7 @@ impl Store for DiskLink {
     }
 }
 
-/// What is on its way; if its sender dies, it may still arrive.
+/// Batches on their way; if their sender dies, they may still arrive.
 struct Flight<'a> {
     link: &'a DiskLink,
     batches: Vec<Arc<CommitBatch>>,
@@ -158,7 +158,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// The memory, with a note of everything that it has kept.
+/// The memory store, with a record of everything that it has stored.
 #[derive(Debug)]
 struct Noted {
     memory: Mutex<Arc<MemoryStore>>,
@@ -181,7 +181,7 @@ impl Noted {
         kept.for_each(|(batch, _)| ledger.note(batch));
     }
 
-    /// The memory answers at once; none if it does not.
+    /// The outcome of a commit to the memory store, which answers at once; none if it does not.
     fn commit_now(&self, batch: &Arc<CommitBatch>) -> Option<CommitOutcome> {
         let mut answer = self.commit(vec![batch.clone()]);
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -24,8 +24,8 @@ impl Stage {
         self.stop_is_clean()
     }
 
-    /// Whoever was interrupted goes on; what was refused is sent again, after a second at most, and may then
-    /// be late; recoveries end.
+    /// Interrupted clients go on. Refused batches are sent again, after a second at most, and may then be
+    /// late. Recoveries end.
     fn settle(&mut self) {
         for round in 0..200 {
             let Self { tabs, life, random, .. } = self;
@@ -86,7 +86,7 @@ impl Stage {
         }
     }
 
-    /// Nobody holds anything, so that the next life need not wait for anybody.
+    /// No client holds a lock, so the next life need not wait for any client.
     fn stop_is_clean(&mut self) -> Result<(), String> {
         if self.life.close() != Ok(true) {
             self.book.breach("nobody holds anything, but the stop was not clean");

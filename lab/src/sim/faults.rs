@@ -1,4 +1,4 @@
-//! What fails: the process, the clocks, the clients' connections, the store and the way to it.
+//! The faults: of the process, the clocks, the clients' connections, the store and the way to it.
 
 use super::clients::buyer::Buyer;
 use super::clients::clerk::Clerk;
@@ -50,7 +50,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The process is told to stop, and started again.
+    /// The process is stopped in order, and started again.
     fn restart(&mut self) -> Result<(), String> {
         self.stop_displaced();
         self.calm();
@@ -124,13 +124,13 @@ impl Stage {
         self.book.note(|| format!("-- fault: {what}"));
     }
 
-    /// Nothing is wrong with the store and the way to it.
+    /// Ends the faults of the store and of the way to it.
     pub(super) fn calm(&mut self) {
         self.disk.set_faults(weather::CALM);
         self.disk.set_slowest(0);
     }
 
-    /// The present life ends here and now, and with it all who live in the process.
+    /// The present life ends here and now, and with it all clients in the process.
     pub(super) fn kill(&mut self) {
         self.stop_displaced();
         self.server_is_gone();
@@ -138,7 +138,7 @@ impl Stage {
         self.workers.clear();
     }
 
-    /// Nobody hears from the present life any more.
+    /// No client receives an answer of the present life any more.
     fn server_is_gone(&mut self) {
         let number = self.life.server.number;
         self.book.life_is_over(number);
@@ -170,7 +170,7 @@ impl Stage {
         ServerLife::begin(&self.book, &self.disk, number, self.lease_ms, self.calendar_ms)
     }
 
-    /// What the new life finds is what was told to be kept.
+    /// Checks that the new life finds all that was confirmed as durable.
     fn has_begun(&mut self) {
         self.calm();
         if self.disk.strays_arrive(false) {
@@ -185,8 +185,8 @@ impl Stage {
         self.workers = self.new_workers();
     }
 
-    /// The displaced house must hear of it at its next commit, and then nobody may wait for it or count on
-    /// it.
+    /// The displaced house must learn of that at its next commit, and then no client may wait for it or count
+    /// on it.
     pub(super) fn stop_displaced(&mut self) {
         let Some(Displaced { mut life, mut workers }) = self.displaced.take() else { return };
         self.calm();

@@ -1,4 +1,5 @@
-//! What the disk has kept, noted as it is kept, so that one sees at once whether somebody was told too soon.
+//! The record of all that the disk has stored, written at the same time, so that an answer that came too
+//! early is found at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use lockhouse_core::{Change, NameBuf};
 use lockhouse_store::{CommitBatch, Scope, Write};
 
-/// The sorts of things that are kept.
+/// The sorts of things that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sort {
     Owner,
@@ -18,7 +19,7 @@ pub(crate) enum Sort {
     Unassigned,
 }
 
-/// Everything that was ever kept.
+/// Everything that was ever stored.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     epoch: u64,
@@ -37,13 +38,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Somebody writes from now on in this epoch.
+    /// A new writer writes from now on in this epoch.
     pub(crate) fn taken(&mut self, epoch: u64) {
         (self.epoch, self.last_seq, self.longest_lease_ms) = (epoch, 0, 0);
         self.floors = self.marks.clone();
     }
 
-    /// The batch is kept; perhaps it is sent again.
+    /// The batch is stored; perhaps it is sent again.
     pub(crate) fn note(&mut self, batch: &CommitBatch) {
         if batch.last_seq() <= self.last_seq {
             return;
@@ -56,7 +57,7 @@ impl Ledger {
         self.epoch
     }
 
-    /// Whether that was ever kept.
+    /// Whether that was ever stored.
     pub(crate) fn has(&self, scope: &Arc<Scope>, sort: Sort, number: u64) -> bool {
         self.ever.contains(&(scope.clone(), sort, number))
     }
@@ -66,7 +67,7 @@ impl Ledger {
         self.held.get(&(scope.clone(), name.clone(), owner)).copied()
     }
 
-    /// Tokens of the bucket may be told up to this one.
+    /// Tokens of the bucket may be announced up to this one.
     pub(crate) fn mark(&self, scope: &Arc<Scope>) -> u64 {
         self.marks.get(scope).copied().unwrap_or(0)
     }
@@ -76,7 +77,7 @@ impl Ledger {
         self.floors.get(scope).copied().unwrap_or(0)
     }
 
-    /// Whether the store knows that web locks of this bucket are told in this epoch.
+    /// Whether the store knows that web locks of this bucket are announced in this epoch.
     pub(crate) fn is_told(&self, scope: &Arc<Scope>) -> bool {
         self.announced_in.get(scope).is_some_and(|epoch| *epoch == self.epoch)
     }

@@ -1,4 +1,4 @@
-//! What the server shows of a bucket.
+//! The state of a bucket as the server shows it.
 
 use lockhouse::{ClaimError, HolderKind, StoreError};
 
@@ -33,7 +33,7 @@ pub(super) async fn found(server: &ServerHandle, place: &Place) -> Result<Vec<Fo
     Ok(held.chain(assigned).collect())
 }
 
-/// Reads every bucket out while nobody else asks for anything.
+/// Reads every bucket out while no client sends a request.
 pub(crate) fn read_out(life: &ServerLife, places: &[Place]) {
     let server = &life.server;
     for place in places {

@@ -1,5 +1,6 @@
 //! `cargo xtask sim`: lives of the server one after the other, over one disk, with clients that mix
-//! everything, while everything fails by a seed. Whatever the clients were told is judged like any history.
+//! everything, while everything fails by a seed. All answers and notices to the clients are judged like any
+//! history.
 //!
 //! ```text
 //!   clerks, buyers, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore

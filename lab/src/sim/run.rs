@@ -18,13 +18,13 @@ use super::tally::Tally;
 use crate::Verdict;
 use crate::history;
 
-/// How many breaches are told.
+/// The number of breaches that are reported.
 const SHOWN: usize = 10;
 
 /// Each class has to come up once in so many schedules.
 const SCHEDULES_PER_SIGHTING: u64 = 100;
 
-/// What became of many schedules.
+/// The results of many schedules.
 #[derive(Debug, Default)]
 struct Sum {
     schedules: u64,

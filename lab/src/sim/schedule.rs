@@ -1,5 +1,5 @@
-//! One schedule: everybody acts in turn by the dice, while things fail; then everything is mended, and
-//! everybody must get an answer.
+//! One schedule: all clients act in turn by the dice, while things fail; then everything is mended, and all
+//! clients must get an answer.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::history::record::What;
 pub(crate) const COMMANDS: u64 = 200;
 pub(crate) const FAULTS: u64 = 3;
 
-/// Everybody who acts, and what they act upon.
+/// All clients, and the things that they act upon.
 pub(super) struct Stage {
     pub(super) random: Random,
     pub(super) book: Arc<Book>,
@@ -33,11 +33,11 @@ pub(super) struct Stage {
     pub(super) tabs: Vec<Tab>,
     pub(super) lease_ms: u64,
     pub(super) calendar_ms: i64,
-    /// Those that are not the store's.
+    /// The count of faults that are not the store's.
     pub(super) faults: u64,
 }
 
-/// A life whose disk somebody else has taken, and those who still live in it.
+/// A life whose disk another process has taken, and the clients that still live in it.
 pub(super) struct Displaced {
     pub(super) life: ServerLife,
     pub(super) workers: Vec<Worker>,
@@ -149,7 +149,7 @@ impl Stage {
         self.pass(ms);
     }
 
-    /// So much time passes, in steps that are short beside every lease.
+    /// Lets this time pass, in steps that are short beside every lease.
     pub(super) fn pass(&mut self, mut ms: u64) {
         while ms > 0 {
             let step = ms.min(STEP_MS);

@@ -19,10 +19,10 @@ use super::disk::{Disk, DiskLink};
 use super::ledger::{Ledger, Sort};
 use crate::history::record::{Invocation, Reason};
 
-/// The names that everybody wants.
+/// The names that all clients want.
 pub(crate) const NAMES: [&str; 3] = ["k/0", "k/1", "k/2"];
 
-/// A bucket, as everybody calls it.
+/// A bucket, with its names for the clients and in the history.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// In the history.
@@ -69,7 +69,7 @@ impl ServerHandle {
         (!self.is_displaced()).then(|| self.book.invoke(client, self.number, place.label, call))
     }
 
-    /// A grant was told just now: the disk must have it.
+    /// Checks a grant that was announced just now: the disk must have it.
     pub(crate) fn told(&self, place: &Place, sort: Sort, number: u64) {
         if !self.disk.ledger(|ledger| ledger.has(&place.scope, sort, number)) {
             self.book.breach(format!(
@@ -79,7 +79,7 @@ impl ServerHandle {
         }
     }
 
-    /// A token was told just now that was given in this life.
+    /// Checks a token of this life that was announced just now.
     pub(crate) fn told_token(&self, place: &Place, token: FencingToken) {
         let token = token.get();
         let (mark, floor) =
@@ -120,13 +120,13 @@ impl ServerHandle {
         }
     }
 
-    /// Something was answered that nobody can have caused.
+    /// Reports an answer that no request can have caused.
     pub(crate) fn strange(&self, what: impl Display) {
         self.book.breach(format!("a strange answer: {what}"));
     }
 }
 
-/// One life.
+/// One life of the server.
 #[derive(Debug)]
 pub(crate) struct ServerLife {
     pub(crate) server: ServerHandle,
@@ -182,7 +182,7 @@ impl ServerLife {
 
     /// # Panics
     ///
-    /// It takes ten minutes of the time that is simulated.
+    /// The future takes ten minutes of simulated time.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let answer = self.runtime().block_on(async { tokio::time::timeout(PATIENCE, future).await });
         answer.unwrap_or_else(|_| panic!("nothing comes of it in ten minutes"))
@@ -206,7 +206,7 @@ impl ServerLife {
         Started { answer, task: task.abort_handle(), life: self.server.number }
     }
 
-    /// Somebody else has taken the disk.
+    /// Another process has taken the disk.
     pub(crate) fn is_displaced_now(&self) {
         self.server.is_displaced.store(true, Ordering::Relaxed);
     }
@@ -219,7 +219,7 @@ impl ServerLife {
         }
     }
 
-    /// Something is to be kept by a house that is displaced: it must end of it.
+    /// Sends a durable change to a displaced house, which must end because of it.
     pub(crate) fn learns_of_its_end(&self, place: &Place) -> Result<(), StoreState> {
         let bucket = self.server.bucket(place);
         self.block_on(async {
@@ -237,7 +237,7 @@ impl ServerLife {
         }
     }
 
-    /// The process is told to stop; whether it could prove that nobody holds anything.
+    /// Stops the process in order; true if it could prove that no client holds anything.
     pub(crate) fn close(&self) -> Result<bool, StoreState> {
         match self.block_on(self.server.house.close()) {
             StoreState::Closed { clean } => Ok(clean),
@@ -254,7 +254,7 @@ impl ServerLife {
 /// Longer than anything takes whose way is free.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A slot that cannot be taken is tried again, as whoever starts the server would.
+/// A slot that cannot be taken is tried again, as an operator or a supervisor would.
 async fn open(link: Arc<dyn Store>, options: Options) -> Result<House, String> {
     for _ in 0..100 {
         let opening = House::open(link.clone(), options.clone());

@@ -43,7 +43,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What has to come up in a run.
+/// The classes of events that have to occur in a run.
 const EXPECTED: &[&str] = &[
     "calendar is set",
     "claim: already assigned",

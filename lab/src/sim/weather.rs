@@ -1,12 +1,12 @@
-//! How well the store does, from time to time.
+//! The faults of the store, which change from time to time.
 
 use lockhouse_store::{FaultCount, Faults};
 use random::Random;
 
-/// Nothing goes wrong.
+/// No faults.
 pub(super) const CALM: Faults = Faults::NONE;
 
-/// A spell of bad weather.
+/// A time with faults, with its name.
 pub(super) fn some(random: &mut Random) -> (&'static str, Faults) {
     let wild = Faults { answer_lost: 80, batch_lost: 80, late: 80, refused: 80, stalled: 150, ..CALM };
     let full = Faults { refused: 1000, ..CALM };
@@ -24,7 +24,7 @@ pub(super) fn while_it_begins(random: &mut Random) -> Faults {
     if random.percent(50) { CALM } else { Faults { take_failed: 300, answer_lost: 200, late: 200, ..CALM } }
 }
 
-/// What was counted, with a name for each.
+/// The counts, with a name for each.
 pub(super) fn by_class(count: &FaultCount) -> [(&'static str, u64); 6] {
     [
         ("store: answers lost", count.answers_lost),

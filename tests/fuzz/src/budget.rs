@@ -9,7 +9,8 @@ use crate::promise;
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What may be allocated whatever the input is, in bytes: messages of errors, the first room of a text.
+/// The bytes that may be allocated whatever the input is: for messages of errors, the first capacity of a
+/// text.
 const ALWAYS: usize = 8 << 10;
 
 /// Does `work`, in which at most `factor` bytes are allocated for each byte of the input. Nothing else may

@@ -60,12 +60,11 @@ async fn serve(store: SqliteStore, harms: &[Harm]) {
             one_line(&refusal.to_string());
         }
     }
-    // Whatever it answers: that it does is the sign that its thread is alive, unless it has been told to end
-    // before.
+    // Any answer shows that the store's thread is alive, unless it was asked to end before.
     let _ = store.close().await;
 }
 
-/// Every kind of command, of what is there and of what is not.
+/// Sends every kind of command, about things that are there and things that are not.
 async fn use_it(house: &House) {
     let length = Duration::from_secs(60);
     for scope in [scope("", "default"), scope("t", "told"), scope("", "new")] {
@@ -103,7 +102,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), read(&entry.path()))).collect()
 }
 
-/// One thing that is not as it was written.
+/// One part that is not as it was written.
 #[derive(Debug, Arbitrary)]
 enum Harm {
     /// Other bytes somewhere.
@@ -116,7 +115,7 @@ enum Harm {
     Row { table: u8, row: u8 },
     /// A table is gone.
     Table { table: u8 },
-    /// What the header says.
+    /// The fields of the header.
     Header { version: Option<i32>, application: Option<i32> },
 }
 

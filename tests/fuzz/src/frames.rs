@@ -102,7 +102,7 @@ fn is_object(text: &str) -> bool {
     serde_json::from_str::<Keys>(text).is_ok_and(|keys| keys.0)
 }
 
-/// What stands in the text where a secret should, if it stands there once and is long enough not to stand
+/// The parts of the text in the place of a secret, if they are in the text once and are long enough not to be
 /// elsewhere by chance.
 fn secrets(text: &str) -> Vec<&str> {
     let members = |text| serde_json::from_str::<BTreeMap<&str, &RawValue>>(text).unwrap_or_default();
@@ -115,7 +115,7 @@ fn secrets(text: &str) -> Vec<&str> {
 }
 
 /// A frame of a server that is read and written again is read as the same, to the millisecond; a snapshot of
-/// it is told in frames within the bound, and whole.
+/// it is sent in frames within the bound, and completely.
 pub fn server_frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     // An entry takes up to some 200 bytes, and may be as short as `{}`.
@@ -153,7 +153,7 @@ fn told_in_pages(page: SnapshotPage<'_>) {
     assert_eq!((held, pending), (page.held, page.pending));
 }
 
-/// Whether a server takes on what the entry tells of.
+/// Whether a server accepts the state that the entry describes.
 fn is_of_server(entry: &EntryView<'_>) -> bool {
     let metadata = entry.detail.as_ref().and_then(|detail| detail.metadata.as_deref());
     entry.client_id.len() <= CLIENT_ID_BYTES

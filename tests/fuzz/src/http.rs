@@ -1,7 +1,7 @@
 //! Requests of the HTTP API, through the router of a real server.
 //!
 //! An input is a script of requests as one would type them, a line `%%` between two of them, and in them
-//! `$OWNER`, `$SECRET` and `$TOKEN` for what the last answer told that had one:
+//! `$OWNER`, `$SECRET` and `$TOKEN` for the value in the last answer that had one:
 //!
 //! ```text
 //! POST /v1/buckets/default/claims
@@ -32,10 +32,10 @@ use crate::promise;
 /// More requests add nothing but time.
 const REQUESTS: usize = 12;
 
-/// No problem is longer, unless it tells of others who hold.
+/// The length of the longest problem, unless it lists other holders.
 const PROBLEM_BYTES: usize = 4096;
 
-/// Every answer is one that the API's own document knows, in bounds, and told as it has to be; nothing is a
+/// Every answer is one that the API's own document knows, in bounds, and in the right form; nothing is a
 /// fault of the server; a request that is sent again under its key is answered the same; and no problem
 /// repeats a secret.
 pub fn http(data: &[u8]) {
@@ -59,7 +59,7 @@ async fn play(data: &[u8]) {
 
 struct Script {
     router: Router,
-    /// What stands for `$OWNER` and the others.
+    /// The values of `$OWNER` and the others.
     told: HashMap<&'static str, String>,
 }
 
@@ -106,8 +106,8 @@ struct Answer {
 }
 
 impl Sent {
-    /// `None` if no HTTP server would take it for a request. What every client sends is added where it is not
-    /// there.
+    /// `None` if no HTTP server would take the bytes for a request. Headers that every client sends are added
+    /// where they are missing.
     fn parse(request: &[u8]) -> Option<Self> {
         let mut parts = split(request, b"\n\n");
         let head = parts.next()?;
@@ -217,7 +217,7 @@ fn shows(sent: &Sent, secret: &str) -> bool {
 /// By the template of a path and by the method, the statuses that are known.
 type Document = Vec<(String, HashMap<String, Vec<u16>>)>;
 
-/// The statuses that the OpenAPI document knows of what is at this path, if it knows the path.
+/// The statuses that the OpenAPI document lists for this path, if it lists the path.
 fn documented(method: &Method, path: &str) -> Option<&'static Vec<u16>> {
     static DOCUMENT: OnceLock<Document> = OnceLock::new();
     let (_, methods) =

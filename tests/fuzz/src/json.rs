@@ -1,4 +1,4 @@
-//! Strings of JSON, read by nobody else's code.
+//! Strings of JSON, read by code of the tests' own.
 
 /// The 16-bit units of a string of JSON, as JavaScript would have them; `None` if the text is no such string.
 /// <https://www.rfc-editor.org/rfc/rfc8259#section-7>

@@ -1,5 +1,5 @@
-//! What the fuzzer calls: one function for each target, which takes any bytes and panics if a promise is
-//! broken over them.
+//! The functions that the fuzzer calls: one for each target, which takes any bytes and panics if they break a
+//! promise.
 //!
 //! ```text
 //!   fuzz/fuzz_targets/NAME.rs ──▶ NAME(bytes) ◀── tests/corpus.rs: fuzz/corpus/NAME/*,
@@ -40,7 +40,7 @@ macro_rules! for_each_target {
     };
 }
 
-/// What broke a promise is told by a panic, which both the fuzzer and a test take for a failure.
+/// A broken promise is reported by a panic, which both the fuzzer and a test take for a failure.
 macro_rules! promise {
     ($holds:expr, $($told:tt)+) => {
         if !$holds {

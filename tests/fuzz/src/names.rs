@@ -78,7 +78,7 @@ fn of_record(text: &str) {
     promise!(name.len() <= 3 * (kind.len() + id.len()) + 1, "{name} is longer than it need be");
 }
 
-/// What holds of every name, wherever it came from.
+/// Checks the properties of every name, wherever it came from.
 fn all_forms(buf: &NameBuf) {
     let name = buf.as_name();
     let units: Vec<u16> = name.units().collect();

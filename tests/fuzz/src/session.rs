@@ -1,7 +1,7 @@
 //! Whole conversations over the WebSocket of a real server.
 //!
-//! An input is what a client sends, a message in each line, with `$SESSION` and `$SECRET` for what the last
-//! `welcome` told. A line that begins with `!` stands for something else:
+//! An input is the client's side of a session, a message in each line, with `$SESSION` and `$SECRET` for the
+//! values in the last `welcome`. A line that begins with `!` stands for something else:
 //!
 //! ```text
 //! {"type":"hello"}
@@ -42,9 +42,9 @@ const ANSWER_BYTES: usize = 4096;
 /// A server that has nothing else to do and does not answer for so long has hung.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What the server sends is what the protocol lets it send: frames in bounds that parse, numbered without a
-/// gap; no request is granted twice, no snapshot shows holders that exclude each other, and what is fatal is
-/// told before the close that the protocol has for it.
+/// The server sends only frames that the protocol allows: frames in bounds that parse, numbered without a
+/// gap. No request is granted twice, no snapshot shows holders that exclude each other, and a fatal error is
+/// sent before the close that the protocol has for it.
 pub fn session(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime of one thread").block_on(play(data));
@@ -67,13 +67,13 @@ struct Client {
     told: Told,
 }
 
-/// What the server has told over all connections.
+/// The facts that the server has announced over all connections.
 #[derive(Default)]
 struct Told {
     session: String,
     secret: String,
     welcomed: bool,
-    /// What the last `hello` said it had received.
+    /// The number that the last `hello` acknowledged.
     received: u64,
     next_seq: u64,
     /// The highest number that has come in this session, over all connections.
@@ -130,7 +130,7 @@ impl Client {
         // A server that has closed takes no more; what it said before is read all the same.
         let _ = timeout(SILENCE, socket.send(message)).await.expect("the server reads");
         if is_first {
-            // Nobody goes on before the welcome, or the close that comes instead.
+            // The client waits for the welcome, or for the close that comes instead.
             self.hear().await;
         }
     }

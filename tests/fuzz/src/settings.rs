@@ -20,12 +20,12 @@ use lockhouse_server::{FlagValue, LoadedSettings, Location, Settings, SettingsPr
 
 use crate::promise;
 
-/// What `$KEY` stands for.
+/// The value of `$KEY`.
 const KEY: &str = "lhk_fuzz_00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// Each value is that of the first who says something. What is shown of settings that are taken is taken
-/// again, and means the same. Of others each fault is told in one line, with a line of the file that there
-/// is, and no API key.
+/// Each value comes from the first source that has one. The text of accepted settings is accepted again, and
+/// means the same. In other settings each fault is reported in one line, with an existing line of the file,
+/// and without an API key.
 pub fn settings(data: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lockhouse.toml");
@@ -49,7 +49,7 @@ pub fn settings(data: &[u8]) {
     }
 }
 
-/// What stands before and behind the line `%%`.
+/// The parts before and behind the line `%%`.
 fn parts(data: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let data = filled_in(data);
     let line = b"%%\n";
@@ -139,7 +139,7 @@ fn shown_again(loaded: &LoadedSettings, file: &Path) {
     }
 }
 
-/// What is shown has no hashes, and no names of variables.
+/// The settings as they are shown: without hashes and names of variables.
 fn without_hashes(settings: &Settings) -> String {
     let mut settings = settings.clone();
     settings.auth.keys.iter_mut().for_each(|key| key.hash.clear());

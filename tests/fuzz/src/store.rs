@@ -1,4 +1,4 @@
-//! What goes into a store and what comes out of it: SQLite beside memory.
+//! The input and the output of a store: SQLite beside memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tempfile::TempDir;
 const SECTIONS: usize = 24;
 
 /// Whatever is written in whatever order, the database file and the memory store agree on the outcome of each
-/// batch and, after each take and each start, on all that is kept: what comes out is what went in.
+/// batch and, after each take and each start, on all stored data: the output equals the input.
 pub fn store(data: &[u8]) {
     let folder = folder();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime of one thread");
-    // What the bytes do not suffice for is left out.
+    // Steps for which the bytes do not suffice are left out.
     let _ = runtime.block_on(play(&folder.path().join("store.db"), &mut Unstructured::new(data)));
 }
 

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats, on every machine, or choices that somebody else has made; and
+//! Random numbers that a seed repeats, on every machine, or choices from given bytes; and
 //! [random commands](commands) for the core.
 
 pub mod commands;
@@ -16,7 +16,7 @@ pub struct Random(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Seed(Xoshiro256PlusPlus),
-    /// What is left of them; where they have run out, every number is 0.
+    /// The bytes that are left; where they have run out, every number is 0.
     Bytes(std::vec::IntoIter<u8>),
 }
 
@@ -54,7 +54,7 @@ impl Random {
         self.below(100) < chance
     }
 
-    /// One of them, if there is any.
+    /// One of the items, if there is any.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         (!from.is_empty()).then(|| &from[self.below(from.len())])
     }

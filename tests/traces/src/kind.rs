@@ -7,17 +7,17 @@ pub enum Kind {
     ApiKey,
     /// A JSON Web Token.
     Token,
-    /// What tokens are signed with.
+    /// The key that signs tokens.
     SigningKey,
-    /// What shows that one is the owner of offline locks.
+    /// The proof of the owner of offline locks.
     OwnerSecret,
-    /// What shows that one is the claimant.
+    /// The proof of the claimant.
     ClaimToken,
-    /// What shows that one was granted a web lock.
+    /// The proof of a granted web lock.
     Ticket,
-    /// What a session is resumed with.
+    /// The secret that resumes a session.
     SessionSecret,
-    /// What shows that one may read the database.
+    /// The proof of the permission to read the database.
     OperatorSecret,
     /// The key of a certificate.
     PrivateKey,
@@ -37,7 +37,7 @@ impl Kind {
         Self::PrivateKey,
     ];
 
-    /// What it is called.
+    /// The name of the kind in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::ApiKey => "API key",
@@ -56,7 +56,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.words() == words)
     }
 
-    /// Of what of it nobody may know anything: not what kind of thing it is, nor whose.
+    /// The part of the secret that must stay unknown; the rest may show its kind and its owner.
     pub(crate) fn essence(self, secret: &str) -> &str {
         match self {
             Self::ApiKey => secret.rsplit_once('_').map_or(secret, |(_, random)| random),
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// Where the server tells secrets: members of JSON, and variables for a shell.
+/// The places where the server sends secrets: members of JSON, and variables for a shell.
 const PLACES: [(&str, Kind); 6] = [
     ("\"secret\"", Kind::SessionSecret),
     ("\"ticket\"", Kind::Ticket),
@@ -77,7 +77,7 @@ const PLACES: [(&str, Kind); 6] = [
     ("LOCKHOUSE_KEY=", Kind::ApiKey),
 ];
 
-/// All secrets that are told there.
+/// All secrets in the text.
 pub(crate) fn told_in(text: &str) -> Vec<(Kind, &str)> {
     let of_place = |(place, kind): (&'static str, Kind)| {
         text.match_indices(place)

@@ -1,4 +1,4 @@
-//! What tests leave behind: the logs of all that they start, and the secrets that were made and used
+//! The traces that tests leave: the logs of all that they start, and the secrets that were made and used
 //! meanwhile. No secret may stand in a log.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!     └──answer, secret─────▶ FOLDER/secrets ┴─▶ search: which log tells which kind of secret, in which line
 //! ```
 //!
-//! What listens to the servers of the test's own process is `tests/log-listener`.
+//! The listener to the servers of the test's own process is `tests/log-listener`.
 //!
 //! The variable [`FOLDER`] says where; `cargo xtask test` sets it, and looks through the folder at its end.
 //! Where it is not set nothing is left.
@@ -29,7 +29,7 @@ pub const FOLDER: &str = "TEST_TRACES";
 /// The file with the secrets, in the folder; whatever else is in it is a log.
 const SECRETS: &str = "secrets";
 
-/// What a server is told for its log to have in it all that it can say.
+/// The log level with which a server logs all that it can.
 pub const MOST_TALKATIVE: &str = "trace";
 
 /// Where traces are left, if they are.
@@ -136,7 +136,7 @@ pub fn note(folder: &Path, secrets: &[(Kind, &str)]) {
 ///
 /// # Errors
 ///
-/// Those of the file system.
+/// Errors of the file system.
 pub fn begin(folder: &Path) -> std::io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;

@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::SECRETS;
 use crate::kind::Kind;
 
-/// What was found in the traces.
+/// The findings in the traces.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Logs with something in them.
@@ -21,18 +21,18 @@ pub struct Found {
     pub bytes: usize,
     /// Different secrets of each kind.
     pub secrets: BTreeMap<Kind, usize>,
-    /// Where a secret is told.
+    /// The places where a secret stands.
     pub leaks: Vec<Leak>,
 }
 
-/// A secret in a log. The secret itself is told nobody.
+/// A secret in a log. The secret itself is not reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leak {
     /// The name of the log.
     pub log: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What is told there.
+    /// The kind of the secret.
     pub kind: Kind,
     /// In which form.
     pub form: &'static str,
@@ -61,7 +61,7 @@ const SHORTEST: usize = 20;
 ///
 /// # Errors
 ///
-/// Those of the file system.
+/// Errors of the file system.
 pub fn search(folder: &Path) -> io::Result<Found> {
     let mut found = Found::default();
     let mut pieces = Pieces::default();
@@ -72,7 +72,7 @@ pub fn search(folder: &Path) -> io::Result<Found> {
     let secrets = secrets.lines().filter_map(|line| {
         let (kind, secret) = line.split_once('\t')?;
         let kind = Kind::named(kind)?;
-        // What stands around a key in a file.
+        // The frame around a key in a file.
         let is_frame = secret.starts_with("-----");
         Some((kind, kind.essence(secret))).filter(|(_, secret)| secret.len() >= SHORTEST && !is_frame)
     });
@@ -100,7 +100,7 @@ pub fn search(folder: &Path) -> io::Result<Found> {
     Ok(found)
 }
 
-/// What no log may have in it.
+/// The pieces that no log may contain.
 #[derive(Default)]
 struct Pieces(HashMap<[u8; PIECE], (Kind, &'static str), Cheap>);
 
@@ -136,7 +136,7 @@ fn forms(secret: &str) -> Vec<(&'static str, String)> {
     for bytes in [Some(secret.as_bytes().to_vec()), bytes].into_iter().flatten() {
         forms.push(("in hexadecimal", HEXLOWER.encode(&bytes)));
         forms.push(("in hexadecimal", HEXUPPER.encode(&bytes)));
-        // It may stand within a text that is encoded as a whole.
+        // The secret may stand within a text that is encoded as a whole.
         for skipped in 0..3 {
             let encoded = [BASE64_NOPAD.encode(&bytes[skipped..]), BASE64URL_NOPAD.encode(&bytes[skipped..])];
             // The last digit has bits of what comes next.
@@ -146,7 +146,7 @@ fn forms(secret: &str) -> Vec<(&'static str, String)> {
     forms
 }
 
-/// Each piece is looked up at every byte of every log, and nobody chooses it to do harm.
+/// Each piece is looked up at every byte of every log, and no attacker chooses it.
 #[derive(Clone, Copy, Default)]
 struct Cheap;
 

@@ -7,7 +7,7 @@ use lockhouse_core::{
 
 use super::{Agent, Literal, Unnamed, touch};
 
-/// What ends by itself; in the order in which things end that are due at the same instant.
+/// The things that end by themselves, in the order in which they end when due at the same instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Lease { born: u64, who: Leased },
@@ -47,7 +47,7 @@ impl Literal {
                 }
                 Due::Hold { what: Held::Claim(token), .. } => self.expire_claim(now, token, &mut touched),
                 Due::Hold { what: Held::Lock(request), .. } => {
-                    // It may have gone with its agent a moment ago.
+                    // The lock may have gone with its agent a moment ago.
                     if let Some(at) = self.held.iter().position(|lock| lock.request.id == request) {
                         let lock = self.held.remove(at);
                         let agent = lock.request.agent;

@@ -34,7 +34,7 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
-    /// How often the owner was told that it has this lock already; and how often since it was upgraded.
+    /// How often the owner got the answer that it has this lock already; and how often since the upgrade.
     pub(super) again: Again,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// So often that any step has to take it that others were told.
+    /// A count so high that any step has to assume such answers to others.
     pub(super) const UNKNOWN: Self = Self { all: u32::MAX / 2, since_upgrade: u32::MAX / 2 };
 }
 
@@ -76,7 +76,7 @@ impl Literal {
         self.owners.iter().find(|owner| owner.id == id)
     }
 
-    /// The owner and all its rows go; one change tells of it.
+    /// The owner and all its rows are removed; one change announces that.
     pub(super) fn remove_owner(
         &mut self,
         now: Instant,
@@ -97,7 +97,7 @@ impl Literal {
         stolen.map(|row| (row.born, effect(&row))).collect()
     }
 
-    /// Its owner lives, as a row cannot be without one.
+    /// The holder of a row, whose owner lives: there is no row without an owner.
     pub(super) fn row_holder(&self, row: &Row) -> Holder {
         let owner = self.owner(row.owner);
         Holder {
@@ -139,7 +139,7 @@ impl Literal {
         Ok(Outcome::OwnerOpened(id))
     }
 
-    /// Whether it lives. Its longest life ends on the instant.
+    /// Whether the owner lives. Its longest life ends on the instant.
     fn is_alive(&mut self, now: Instant, id: OwnerId) -> bool {
         let Some(owner) = self.owner(id) else { return false };
         let overdue = owner.ends.is_some_and(|ends| ends <= now);
@@ -155,7 +155,7 @@ impl Literal {
         self.process_all(now, &touched);
     }
 
-    /// It was active: its TTL counts from now. No lease is ever cut short.
+    /// The owner was active: its TTL counts from now. No lease is ever cut short.
     fn touch(&mut self, now: Instant, id: OwnerId) {
         for owner in self.owners.iter_mut().filter(|owner| owner.id == id) {
             let expires = now.plus_millis(owner.ttl_ms);
@@ -224,7 +224,8 @@ impl Literal {
         Ok(())
     }
 
-    /// "If I have the lock: nothing more"; a sole reader may write; else what `ifAvailable` would be told.
+    /// "If I have the lock: nothing more"; a sole reader may write; else the answer that `ifAvailable` would
+    /// get.
     fn may_acquire(&self, name: &NameBuf, owner: OwnerId, mode: Mode) -> bool {
         match self.has_lock(name, owner) {
             Some(at) if self.rows[at].mode == Mode::Exclusive || mode == Mode::Shared => true,
@@ -305,7 +306,7 @@ impl Literal {
         }
     }
 
-    /// What was told to nobody but the step itself.
+    /// Undoes the grants that were announced to no one but the step itself.
     fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         if !self.is_alive(now, owner) {
             return 0;

@@ -1,4 +1,4 @@
-//! What becomes of all at a restart, and how agents bring back what they held.
+//! The effects of a restart, and the reclaims of agents.
 
 use lockhouse_core::{
     Acquire, AssignmentRecord, ClaimRecord, Effect, FencingToken, Instant, LockRecord, LossReason, Mode,
@@ -8,7 +8,7 @@ use lockhouse_core::{
 use super::offline::Again;
 use super::{Claim, Literal, Owner, Request, Row, Unnamed};
 
-/// What was brought back or stolen since the restart.
+/// The locks that were reclaimed or stolen since the restart.
 #[derive(Clone)]
 struct Past {
     name: NameBuf,
@@ -34,8 +34,8 @@ pub(in crate::oracle) struct DurableState {
 }
 
 impl Literal {
-    /// Agents, what they hold and what they wait for are gone. The rest lives on, for as long as `anew` says:
-    /// given a number and a length it tells when what has that number ends now.
+    /// Agents, their locks and their requests are gone. The rest lives on, for as long as `anew` says: for a
+    /// number and a length it returns when the thing with that number ends now.
     pub(in crate::oracle) fn restart(&mut self, anew: impl Fn(u64, u64) -> Instant) {
         self.agents.clear();
         self.queue_map.clear();
@@ -47,7 +47,7 @@ impl Literal {
             let expires = anew(owner.id.get(), owner.ttl_ms);
             owner.expires = owner.ends.map_or(expires, |ends| expires.min(ends));
         }
-        // Who was told of a lock is not written down.
+        // The announcements of a lock are not durable.
         self.rows.iter_mut().for_each(|row| row.again = Again::UNKNOWN);
         for claim in self.claims.values_mut() {
             claim.expires = anew(claim.token.get(), claim.ttl_ms);
@@ -96,7 +96,7 @@ impl Literal {
     ) -> Result<Outcome, Unnamed> {
         let NewReclaim { agent, name, mode, token, metadata, max_hold_ms } = *new;
         let request = NewRequest { agent, name, acquire: Acquire::Wait(mode), metadata, max_hold_ms };
-        // That there are too many names is told last of all.
+        // An excess of names is refused last of all.
         let (names, bound): (Vec<Refusal>, Vec<Refusal>) = self
             .out_of_bounds(&request)
             .into_iter()
@@ -139,8 +139,8 @@ impl Literal {
         (younger || twice || durable).then_some(Refusal::Superseded)
     }
 
-    /// Whoever waits asks once more, all in the order in which they came, name by name, the name of the first
-    /// one first.
+    /// All waiting requests are processed once more, in the order of their arrival, name by name, the name of
+    /// the first one first.
     pub(super) fn end_recovery(&mut self, now: Instant) -> bool {
         if self.recovery.take().is_none() {
             return false;

@@ -26,7 +26,7 @@ impl Literal {
         self.agents.retain(|other| other.id != agent);
     }
 
-    /// Who holds and who waits, without tokens.
+    /// The holders and the waiters, without tokens.
     fn state(&self) -> (Vec<RequestId>, Vec<(NameBuf, Vec<RequestId>)>) {
         let mut held: Vec<RequestId> = self.held.iter().map(|lock| lock.request.id).collect();
         held.sort();

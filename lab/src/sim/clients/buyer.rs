@@ -33,7 +33,7 @@ struct Keyed {
     key: Option<String>,
 }
 
-/// What a client keeps of a claim.
+/// The state of a claim at its client.
 #[derive(Clone, Debug)]
 struct Known {
     id: String,
@@ -94,7 +94,7 @@ impl Buyer {
         self.asked.as_ref().is_some_and(|asked| asked.life == life)
     }
 
-    /// That life of the server is over, and its answers with it.
+    /// Notes that this life of the server is over, and its answers with it.
     pub(crate) fn life_is_over(&mut self, life: u64) {
         self.hear();
         if self.waits_for(life) {
@@ -134,7 +134,7 @@ impl Buyer {
         if random.percent(70) { self.claims.last().cloned() } else { random.pick(&self.claims).cloned() }
     }
 
-    /// Something to claim, and whether it was asked for before.
+    /// A claim to make, and whether it was requested before.
     fn new_claim(&mut self, random: &mut Random) -> (Keyed, bool) {
         if let Some(last) = self.last_key.clone().filter(|_| random.percent(25)) {
             return (last, true);
@@ -205,7 +205,7 @@ async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
             desk.server.book.count(if is_new { "claim: claimed" } else { "claim: told again" });
             let (token, claim) = (token.get(), Some(id.clone()));
             let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
-            // Whoever has given up does not hear of it.
+            // A client that has given up does not get the answer.
             desk.server.book.ok(op, true, gain).then_some(Known { id, name, secret, token })
         }
         Err(error) => {
@@ -276,7 +276,7 @@ async fn unassign(desk: Desk, name: usize, token: Option<u64>) -> Option<Known> 
     None
 }
 
-/// A token that is nobody's gives no right to anything.
+/// A token that belongs to no claim gives no right to anything.
 async fn wrong_token(desk: Desk, known: Known) -> Option<Known> {
     let wrong: Result<Secret, _> = "00".repeat(20).parse();
     if let Ok(wrong) = wrong

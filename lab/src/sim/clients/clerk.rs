@@ -23,14 +23,14 @@ pub(crate) struct Clerk {
     asked: Option<Started<Learned>>,
 }
 
-/// What a client keeps of its owner.
+/// The state of an owner at its client.
 #[derive(Clone, Debug)]
 struct Known {
     id: OwnerId,
     secret: Secret,
 }
 
-/// What an answer changes for the client.
+/// The change that an answer makes for the client.
 #[derive(Debug)]
 enum Learned {
     Opened(Known),
@@ -97,7 +97,7 @@ impl Clerk {
         self.asked.as_ref().is_some_and(|asked| asked.life == life)
     }
 
-    /// That life of the server is over, and its answers with it.
+    /// Notes that this life of the server is over, and its answers with it.
     pub(crate) fn life_is_over(&mut self, life: u64) {
         self.hear();
         if self.waits_for(life) {
@@ -183,7 +183,7 @@ impl Desk {
     fn gone(&self, op: Op) -> Learned {
         self.server.book.count("refused: owner gone");
         self.server.book.refused(op, Reason::OwnerGone);
-        // Whoever has been displaced may not know of the owner.
+        // A displaced server may not know of the owner.
         if self.server.is_displaced() { Learned::Nothing } else { Learned::Gone }
     }
 
@@ -225,7 +225,7 @@ impl Desk {
         Learned::Nothing
     }
 
-    /// What was unlocked just now must be unlocked on the disk.
+    /// Checks that a lock that was unlocked just now is unlocked on the disk.
     fn unlocked(&self, known: &Known, name: usize) {
         if self.server.is_displaced() {
             return;
@@ -241,7 +241,7 @@ impl Desk {
     }
 }
 
-/// What a step does, drawn beforehand.
+/// The actions of a step, drawn beforehand.
 #[derive(Debug)]
 struct Plan {
     begins: bool,

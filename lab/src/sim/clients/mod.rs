@@ -1,5 +1,5 @@
 //! The clients of a schedule: clerks with business transactions, buyers with claims, workers in the server's
-//! process, tabs far away.
+//! process, and remote tabs.
 
 pub(super) mod buyer;
 pub(super) mod clerk;

@@ -1,4 +1,4 @@
-//! A session of a client far away: the server's side of it, what is on the wire, and the client's own view of
+//! A session of a remote client: the server's side of it, what is on the wire, and the client's own view of
 //! its lease.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::sim::ledger::Ledger;
 use crate::sim::server::{Place, ServerHandle, ServerLife, Started};
 
-/// What the client is sent.
+/// The frames that the client receives.
 #[derive(Debug)]
 pub(super) enum Frame {
     Joined,
@@ -24,8 +24,8 @@ pub(super) enum Frame {
     Ended,
 }
 
-/// One session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and nobody waits for an
-/// answer with 0.
+/// One session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and no client waits for
+/// an answer with 0.
 #[derive(Debug)]
 pub(super) struct Session {
     port: Arc<Port>,
@@ -37,7 +37,7 @@ pub(super) struct Session {
     task: Started<()>,
 }
 
-/// What the task of the server has a part in.
+/// The state that is shared with the task of the server.
 #[derive(Debug, Default)]
 struct Shared {
     frames: Mutex<VecDeque<Frame>>,
@@ -98,12 +98,12 @@ impl Session {
         !self.shared.frames.lock().is_empty()
     }
 
-    /// What the server calls that request, if it has said so.
+    /// The server's identity of that request, if it is known.
     pub(super) fn request_of(&self, tag: u64) -> Option<RequestId> {
         self.shared.requests.lock().ids.get(&tag).copied()
     }
 
-    /// That reclaim must be refused.
+    /// Notes that this reclaim must be refused.
     pub(super) fn is_void(&self, tag: u64) {
         self.shared.requests.lock().void.insert(tag);
     }
@@ -145,7 +145,7 @@ impl Drop for Session {
     }
 }
 
-/// What a session of the server does.
+/// The task of a session on the server.
 struct Task {
     server: ServerHandle,
     place: Place,

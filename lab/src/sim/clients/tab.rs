@@ -1,5 +1,5 @@
-//! Clients far away, with a lease and with tickets: their web locks outlive a crash of the server, if they
-//! come back in time.
+//! Remote clients, with a lease and with tickets: their web locks outlive a crash of the server, if the
+//! clients come back in time.
 
 mod hearing;
 
@@ -30,9 +30,9 @@ pub(crate) struct Tab {
     requests: Vec<Request>,
     old: Vec<Old>,
     last_tag: u64,
-    /// It does nothing until then.
+    /// The client does nothing until then.
     paused_until: u64,
-    /// Nothing passes between it and the server until then.
+    /// No frame passes between the client and the server until then.
     cut_until: u64,
 }
 
@@ -42,7 +42,7 @@ struct Request {
     name: usize,
     acquire: Acquire,
     max_hold_ms: Option<u64>,
-    /// What the server calls the latest attempt.
+    /// The tag of the latest attempt.
     tag: u64,
     state: RequestState,
 }
@@ -115,12 +115,12 @@ impl Tab {
         }
     }
 
-    /// It stops for so long, as a sleeping laptop does.
+    /// Stops the client for this time, like a sleeping laptop.
     pub(crate) fn pause(&mut self, now_ms: u64, ms: u64) {
         self.paused_until = now_ms + ms;
     }
 
-    /// Nothing passes for so long.
+    /// Cuts the connection for this time.
     pub(crate) fn cut(&mut self, now_ms: u64, ms: u64) {
         self.cut_until = now_ms + ms;
     }
@@ -166,7 +166,7 @@ impl Tab {
         }
     }
 
-    /// The connection is gone, and whoever answers next is another life of the server.
+    /// The connection is gone, and the next answer comes from another life of the server.
     pub(crate) fn server_is_gone(&mut self) {
         self.orphans.clear();
         if let Some(session) = self.session.take() {
@@ -208,7 +208,7 @@ impl Tab {
         })
     }
 
-    /// What it still waits for.
+    /// The requests that the client still waits for.
     pub(crate) fn waits(&self) -> String {
         format!("{}: {:?}", self.name, self.requests)
     }
@@ -238,8 +238,7 @@ impl Tab {
         }
     }
 
-    /// Locks are held until then, unless they are brought back; what is pending is asked again, except
-    /// steals.
+    /// Locks are held until then, unless they are reclaimed; pending requests are sent again, except steals.
     fn hold_until(&mut self, deadline_ms: u64) {
         for request in &mut self.requests {
             request.tag = 0;
@@ -272,7 +271,7 @@ impl Tab {
             max_hold_ms,
         };
         life.server.book.count("commands");
-        // It goes on over the lives of the server.
+        // The request goes on over the lives of the server.
         let op = life.server.book.invoke(&self.name, 0, self.place.label, call);
         let state = RequestState::Pending;
         self.requests.push(Request { op, name, acquire, max_hold_ms, tag: 0, state });
@@ -299,7 +298,7 @@ impl Tab {
                 self.give_back(id);
                 self.forget(at);
             }
-            // Its reclaim is under way, or it is not sent any more.
+            // The lock's reclaim is under way, or it is not sent any more.
             None if request.tag > 0 => {
                 self.keep_ticket(at);
                 self.requests[at].state = RequestState::GivenUp;
@@ -331,13 +330,13 @@ impl Tab {
                 // A grant that crosses the abort is given back.
                 self.requests.remove(at);
             }
-            // It was never sent, or its session is gone.
+            // The request was never sent, or its session is gone.
             _ if request.tag == 0 => _ = self.requests.remove(at),
             _ => request.state = RequestState::GivenUp,
         }
     }
 
-    /// It presents a ticket that is void, or for a lock that it is not for.
+    /// Presents a ticket that is void, or that belongs to another lock.
     fn present_an_old_ticket(&mut self, life: &ServerLife, random: &mut Random) {
         let tag = self.next_tag() + 1;
         let since = life.server.disk.ledger(Ledger::tickets_since);
@@ -364,7 +363,7 @@ impl Tab {
         session.port().reclaim(tag, reclaim, &old.ticket);
     }
 
-    /// It says goodbye, and begins anew.
+    /// Ends the session with a goodbye, and begins anew.
     fn leave_at_once(&mut self, life: &ServerLife) {
         let book = life.server.book.clone();
         for at in (0..self.requests.len()).rev() {
@@ -391,7 +390,7 @@ impl Tab {
         self.lives_again();
     }
 
-    /// It dies without a word; the server only sees that nothing comes any more.
+    /// Ends the client without a goodbye; the server only sees that no frame comes any more.
     fn is_killed(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         book.count("web: clients killed");

@@ -89,12 +89,12 @@ impl Worker {
         self.pending.is_empty() && self.held.is_empty()
     }
 
-    /// The process is gone, or may as well be: whatever it believes to hold from now on, nobody has to care.
+    /// The process is gone, or counts as gone: its belief about held locks does not matter from now on.
     pub(crate) fn is_dead(&self, server: &ServerHandle) {
         server.book.write(What::ClientKilled { client: self.name.to_string() });
     }
 
-    /// How it stands once its house was told that it is displaced.
+    /// Checks the worker once its house has learnt that it is displaced.
     pub(crate) fn must_know_of_the_end(&mut self, server: &ServerHandle) {
         self.hear(server);
         if !self.pending.is_empty() {
@@ -196,7 +196,7 @@ impl Worker {
         server.book.count("futures dropped");
         asked.drop_future();
         if steals {
-            // It may have taken the lock from somebody before it went.
+            // The request may have stolen the lock before it was dropped.
             server.book.unknown(op);
         } else {
             server.book.refused(op, Reason::Other);
@@ -247,7 +247,7 @@ fn told(
     };
     book.count(class);
     if steals {
-        // It may have taken the lock from somebody before that.
+        // The request may have stolen the lock before that.
         return book.unknown(op);
     }
     book.refused(op, if class == "web: unavailable" { Reason::Busy } else { Reason::Other });

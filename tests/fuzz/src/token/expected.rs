@@ -1,4 +1,4 @@
-//! What has to come of a token, from what is said in ARCHITECTURE and in RFC 7519, by nobody else's code.
+//! The required outcome for a token by ARCHITECTURE and RFC 7519, computed by code of the tests' own.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::signers::{AUDIENCE, LEEWAY_S, Signer, TENANT_OF_ED};
 
-/// What has to come of a token.
+/// The required outcome for a token.
 pub(super) enum Expected {
     Taken(Taken),
     Refused(String),
@@ -24,7 +24,7 @@ pub(super) struct Token {
     pub(super) now: Duration,
 }
 
-/// So much time may go by while a token is judged, and so much is rounded, in seconds.
+/// The seconds that may pass while a token is judged, rounding included.
 const SLACK_S: f64 = 2.0;
 
 /// The year 9999 is over for everybody.
@@ -80,7 +80,7 @@ impl Token {
         Ok(Expected::Taken(taken))
     }
 
-    /// Who signed it, if he did so in his way.
+    /// The issuer that signed the token, if it did so in its way.
     fn issuer(&self, header: &Value) -> Read<&'static str> {
         let (issuer, algorithm, kid) = match self.signer {
             Some(Signer::Hs) => ("hs", "HS256", None),

@@ -1,8 +1,9 @@
 //! Tokens (RFC 7519), judged by an authority with three issuers: `hs` signs by HS256, `ed` by EdDSA with two
 //! keys, `rs` by RS256.
 //!
-//! An input is who signs, in the first line; the header, in the second; and the claims. Who is no signer is
-//! taken for the signature itself. `$NOW+9` and `$NOW-9` stand for points of time, in seconds.
+//! An input has the signer in the first line, the header in the second, then the claims. A first line that
+//! names no signer is taken for the signature itself. `$NOW+9` and `$NOW-9` stand for points of time, in
+//! seconds.
 //!
 //! ```text
 //! hs
@@ -24,12 +25,12 @@ use self::expected::{Expected, Token};
 use self::signers::{Signer, Signers};
 use crate::promise;
 
-/// So many bytes of a token that is taken are changed, one at a time.
+/// The number of bytes of an accepted token that are changed, one at a time.
 const CHANGES: usize = 24;
 
-/// Nothing is taken but what an issuer signed, in his one way, with his one key, for us and for now; and it
-/// stands for what its claims say. What is signed so and says all that is needed is taken. No byte of it may
-/// be another.
+/// A token is accepted only if an issuer signed it, in its one way, with its one key, for us and for now; and
+/// it stands for the content of its claims. A token that is signed so and has all required claims is
+/// accepted. No byte of it may be another.
 pub fn token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n');
@@ -78,7 +79,7 @@ fn judge(who: &str, header: &str, claims: &str, now: Duration, is_plain: bool) {
     }
 }
 
-/// What a signature is made of.
+/// The input of a signature.
 fn signed(header: &str, claims: &str) -> String {
     [header, claims].map(|part| BASE64URL_NOPAD.encode(part.as_bytes())).join(".")
 }

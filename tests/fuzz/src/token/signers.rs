@@ -1,4 +1,4 @@
-//! Who signs, those who should not among them, and the authority that judges.
+//! The signers, among them some that should not sign, and the authority that judges.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub(super) const AUDIENCE: &str = "lockhouse";
 /// The tenant that all tokens of `ed` are for.
 pub(super) const TENANT_OF_ED: &str = "acme";
 
-/// Who signs, and how.
+/// A signer and its way of signing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signer {
     Hs,
@@ -32,7 +32,7 @@ pub(super) enum Signer {
     Ed,
     EdTwo,
     Rs,
-    /// With keys that are nobody's.
+    /// A signer with keys of no issuer.
     StrangeHs,
     StrangeEd,
     EmptyHs,

@@ -9,7 +9,7 @@ use super::step::{Ask, FOREIGN, Label, json};
 use super::world::{World, length_ms, weighted};
 use crate::Random;
 
-/// What owners and claimants do, and restarts.
+/// The actions of owners and claimants, and restarts.
 #[derive(Clone, Debug)]
 pub enum Durable {
     Open {
@@ -42,7 +42,8 @@ pub enum Durable {
         owner: Label,
         spared: Vec<NameBuf>,
     },
-    /// What one command locked, by a step that was told so often since that it has it already.
+    /// An undo of the locks of one command, by a step that got so many answers since that it has them
+    /// already.
     Undo {
         owner: Label,
         lock: Label,
@@ -67,13 +68,13 @@ pub enum Durable {
         token: u64,
     },
     EndRecovery,
-    /// What was kept comes back, and agents bring back theirs until the recovery ends.
+    /// Durable state comes back, and agents reclaim their locks until the recovery ends.
     Restart {
         recovery_ms: Option<u64>,
     },
 }
 
-/// What a token is presented for.
+/// The purpose for which a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presented {
     Renew,
@@ -82,7 +83,7 @@ pub enum Presented {
     Unassign,
 }
 
-/// What the next command may refer to.
+/// The things that the next command may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct DurableView {
     pub owners: Vec<Label>,
@@ -233,7 +234,7 @@ fn any_below(random: &mut Random, next: Label) -> Label {
     if random.percent(10) { FOREIGN } else { random.below(next) }
 }
 
-/// One of few numbers, so that some are brought back twice, and now and then none that was ever given.
+/// One of few numbers, so that some are reclaimed twice, and now and then one that was never given.
 fn token_before(random: &mut Random, view: &DurableView) -> u64 {
     if random.percent(12) {
         return view.before + 1;

@@ -1,4 +1,4 @@
-//! From labels to identities: the commands that steps stand for, and what is learnt from their outcomes.
+//! From labels to identities: the commands that steps stand for, and the identities in their outcomes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::durable::{Durable, DurableView, Presented};
 use super::step::{Action, Ask, FOREIGN, Label};
 use super::world::View;
 
-/// What a command with lists borrows from.
+/// The buffers that a command with lists borrows from.
 #[derive(Debug, Default)]
 pub struct Lists<'a> {
     locks: Vec<(Name<'a>, Mode)>,
@@ -40,14 +40,14 @@ pub struct Labels {
     owner_labels: BTreeMap<OwnerId, Label>,
     locked: Vec<Option<Vec<OwnedLock>>>,
     claims: Vec<Option<FencingToken>>,
-    // What the generator looks at.
+    // The state that the generator looks at.
     alive: Vec<Label>,
     held: Vec<Label>,
     pending: Vec<Label>,
     durable: DurableView,
 }
 
-/// Who is there, and what stands how.
+/// The actors that are present, and the state of their things.
 #[derive(Debug)]
 pub struct Present {
     /// Living agents.
@@ -63,7 +63,7 @@ pub struct Present {
 }
 
 impl Labels {
-    /// Those of a fresh manager, and the agent and the request of another one.
+    /// The labels of a fresh manager, and the agent and the request of another one.
     pub fn new(foreign: (AgentId, RequestId)) -> Self {
         Self {
             agents: vec![Some(foreign.0)],
@@ -83,7 +83,7 @@ impl Labels {
         }
     }
 
-    /// What the next command may refer to.
+    /// The things that the next command may refer to.
     pub fn view(&self, now: Instant, next_due: Option<Instant>) -> View<'_> {
         View {
             now_ms: now.as_millis(),
@@ -303,7 +303,7 @@ impl Labels {
     }
 }
 
-/// The request that an outcome tells of, if it tells of a new one.
+/// The new request in an outcome, if there is one.
 fn requested(outcome: &Outcome) -> Option<RequestId> {
     match outcome {
         Outcome::Granted(grant) => Some(grant.request),

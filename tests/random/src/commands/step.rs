@@ -20,7 +20,7 @@ pub struct Step {
     pub action: Action,
 }
 
-/// What is done.
+/// The action of a step.
 #[derive(Clone, Debug)]
 pub enum Action {
     Join { agent: Label, client_id: String, lease_ms: Option<u64> },

@@ -6,7 +6,7 @@ use super::durable::DurableView;
 use super::step::{Action, Ask, FOREIGN, Label, Start, Step};
 use crate::Random;
 
-/// What the next command may refer to.
+/// The things that the next command may refer to.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The present instant.
@@ -23,7 +23,7 @@ pub struct View<'a> {
     pub next_agent: Label,
     /// Labels of requests below this one have been given away.
     pub next_request: Label,
-    /// What owners and claimants may refer to.
+    /// The things that owners and claimants may refer to.
     pub durable: &'a DurableView,
 }
 
@@ -119,14 +119,14 @@ impl World {
 
     fn ask(&self, random: &mut Random, view: &View<'_>) -> Ask {
         let mode = if random.percent(50) { Mode::Exclusive } else { Mode::Shared };
-        // Who waits only as the manager recovers is seldom enough.
+        // Requests that wait only because the manager recovers are seldom enough.
         let if_available = if view.durable.recovering { 150 } else { 20 };
         let acquire = match weighted(random, &[70, if_available, 16]) {
             0 => Acquire::Wait(mode),
             1 => Acquire::IfAvailable(mode),
             _ => Acquire::Steal,
         };
-        // Names of a world with plenty of room are never too long, so a name that is comes apart.
+        // In a world with large limits no name is too long, so a name that is too long comes apart.
         let too_long = random
             .percent(1)
             .then(|| long_name(self.start.limits.name_units.saturating_add(1 + random.below(3))));
@@ -142,7 +142,7 @@ impl World {
 
     fn reclaim(&self, random: &mut Random, view: &View<'_>) -> Ask {
         let ask = self.ask(random, view);
-        // Those who bring back meet most often where all of them go.
+        // Reclaims meet most often on a name that all of them use.
         let name = if random.percent(40) { self.names[0].clone() } else { ask.name };
         Ask { acquire: Acquire::Wait(ask.acquire.mode()), name, ..ask }
     }

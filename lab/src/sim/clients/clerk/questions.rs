@@ -1,4 +1,4 @@
-//! What a clerk asks: each question is a future that writes down itself what it asks and is told.
+//! The requests of a clerk: each is a future that records its request and its answer itself.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learne
             desk.server.told(&desk.place, Sort::Owner, id.get());
             desk.server.book.count("owner: opened");
             let gain = Gain { owner: Some(id.to_string()), ..Gain::default() };
-            // Whoever has given up does not hear of it.
+            // A client that has given up does not get the answer.
             if desk.server.book.ok(op, true, gain) {
                 Learned::Opened(Known { id, secret })
             } else {
@@ -84,7 +84,7 @@ pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
-    // A token that is nobody's: nothing may happen.
+    // A token that belongs to no lock: nothing may happen.
     let token = stale.then(|| lockhouse::FencingToken::new(1));
     match owner.unlock(record(name).as_name(), token).await {
         Ok(was) if stale => {
@@ -251,7 +251,7 @@ pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
     failed.unwrap_or(Learned::Nothing)
 }
 
-/// What a step had locked is taken back, which nobody is told of.
+/// Notes that the locks of a step are taken back, of which no client gets a notice.
 fn undone(desk: &Desk, known: &Known, locked: &[OfflineLock]) {
     desk.server.book.count("step: undone");
     for name in 0..NAMES.len() {

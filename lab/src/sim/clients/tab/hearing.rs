@@ -1,4 +1,4 @@
-//! What a tab makes of what it is sent, and how it comes back after a restart.
+//! How a tab handles the frames that it receives, and how it comes back after a restart.
 
 use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
 use lockhouse::{FencingToken, Name};
@@ -18,14 +18,14 @@ impl Tab {
             Frame::Refused { tag, refusal } => self.refused(life, tag, &refusal),
             Frame::Lost { tag, reason } => self.lost(life, tag, reason),
             Frame::Ended => {
-                // It hears of it only if it was late itself.
+                // The client receives this frame only if it was late itself.
                 let session = self.session.take();
                 self.hold_until(session.map_or(0, |session| session.deadline_ms()));
             }
         }
     }
 
-    /// In a new session: what is held is reclaimed, then what is pending is asked again.
+    /// In a new session, held locks are reclaimed, then pending requests are sent again.
     fn come_back(&mut self, life: &ServerLife) {
         let book = &life.server.book;
         for at in (0..self.requests.len()).rev() {
