@@ -82,7 +82,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with_all = ["if_available", "steal"])]
     timeout: Option<Duration>,
 
-    /// The holder's name that others see [default: USER@HOST:PID]
+    /// The holder's name that others see (default: USER@HOST:PID)
     #[arg(long, value_name = "LABEL")]
     client_id: Option<String>,
 
