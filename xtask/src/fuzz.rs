@@ -30,12 +30,12 @@ pub(crate) struct Args {
     resume: bool,
 }
 
-/// What became of one target.
+/// The result of one target.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Found {
     target: String,
-    /// What was searched.
+    /// The commit that was searched.
     commit: String,
     seconds: u64,
     executions: u64,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     for target in targets {
         found.retain(|it| it.target != target);
         found.push(search(&root, target, each)?);
-        // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+        // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
         if let Some(json) = &args.json {
             found.sort_by(|a, b| a.target.cmp(&b.target));
             fs::write(json, serde_json::to_vec_pretty(&found)?)
@@ -101,7 +101,7 @@ impl Found {
     }
 }
 
-/// What an earlier run tells of targets that are still there.
+/// The results of an earlier run for targets that are still there.
 fn searched_before(json: &Path, targets: &[String]) -> Result<Vec<Found>> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
     let mut found: Vec<Found> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
@@ -160,8 +160,7 @@ fn cargo_fuzz(root: &Path, command: &str) -> Command {
 fn search(root: &Path, target: String, seconds: u64) -> Result<Found> {
     let seeds = root.join("fuzz/corpus").join(&target);
     let corpus = fs::read_dir(&seeds).with_context(|| format!("cannot read {}", seeds.display()))?.count();
-    // What is new goes here, and is kept for the next search; what is worth it is moved to the corpus by
-    // hand.
+    // New inputs go here, and stay for the next search; good ones are moved to the corpus by hand.
     let grown = root.join("fuzz/target/grown").join(&target);
     fs::create_dir_all(&grown)?;
     let log = tree::results_folder(root)?.join(format!("fuzz.{target}.log"));

@@ -1,8 +1,8 @@
 //! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table
 //! in `rings.rs`.
 //!
-//! Nothing here depends on the product, so all of it works while the product does not compile. What needs the
-//! product is the laboratory, a program of its own, which uses this library.
+//! Nothing here depends on the product, so all of it works while the product does not compile. The commands
+//! that need the product are in the laboratory, a program of its own, which uses this library.
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// What a command says when it ran to its end: did everything hold?
+/// The verdict of a command that ran to its end: whether everything held.
 pub type Verdict = anyhow::Result<bool>;
 
 #[derive(Debug, Parser)]
@@ -127,8 +127,8 @@ pub fn commands() -> clap::Command {
     Cli::command()
 }
 
-/// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. What it starts ends
-/// with it.
+/// Runs a command; 0 if all held, 1 if something did not, 2 if that could not be judged. All processes that
+/// it starts end with it.
 pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
     let verdict = workspace::shell::end_children_with_us().and_then(|()| command());
     if let Err(error) = &verdict {

@@ -79,7 +79,7 @@ struct Row<'a> {
     spread: (usize, usize, usize),
     /// Lines of comments, those of tests included.
     comments: usize,
-    /// Those that are too wide.
+    /// The lines of comments that are too wide.
     wide: usize,
 }
 
@@ -128,7 +128,7 @@ impl std::fmt::Display for Row<'_> {
     }
 }
 
-/// The figures of what is written in TypeScript and JavaScript.
+/// The figures of the sources in TypeScript and JavaScript.
 struct Scripts {
     files: usize,
     product: usize,

@@ -25,7 +25,7 @@ pub(crate) struct Args {
 const LEAST_LOGS: usize = 100;
 const LEAST_BYTES: usize = 256 << 10;
 
-/// So many leaks are shown.
+/// The number of leaks that are shown.
 const SHOWN: usize = 20;
 
 /// Fewer secrets of a kind are not those of the tests: the tests of the server make more.
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(true)
 }
 
-/// Nothing is found where there is nothing.
+/// Checks that there was enough to search: nothing is found in empty logs.
 fn enough(found: &Found) -> anyhow::Result<()> {
     ensure!(
         found.logs >= LEAST_LOGS && found.bytes >= LEAST_BYTES,

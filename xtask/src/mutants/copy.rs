@@ -69,7 +69,7 @@ impl Copy {
         self.remove_others(&wanted)
     }
 
-    /// Applies a patch; tells why, if it does not apply.
+    /// Applies a patch; returns the reason, if it does not apply.
     pub(crate) fn apply(&self, patch: &Path) -> Result<Option<String>> {
         // Outside a repository git takes the paths as they stand; the ceiling hides the project's own
         // repository.

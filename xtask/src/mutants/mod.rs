@@ -21,7 +21,8 @@ use copy::Copy;
 use patch::Patch;
 use ring::{Judgement, Programs};
 
-/// So many patches are built as everything else is, and so begin with what there is.
+/// The number of patches up to which the usual profile builds them, and so begins with the existing
+/// artifacts.
 const FEW: usize = 10;
 
 #[derive(Debug, ClapArgs)]
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     resume: bool,
 }
 
-/// What became of one patch.
+/// The result of one patch.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fate {
     name: String,
@@ -55,7 +56,7 @@ struct Fate {
     ring: String,
     /// The SHA-256 of the patch.
     patch: String,
-    /// What it was planted in.
+    /// The commit that it was planted in.
     commit: String,
     verdict: Verdict,
     seconds: f64,
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
             let (word, place) = (fate.verdict.word(), format!("{done}/{}", patches.len()));
             println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", fate.name, fate.seconds, fate.how);
             fates.push(fate);
-            // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+            // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
             if let Some(json) = &args.json {
                 fates.sort_by(|a, b| a.name.cmp(&b.name));
                 fs::write(json, serde_json::to_vec_pretty(&fates)?)
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
     Ok(caught == fates.len())
 }
 
-/// What an earlier run tells of patches that are the same now.
+/// The results of an earlier run for patches that are the same now.
 fn caught_before(json: &Path, patches: &[Patch]) -> Result<Vec<Fate>> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
     let mut fates: Vec<Fate> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
@@ -193,7 +194,7 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate
             Judgement::Broken(_) => Verdict::Error,
         },
         seconds: started.elapsed().as_secs_f64(),
-        // Where the project stands is nobody's business who reads it elsewhere.
+        // The folder of the project means nothing to readers elsewhere.
         how: judgement.to_string().replace(&*copy.root.display().to_string(), "."),
     })
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) struct Patch {
     pub(crate) name: String,
     pub(crate) file: PathBuf,
-    /// What it breaks.
+    /// The promise that the patch breaks.
     pub(crate) promise: String,
     /// The ring that must catch it, with a filter if it has one.
     pub(crate) ring: String,

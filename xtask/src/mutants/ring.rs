@@ -1,5 +1,5 @@
-//! Runs the ring that a patch names in the copy, and tells a verdict of the ring from everything else that
-//! may go wrong.
+//! Runs the ring that a patch names in the copy, and separates a verdict of the ring from everything else
+//! that may go wrong.
 
 use std::fmt;
 use std::fs;
@@ -19,19 +19,19 @@ use crate::workspace::tree;
 /// How long a ring may take without a bug, building excluded.
 pub(crate) const SOUND_LIMIT: Duration = Duration::from_secs(400);
 
-/// How long a ring may take to catch a bug, building excluded, if it takes so long without: what is slow here
+/// How long a ring may take to catch a bug, building excluded, if it takes so long without: a slow test here
 /// must not count as a hang, and a test that nextest ends as one must end before.
 pub(crate) fn limit(sound: Duration) -> Duration {
     (10 * sound).max(Duration::from_secs(100))
 }
 
-/// What a ring said of the copy.
+/// The judgement of a ring about the copy.
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Passed,
-    /// It failed by its own verdict, told in a few words.
+    /// The ring failed by its own verdict, given in a few words.
     Failed(String),
-    /// It gave none: the copy did not build, or the ring died or did not end.
+    /// The ring gave no verdict: the copy did not build, or the ring died or did not end.
     Broken(String),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// A ring as a patch names it: what to build first, what to run then, and how it tells its verdict.
+/// A ring as a patch names it: what to build first, what to run then, and how it reports its verdict.
 struct Plan {
     builds: Vec<Command>,
     run: Command,
@@ -111,8 +111,8 @@ fn judge_report(report: &Path) -> Result<Option<Judgement>> {
 pub(crate) struct Programs(Vec<String>);
 
 impl Programs {
-    /// Those that have a test of the ring. Linking all others again for each bug would take longer than
-    /// everything else.
+    /// The programs that have a test of the ring. Linking all others again for each bug would take longer
+    /// than everything else.
     pub(crate) fn of(copy: &Copy, ring: &str) -> Result<Programs> {
         let (name, filter) = split(ring);
         let Some((package, scope)) = package(name).filter(|_| shell::exists("cargo-nextest")) else {
@@ -143,7 +143,7 @@ impl Programs {
     }
 }
 
-/// The first word of a ring, which says what is built for it.
+/// The first word of a ring, which decides what is built for it.
 pub(crate) fn kind(ring: &str) -> &str {
     split(ring).0
 }
@@ -153,7 +153,7 @@ fn split(ring: &str) -> (&str, &str) {
     (name, filter.trim())
 }
 
-/// What is built with a package's tests.
+/// The parts of the workspace that are built with a package's tests.
 enum Scope {
     Package,
     /// The server, and what contains it, is built as the whole project is, so that its many dependencies need
@@ -174,7 +174,7 @@ impl Scope {
         };
     }
 
-    /// What cargo is to build.
+    /// The arguments that say what cargo is to build.
     fn what<'a>(&self, package: &'a str) -> Vec<&'a str> {
         match self {
             Scope::Package => vec!["--all-features", "--package", package],
@@ -297,18 +297,17 @@ fn in_copy<'a>(command: &'a mut Command, copy: &Copy) -> &'a mut Command {
     if command.get_current_dir().is_some() {
         return command;
     }
-    // The copy must not take the project for itself: whatever cargo told us about our own package is
-    // withheld.
+    // The copy must not take the project for itself: cargo's variables about our own package are withheld.
     let command = command.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target);
     if copy.is_for_many {
         command.env("CARGO_INCREMENTAL", "1");
     }
     command.env_remove("CARGO_MANIFEST_DIR");
-    // What a wrong version tells its log is no fault of ours.
+    // The log of a wrong version is no fault of ours.
     command.env_remove(traces::FOLDER)
 }
 
-/// The first line that tells of a failure, for the report.
+/// The first line that reports a failure, for the report.
 fn first_complaint(log: &str) -> String {
     let complains = |line: &&str| {
         ["FAIL", "TIMEOUT", "panicked at", "✖", "differ", "breach", " in bucket \"", "error: "]

@@ -20,10 +20,10 @@ use crate::mutants::copy::Copy;
 use crate::workspace::tree;
 use survivors::Argument;
 
-/// What is changed, and what must notice.
+/// The sources that are changed, and the tests that must notice.
 struct Subject {
     package: &'static str,
-    /// Its sources.
+    /// The package's sources.
     folder: &'static str,
     /// Only the module of this name, wherever it lies in the folder.
     only: Option<&'static str>,
@@ -46,7 +46,7 @@ const SUBJECTS: [Subject; 2] = [
     },
 ];
 
-/// So many changes of one file at most make a shard: what a run that is cut has to do again.
+/// The most changes of one file in a shard, which is the work that an interrupted run has to repeat.
 const AT_ONCE: usize = 60;
 
 /// How long a shard may take.
@@ -78,14 +78,14 @@ struct Shard<'a> {
     part: String,
 }
 
-/// What became of a shard.
+/// The result of a shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Outcome {
     file: String,
     /// The SHA-256 of the file.
     source: String,
     part: String,
-    /// What was changed.
+    /// The commit that was changed.
     commit: String,
     /// Which cargo-mutants changed it.
     tool: String,
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
         let outcome = try_shard(&copy, shard, &commit, &version)?;
         outcomes.retain(|other| other.file != outcome.file || other.source == outcome.source);
         outcomes.push(outcome);
-        // Each time anew: the whole takes long, and what is known must not be lost with the rest.
+        // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
         if let Some(json) = &args.json {
             outcomes.sort_by(|a, b| (&a.file, &a.part).cmp(&(&b.file, &b.part)));
             fs::write(json, serde_json::to_vec_pretty(&outcomes)?)
@@ -214,13 +214,13 @@ fn words(outcome: &Outcome) -> String {
     format!("{caught} caught, {timeout} without an end, {unviable} do not compile, {} missed", missed.len())
 }
 
-/// What an earlier run tells.
+/// The results of an earlier run.
 fn done_before(json: &Path) -> Result<Vec<Outcome>> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
     serde_json::from_slice(&text).with_context(|| json.display().to_string())
 }
 
-/// Tells of each file, and of the survivors that nobody has argued for.
+/// Reports each file, and the survivors without an argument.
 fn report(outcomes: &[Outcome], left: usize, arguments: &[Argument]) -> Verdict {
     let mut files: BTreeMap<&str, Outcome> = BTreeMap::new();
     for outcome in outcomes {

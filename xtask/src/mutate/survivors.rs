@@ -16,7 +16,7 @@ pub(super) const FILE: &str = "docs/evidence/survivors.json";
 #[serde(deny_unknown_fields)]
 pub(super) struct Argument {
     file: String,
-    /// As cargo-mutants tells the change, without its place.
+    /// The change as cargo-mutants reports it, without its place.
     mutant: String,
     /// How many changes of these words it holds for.
     #[serde(default = "once")]

@@ -26,7 +26,7 @@ pub(super) fn install(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Its name and version, as it tells them.
+/// The tool's name and version, as it reports them.
 pub(super) fn version() -> Result<String> {
     let output = Command::new("cargo").args(["mutants", "--version"]).output()?;
     ensure!(output.status.success(), "cargo-mutants does not tell its version");
@@ -71,7 +71,7 @@ pub(super) fn run(copy: &Copy, shard: &Shard<'_>, limit: Duration) -> Result<Fou
     let mut run = cargo_mutants(copy, package);
     run.args(["--in-place", "--no-times", "--colors=never", "--profile=mutants", "--all-features"]);
     run.arg("--output").arg(&folder).args(["--file", &shard.file]);
-    // It counts from 0.
+    // The tool counts from 0.
     let (part, parts) = shard.part.split_once('/').context("a part is one of some")?;
     run.arg(format!("--shard={}/{parts}", part.parse::<usize>()?.saturating_sub(1)));
     run.args(["--test-package", package]);
@@ -104,8 +104,7 @@ fn cargo_mutants(copy: &Copy, package: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(["mutants", "--package", package]);
     cargo.current_dir(&copy.tree).env("CARGO_TARGET_DIR", &copy.target);
-    // The copy must not take the project for itself: whatever cargo told us about our own package is
-    // withheld.
+    // The copy must not take the project for itself: cargo's variables about our own package are withheld.
     cargo.env_remove("CARGO_MANIFEST_DIR");
     cargo
 }

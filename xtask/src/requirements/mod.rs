@@ -20,7 +20,7 @@ use join::{Coverage, Joined};
 const CHECKLIST: &str = "docs/requirements.md";
 const LINES: &[(&str, usize)] = &[("WL", 118), ("OL", 63), ("CL", 19)];
 
-/// Its sections.
+/// The sections of the checklist.
 pub(crate) const SECTIONS: [&str; 3] = ["WL", "OL", "CL"];
 
 #[derive(Debug, ClapArgs)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     joined(&root, &stamp, &args.section, args.all)
 }
 
-/// Joins what is known of the tree `stamp` without running anything, and prints the verdict.
+/// Joins the known results of the tree `stamp` without running anything, and prints the verdict.
 pub(crate) fn joined(root: &Path, stamp: &str, section: &str, all: bool) -> Verdict {
     let lines = join_section(root, stamp, section)?;
     for line in lines.iter().filter(|line| all || line.state == Coverage::Open) {

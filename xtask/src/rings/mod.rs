@@ -21,7 +21,7 @@ use crate::workspace::{shell, tree};
 /// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
 pub(crate) struct Ring {
     pub(crate) name: &'static str,
-    /// What it shows, for the progress line.
+    /// The property that the ring shows, for the progress line.
     pub(crate) shows: &'static str,
     /// How long it takes on two cores, with everything built. Only a hang takes [`HANG`] times as long. A
     /// ring without it builds what it judges and ends its own hangs.
@@ -100,7 +100,7 @@ pub(crate) struct Run<'a> {
 pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 impl Run<'_> {
-    /// Runs a program with its output in the ring's log; an end other than success is told, not judged.
+    /// Runs a program with its output in the ring's log; an end other than success is reported, not judged.
     pub(crate) fn logged(&self, command: &mut Command) -> Result<shell::End> {
         let left =
             self.deadline.map_or(NO_LIMIT, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -123,7 +123,7 @@ impl Run<'_> {
     }
 }
 
-/// Runs `ring` on the present tree, tells how it went, and keeps the result for `cargo xtask requirements`.
+/// Runs `ring` on the present tree, reports the result, and stores it for `cargo xtask requirements`.
 pub(crate) fn run(ring: &Ring, root: &Path, stamp: &str) -> Result<RingResult> {
     println!("── {:<8} {}", ring.name, ring.shows);
     let log = tree::results_folder(root)?.join(format!("{}.log", ring.name));
@@ -345,8 +345,7 @@ fn proof(run: &Run<'_>, command: &str, test: &str, args: &[&str]) -> Result<Vec<
     Ok(vec![TestRun { suite: command.to_owned(), name: test.to_owned(), passed: end.is_success() }])
 }
 
-/// A runner that reports failure must have told which test failed; one that says nothing of it is not
-/// believed.
+/// A runner that reports failure must have named the failed test; else its report is not believed.
 fn checked(tests: Vec<TestRun>, end: shell::End) -> Result<Vec<TestRun>> {
     if !end.is_success() && tests.iter().all(|test| test.passed) {
         bail!("{end}, though none of the {} tests told of failed", tests.len());

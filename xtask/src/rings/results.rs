@@ -1,4 +1,5 @@
-//! What the rings found: one JSON file per ring in `target/results`, stamped with the tree that was tested.
+//! The results of the rings: one JSON file per ring in `target/results`, stamped with the tree that was
+//! tested.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +54,7 @@ impl RingResult {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// What is known of `ring` for the tree `stamp`: nothing, if it last ran on another one.
+    /// The result of `ring` for the tree `stamp`: none, if the ring last ran on another tree.
     pub(crate) fn load(root: &Path, ring: &str, stamp: &str) -> Result<Option<RingResult>> {
         let file = tree::results_folder(root)?.join(format!("{ring}.json"));
         let Ok(bytes) = fs::read(&file) else { return Ok(None) };

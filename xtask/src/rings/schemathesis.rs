@@ -28,7 +28,7 @@ pub(crate) fn ring(run: &Run<'_>, binary: &Path) -> Result<Vec<TestRun>> {
         .arg(folder.join("schemathesis.toml"))
         .args(["run", &format!("{url}/openapi.json")]);
     command.args(["--checks", "all", "--max-examples", EXAMPLES, "--seed", "7", "--no-color"]);
-    // It leaves a folder where it runs.
+    // Schemathesis leaves a folder where it runs.
     command.env("SCHEMATHESIS_HOOKS", folder.join("hooks.py")).current_dir(tree::target(run.root));
     let end = run.logged(&mut command)?;
     drop(server);
@@ -73,7 +73,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -6,7 +6,7 @@ use proc_macro2::{LineColumn, TokenStream, TokenTree};
 
 use super::sources::SourceFile;
 
-/// What a character belongs to.
+/// The class of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Names, signs and blanks between them.
@@ -44,7 +44,7 @@ fn hashed(line: &str) -> ClassifiedLine {
     line.chars().map(|c| (c, class)).collect()
 }
 
-/// The compiler's own tokens say where literals are; of what is left, slashes begin comments.
+/// The compiler's own tokens say where literals are; in the rest, slashes begin comments.
 fn rust(text: &str) -> Option<Vec<ClassifiedLine>> {
     let mut lines = all_code(text);
     mark_literals(TokenStream::from_str(text).ok()?, &mut lines);
@@ -102,7 +102,7 @@ fn mark(lines: &mut [ClassifiedLine], start: LineColumn, end: LineColumn) {
     }
 }
 
-/// What a scanner of TypeScript or JavaScript is in the middle of.
+/// The construct that a scanner of TypeScript or JavaScript is inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum In {
     Code,

@@ -14,7 +14,7 @@ struct Block {
     /// The blanks before each line.
     indentation: usize,
     marker: Marker,
-    /// What stands behind the marker, without one blank.
+    /// The text behind the marker, without one blank.
     text: Vec<String>,
 }
 

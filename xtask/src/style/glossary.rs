@@ -13,7 +13,7 @@ pub fn words(architecture: &str) -> Option<Vec<[&str; 2]>> {
     table(&architecture[start..], ["word", "meaning"])
 }
 
-/// What the design calls things, and what the code calls them.
+/// The names in the design, each with the name in the code.
 pub fn renamed(architecture: &str) -> Option<Vec<[&str; 2]>> {
     table(architecture, ["design", "code"])
 }

@@ -62,7 +62,7 @@ impl Imports {
         self.edges.keys().map(String::as_str)
     }
 
-    /// What a file imports.
+    /// The imports of a file.
     pub fn of<'a>(&'a self, file: &str) -> impl Iterator<Item = (&'a str, &'a Import)> + use<'a> {
         self.edges.get(file).into_iter().flatten().map(|(to, import)| (to.as_str(), import))
     }
@@ -115,7 +115,7 @@ fn deepest<'a>(modules: &BTreeMap<Vec<String>, &'a str>, target: &[String]) -> O
 struct Finder {
     /// The module around, inline ones included.
     scope: Vec<String>,
-    /// What is imported, counted from the root of the crate; as it is written; its line.
+    /// The imported path, counted from the root of the crate; the path as it is written; its line.
     paths: Vec<(Vec<String>, String, usize)>,
 }
 
@@ -229,7 +229,7 @@ impl<'ast> Visit<'ast> for Finder {
 mod tests {
     use super::*;
 
-    /// What the file `a/b.rs` with this text imports, of a crate with some files.
+    /// The imports of the file `a/b.rs` with this text, of a crate with some files.
     fn imported(text: &str) -> Vec<String> {
         let files = [
             ("lib.rs", ""),

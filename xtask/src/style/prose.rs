@@ -12,7 +12,7 @@ pub(super) enum Piece<'a> {
 /// Lines that flow.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Paragraph<'a> {
-    /// What stands before the first line: the mark of a list item with its indentation.
+    /// The text before the first line: the mark of a list item with its indentation.
     first: &'a str,
     /// How many blanks stand before the other lines.
     hanging: usize,
@@ -35,7 +35,7 @@ struct Cutter<'a> {
     open: Option<Paragraph<'a>>,
     /// The hanging indentation of the list around.
     item: Option<usize>,
-    /// What ends the block of code around.
+    /// The mark that ends the block of code around.
     fence: Option<&'static str>,
 }
 
@@ -112,7 +112,7 @@ fn is_fixed(text: &str) -> bool {
         || text.contains(is_picture)
 }
 
-/// What another tool reads, as one line.
+/// A directive that another tool reads, as one line.
 fn is_directive(text: &str) -> bool {
     ["biome-ignore", "@ts-", "rustfmt"].iter().any(|word| text.starts_with(word))
 }
@@ -152,7 +152,7 @@ impl Paragraph<'_> {
         wrapped
     }
 
-    /// The lines between breaks that somebody meant: behind a sentence that ends where another word would
+    /// The lines between deliberate breaks: behind a sentence that ends where another word would
     /// have found its place, and around an address with a line of its own.
     fn parts(&self, width: usize) -> Vec<&[&str]> {
         let is_meant = |pair: &[&str]| {
@@ -245,8 +245,8 @@ pub(super) fn too_long(lines: &[&str], width: usize) -> Vec<usize> {
     found
 }
 
-/// What a line may not break: words, links, code between backticks; and a word with the one before it, if it
-/// would be the mark of a list or a heading at the begin of a line.
+/// The parts that a line may not break: words, links, code between backticks; and a word with the one before
+/// it, if it would be the mark of a list or a heading at the begin of a line.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut rest = text.trim_start();

@@ -6,11 +6,11 @@ use super::sources::SourceFile;
 /// A word, or several in a row, that must not come back.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone {
-    /// In small letters with blanks between: `told in` is also `told_in` and `ToldIn`.
+    /// The words in small letters with blanks between: `told in` is also `told_in` and `ToldIn`.
     pub words: &'static str,
     /// Where it is looked for.
     pub searched: Searched,
-    /// What to write in its place.
+    /// The word to write in its place.
     pub remedy: &'static str,
 }
 

@@ -13,11 +13,11 @@ pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
 /// One profile, too, so that CI builds once.
 pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
 
-/// Builds a program of the workspace and says where it is. What the compiler says goes to our own output.
+/// Builds a program of the workspace and says where it is. The compiler's messages go to our own output.
 ///
 /// # Errors
 ///
-/// It does not build.
+/// The program does not build.
 pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     let status =

@@ -1,4 +1,4 @@
-//! What the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL.
+//! The tools that the tests need beyond cargo: Node, the client's packages, Chromium, PostgreSQL.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::workspace::shell;
 /// The oldest Node that the client supports and the tests run on.
 const NODE_MAJOR: u32 = 20;
 
-/// Installs what is missing, or says how to.
+/// Installs missing tools, or says how to.
 pub(crate) fn run(root: &Path) -> Result<()> {
     println!("── setup    Node, Chromium, PostgreSQL, npm packages");
     node()?;

@@ -19,7 +19,7 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 pub(crate) enum End {
     Exit(i32),
     Signal(i32),
-    /// It was still running when its time was up, and was killed.
+    /// The process was still running when its time was up, and was killed.
     TimedOut(Duration),
 }
 
@@ -48,7 +48,7 @@ pub fn end_children_with_us() -> Result<()> {
     ctrlc::set_handler(handler).context("cannot handle signals")
 }
 
-/// The group of a process that somebody else runs must not outlive us either.
+/// A process group that other code started must not outlive us either.
 pub fn end_group_with_us(group: u32) {
     RUNNING.store(group, Ordering::SeqCst);
 }
@@ -117,7 +117,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitSta
     Ok(None)
 }
 
-/// Kills what is left of a process group; that nothing is left is the usual case.
+/// Kills the rest of a process group; usually nothing is left.
 fn kill_group(group: u32) {
     if group != 0 {
         let mut kill = Command::new("kill");

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// What results do not depend on: writing the checklist or filing evidence does not make a test run stale.
+/// Files on which results do not depend: writing the checklist or filing evidence does not make a test run
+/// stale.
 const NOT_UNDER_TEST: [&str; 2] = ["docs/requirements.md", "docs/evidence"];
 
 /// The root of the workspace, found at run time so that a copy of the tree uses itself.
