@@ -49,7 +49,7 @@ impl ServerProcess {
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let Some(Ok(address)) = line.trim().strip_prefix("listening http://").map(str::parse) else {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             _ = child.kill();
             _ = child.wait();
             bail!("the server does not start, see {}", folder.join("server.log").display());
@@ -64,7 +64,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         _ = self.child.kill();
         _ = self.child.wait();
         shell::end_group_with_us(0);
@@ -89,7 +89,7 @@ impl<T: DeserializeOwned> Crowd<T> {
         Ok(Self { child, questions, answers, told: PhantomData })
     }
 
-    /// What it has done so far.
+    /// The `T` with the work done so far.
     pub(crate) fn ask(&mut self) -> Result<T> {
         let questions = self.questions.as_mut().context("the crowd has gone")?;
         questions.write_all(b"\n")?;
@@ -113,7 +113,7 @@ impl<T: DeserializeOwned> Crowd<T> {
 
 impl<T> Drop for Crowd<T> {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         _ = self.child.kill();
         _ = self.child.wait();
     }

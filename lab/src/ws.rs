@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// Nothing that a working server answers takes so long.
+/// The timeout for an answer; a working server is faster.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An open connection with a session of one agent.
@@ -28,7 +28,7 @@ pub(crate) struct Client {
     pub(crate) session: ClientSession,
 }
 
-/// What a client knows of its session beyond one connection.
+/// The state of a session that a client keeps beyond one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientSession {
     id: String,
@@ -39,7 +39,7 @@ pub(crate) struct ClientSession {
     unacknowledged: u64,
 }
 
-/// What the server says in answer.
+/// The answers of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Granted {
@@ -248,7 +248,7 @@ impl Client {
             loop {
                 match self.socket.next().await {
                     None | Some(Err(Error::ConnectionClosed)) => return,
-                    // What was under way.
+                    // A frame that was under way.
                     Some(Ok(_)) => {}
                     Some(Err(_)) => return,
                 }

@@ -73,7 +73,7 @@ pub(crate) struct Args {
 
 /// The shortest that the server allows, as each recovery takes that long.
 pub(crate) const LEASE: Duration = Duration::from_millis(500);
-/// Names in each bucket, few enough that everybody is in the way of everybody.
+/// Names in each bucket, few enough that all clients are in each other's way.
 const NAMES: usize = 16;
 /// The kind of the records; `n/0` is the name of the first.
 const KIND: &str = "n";

@@ -31,7 +31,7 @@ pub(super) struct Storm {
 const SHORTEST_LIFE: Duration = Duration::from_millis(150);
 /// to here: within its recovery, or well after it.
 const LONGEST_LIFE: Duration = Duration::from_millis(1500);
-/// After the last kill everybody works on for so long.
+/// The time that all clients work on after the last kill.
 const AFTERMATH: Duration = Duration::from_millis(1500);
 /// The longest that a worker is stopped; the shortest is a lease.
 const LONGEST_STOP: Duration = Duration::from_millis(1000);
@@ -49,7 +49,7 @@ impl Storm {
 
     pub(super) fn run(mut self) -> Result<Counts> {
         let (mut counted, mut tried) = (0, 0);
-        // Everybody has to have connected for the first to count.
+        // All clients have to have connected for the first kill to count.
         thread::sleep(AFTERMATH);
         while counted < self.kills {
             ensure!(
@@ -76,7 +76,7 @@ impl Storm {
         self.finish()
     }
 
-    /// Lets everybody work for so long, unless something befalls a worker.
+    /// Lets all clients work for this time, unless something befalls a worker.
     fn let_live(&mut self, life: Duration, nth: u32) -> Result<&'static str> {
         let worker = self.random.below(1 << 16);
         match nth % 3 {

@@ -79,7 +79,7 @@ impl<'a> OwnerLife<'a> {
 
     fn learn(&mut self, op: &'a Op) {
         if op.gain().is_some_and(|(gain, _)| gain.was != Some(false)) {
-            // Whatever succeeds proves that the owner lives, and is activity; that there was nothing to
+            // Any success proves that the owner lives, and is activity; that there was nothing to
             // unlock is also said of one that is gone.
             self.lives_until = self.lives_until.max(leased(self.opened, op));
         }

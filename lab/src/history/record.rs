@@ -139,7 +139,7 @@ pub(crate) struct Gain {
     /// The id of the claim: a hash of its secret, never the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) claim: Option<String>,
-    /// To whom the name was assigned.
+    /// The claimant to whom the name was assigned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) claimant: Option<String>,
     /// Whether there was something to end.

@@ -65,7 +65,7 @@ impl World {
         self.folder.path().join(format!("backup-{number}.db"))
     }
 
-    /// Makes ready whatever a call may speak of: an owner with a lock, a claim, an assignment, a free name.
+    /// Prepares the things that a call may name: an owner with a lock, a claim, an assignment, a free name.
     pub(super) async fn words(&self) -> Result<Words> {
         let number = self.number();
         let name = |what: &str| format!("{what}-{number}");

@@ -69,7 +69,7 @@ trait SmallWorld: Sized {
 
     /// How it begins; an agent has so many requests and locks at most.
     fn new(requests: u32) -> Result<Self, Breach>;
-    /// Whatever can happen next, beyond the bound included.
+    /// All actions that can happen next, those beyond the bound included.
     fn actions(&self) -> Vec<Self::Action>;
     /// Executes the action, and checks all output.
     fn act(&mut self, action: Self::Action) -> Result<(), Breach>;

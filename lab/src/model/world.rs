@@ -28,7 +28,7 @@ impl SmallWorld for World {
         Ok(world)
     }
 
-    /// Whatever can happen next, beyond the bound included.
+    /// All actions that can happen next, those beyond the bound included.
     fn actions(&self) -> Vec<Action> {
         let mut actions = vec![Action::Tick];
         for agent in 0..AGENTS {

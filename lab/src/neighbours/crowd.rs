@@ -210,7 +210,7 @@ impl Crowd {
     async fn flood(self, mut client: Client, mut random: Random) {
         let mut held = Vec::new();
         while !self.over.get() {
-            // Whatever ends the connection, another one comes in its place.
+            // After any end of the connection, another one comes in its place.
             if self.batch(&mut client, &mut random, &mut held).await.is_err() {
                 return;
             }

@@ -350,7 +350,7 @@ impl Literal {
         let born = self.birth();
         // 2.13: append lock to the held set.
         self.held.push(Lock { request, token, since: now, expires, born });
-        // 2.14: tell the one who asked.
+        // 2.14: notify the agent of the request.
         self.effects.push(Effect::Granted { agent, grant });
     }
 

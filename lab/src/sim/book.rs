@@ -36,7 +36,7 @@ struct Open {
     life: u64,
 }
 
-/// The number of a question; none if it does not stand in the book.
+/// The number of a request; none if the request is not in the book.
 pub(crate) type Op = Option<u64>;
 
 impl Book {
@@ -107,7 +107,7 @@ impl Book {
         true
     }
 
-    /// Whether it stands in the book.
+    /// Whether the answer is in the book.
     pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
         op.is_some_and(|op| self.answer(op, Completion::Ok { durable, gain }))
     }

@@ -1,4 +1,4 @@
-//! The end of a schedule: everything is mended, and then everybody must get an answer, and nothing may be
+//! The end of a schedule: everything is mended, and then all clients must get an answer, and nothing may be
 //! left behind.
 
 use lockhouse::StoreState;

@@ -62,7 +62,7 @@ impl ServerHandle {
         self.is_displaced.load(Ordering::Relaxed)
     }
 
-    /// Writes down a question. Those to a displaced server do not stand in the book: whatever it says without
+    /// Records a request. Requests to a displaced server are not in the book: whatever it says without
     /// the disk, it says of the past.
     pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Invocation) -> Op {
         self.book.count("commands");
@@ -272,7 +272,7 @@ async fn open(link: Arc<dyn Store>, options: Options) -> Result<House, String> {
 pub(crate) struct Started<T> {
     answer: Arc<Mutex<Option<T>>>,
     task: AbortHandle,
-    /// Whom it was put to.
+    /// The life of the server that received the request.
     pub(crate) life: u64,
 }
 

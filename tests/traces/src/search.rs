@@ -44,8 +44,8 @@ impl std::fmt::Display for Leak {
     }
 }
 
-/// So many bytes in sequence of a form of a secret are a leak: less than half of the shortest one, and more
-/// than comes by chance.
+/// The number of bytes in sequence of a form of a secret that count as a leak: less than half of the shortest
+/// one, and more than comes by chance.
 const PIECE: usize = 16;
 
 /// Pieces begin so far apart; so a leak is found for certain if it has this many bytes and those of a piece.

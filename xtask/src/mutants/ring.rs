@@ -136,7 +136,7 @@ impl Programs {
         let options = wanted.map(|suite| match (suite["kind"].as_str(), suite["binary-name"].as_str()) {
             (Some("test"), Some(name)) => Some(vec!["--test".to_owned(), name.to_owned()]),
             (Some("lib"), _) => Some(vec!["--lib".to_owned()]),
-            // Whatever else has tests is found by building everything.
+            // All other packages with tests are found by building everything.
             _ => None,
         });
         Programs(options.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
@@ -264,8 +264,8 @@ fn build(copy: &Copy, programs: &[&str]) -> Command {
 }
 
 /// A test file of the client, with the client built in the copy, against the server as the project itself
-/// builds it: a bug of the client needs no other, and a server takes minutes to build. What follows the file
-/// sets variables that the tests read, such as `REALMS=window`, or is an option of Node.
+/// builds it: a bug of the client needs no other, and a server takes minutes to build. The words behind the
+/// file set variables that the tests read, such as `REALMS=window`, or are options of Node.
 fn javascript(copy: &Copy, words: &str) -> Plan {
     let mut client = Command::new("npm");
     client.args(["run", "build", "--prefix", "clients/js"]);

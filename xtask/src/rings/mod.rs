@@ -250,7 +250,7 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let report = tree::results_folder(run.root)?.join("js.xml");
     let _ = fs::remove_file(&report);
     let mut node = Command::new("node");
-    // Whatever runs the tests, and whatever they start.
+    // The programs that run the tests, and all that they start.
     node.env("NODE_OPTIONS", format!("--import=\"{}\"", client.join("test/support/traces.mjs").display()));
     node.arg("--test").args([
         "--test-reporter=spec",
@@ -353,7 +353,7 @@ fn checked(tests: Vec<TestRun>, end: shell::End) -> Result<Vec<TestRun>> {
     Ok(tests)
 }
 
-/// Which package each test binary comes from, by crate name; the harness itself does not tell.
+/// Which package each test binary comes from, by crate name; the harness itself does not say.
 fn package_of_each_binary(root: &Path) -> Result<HashMap<String, String>> {
     let args = ["metadata", "--no-deps", "--format-version", "1"];
     let output = Command::new("cargo").args(args).current_dir(root).output()?;

@@ -14,7 +14,7 @@ pub(super) const TTL: u64 = 2;
 pub(super) const CLAIM: u64 = 2;
 /// One tick of the model's clock.
 pub(super) const TICK_MS: u64 = 1_000;
-/// Of whom there is one, and how many requests and locks it has at most.
+/// The one agent of this world, and how many requests and locks it has at most.
 pub(super) const AGENTS_REQUESTS: u32 = 2;
 
 /// How the agent asks.

@@ -1,4 +1,4 @@
-//! Agents, and whatever ends by itself. The specification knows neither leases nor longest holds.
+//! Agents, and all things that end by themselves. The specification knows neither leases nor longest holds.
 
 use lockhouse_core::{
     AgentId, Effect, EndReason, FencingToken, Instant, LossReason, NewAgent, Outcome, OwnerEnd, OwnerId,

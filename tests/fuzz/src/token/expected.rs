@@ -101,7 +101,7 @@ impl Token {
         Ok(issuer)
     }
 
-    /// Members of a header have types of their own; what has none but these is read by everybody alike.
+    /// Members of a header have types of their own; a value with no other type is read alike by every reader.
     fn is_plain(&self, header: &Value) -> Read<()> {
         let is_known = |(name, value): (&String, &Value)| {
             matches!(name.as_str(), "alg" | "typ" | "kid") && value.is_string()

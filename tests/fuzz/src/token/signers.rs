@@ -36,7 +36,7 @@ pub(super) enum Signer {
     StrangeHs,
     StrangeEd,
     EmptyHs,
-    /// With a key that everybody knows, as if it were a secret.
+    /// A signer with a publicly known key, as if it were a secret.
     PublicRs,
     PublicEd,
     Nobody,

@@ -88,7 +88,7 @@ pub enum Presented {
 pub struct DurableView {
     pub owners: Vec<Label>,
     pub next_owner: Label,
-    /// The last commands that locked something: of whom, and what.
+    /// The last commands that locked something: their owners and locks.
     pub locked: Vec<(Label, Label, Vec<NameBuf>)>,
     pub next_lock: Label,
     /// The last claims, and their names.
