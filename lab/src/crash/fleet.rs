@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::record::What;
 
-use super::book::Book;
+use super::journal::Journal;
 use super::recorder::now;
 use super::worker::clients_of;
 
@@ -19,7 +19,7 @@ use super::worker::clients_of;
 pub(super) struct Fleet {
     url: String,
     seed: u64,
-    book: Arc<Book>,
+    journal: Arc<Journal>,
     workers: Vec<Worker>,
     started: u64,
 }
@@ -36,8 +36,8 @@ struct Worker {
 const END_LIMIT: Duration = Duration::from_secs(15);
 
 impl Fleet {
-    pub(super) fn start(url: String, seed: u64, count: usize, book: Arc<Book>) -> Result<Self> {
-        let mut fleet = Self { url, seed, book, workers: Vec::new(), started: 0 };
+    pub(super) fn start(url: String, seed: u64, count: usize, journal: Arc<Journal>) -> Result<Self> {
+        let mut fleet = Self { url, seed, journal, workers: Vec::new(), started: 0 };
         for _ in 0..count {
             let worker = fleet.worker()?;
             fleet.workers.push(worker);
@@ -55,8 +55,8 @@ impl Fleet {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot start a worker")?;
         let lines = child.stdout.take().context("a worker has no output")?;
-        let book = self.book.clone();
-        let reader = std::thread::spawn(move || read(lines, &book));
+        let journal = self.journal.clone();
+        let reader = std::thread::spawn(move || read(lines, &journal));
         Ok(Worker { name, child, reader: Some(reader) })
     }
 
@@ -84,7 +84,7 @@ impl Fleet {
         worker.child.wait()?;
         worker.drain();
         for client in clients_of(&worker.name) {
-            self.book.write(at, What::ClientKilled { client });
+            self.journal.write(at, What::ClientKilled { client });
         }
         Ok(())
     }
@@ -114,11 +114,11 @@ impl Fleet {
     }
 }
 
-fn read(lines: ChildStdout, book: &Book) {
+fn read(lines: ChildStdout, journal: &Journal) {
     for line in BufReader::new(lines).split(b'\n') {
         // A pipe whose other end is dead just ends.
         let Ok(line) = line else { return };
-        book.take(&line);
+        journal.take(&line);
     }
 }
 

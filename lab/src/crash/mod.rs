@@ -8,10 +8,10 @@
 //!              history ──▶ judge
 //! ```
 
-mod book;
 mod claims;
 mod fleet;
 mod http;
+mod journal;
 mod offline;
 mod recorder;
 mod server;

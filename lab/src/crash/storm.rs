@@ -10,9 +10,9 @@ use random::Random;
 
 use crate::history::record::{Found, What};
 
-use super::book::Book;
 use super::fleet::Fleet;
 use super::http::Http;
+use super::journal::Journal;
 use super::recorder::now;
 use super::server::Server;
 use super::tally::{Counts, Tally};
@@ -21,7 +21,7 @@ use super::{APART, Args, LEASE, MEETING};
 pub(super) struct Storm {
     server: Server,
     fleet: Fleet,
-    book: Arc<Book>,
+    journal: Arc<Journal>,
     random: Random,
     kills: u32,
     lives: u32,
@@ -38,11 +38,11 @@ const LONGEST_STOP: Duration = Duration::from_millis(1000);
 
 impl Storm {
     pub(super) fn new(args: &Args, binary: &Path, folder: &Path) -> Result<Self> {
-        let book = Arc::new(Book::create(&folder.join("history.jsonl"))?);
+        let journal = Arc::new(Journal::create(&folder.join("history.jsonl"))?);
         let server = Server::start(binary, folder)?;
-        let fleet = Fleet::start(server.url(), args.seed, args.workers as usize, book.clone())?;
+        let fleet = Fleet::start(server.url(), args.seed, args.workers as usize, journal.clone())?;
         let mut storm =
-            Self { server, fleet, book, random: Random::new(args.seed), kills: args.kills, lives: 0 };
+            Self { server, fleet, journal, random: Random::new(args.seed), kills: args.kills, lives: 0 };
         storm.note_start();
         Ok(storm)
     }
@@ -61,7 +61,7 @@ impl Storm {
             let befell = self.let_live(life, tried)?;
             self.kill()?;
             thread::sleep(SHORTEST_LIFE);
-            let met = self.book.tally(Tally::met).context("the kill was not noted")?;
+            let met = self.journal.tally(Tally::met).context("the kill was not noted")?;
             counted += u32::from(met.counts());
             println!(
                 "kill {counted:>3} of {}: after {:>4} ms, {:>3} acknowledged in the last 100 ms, {:>2} under way{}{befell}",
@@ -106,9 +106,9 @@ impl Storm {
     /// SIGKILL, and another life over the same file.
     fn kill(&mut self) -> Result<()> {
         let at = now();
-        self.book.tally(|tally| tally.killed(at));
+        self.journal.tally(|tally| tally.killed(at));
         self.server.kill()?;
-        self.book.write_now(What::ServerKilled);
+        self.journal.write_now(What::ServerKilled);
         let pause = self.between(Duration::ZERO, Duration::from_millis(60));
         thread::sleep(pause);
         self.server.start_again()?;
@@ -119,18 +119,18 @@ impl Storm {
     fn note_start(&mut self) {
         self.lives += 1;
         let at = now();
-        self.book.write(at, What::ServerStarted { epoch: self.lives.to_string() });
-        self.book.tally(|tally| tally.started(at));
+        self.journal.write(at, What::ServerStarted { epoch: self.lives.to_string() });
+        self.journal.tally(|tally| tally.started(at));
     }
 
     /// Ends the clients, kills the server once more and reads what it still knows.
     fn finish(mut self) -> Result<Counts> {
         self.fleet.end()?;
         self.server.kill()?;
-        self.book.write_now(What::ServerKilled);
+        self.journal.write_now(What::ServerKilled);
         self.server.start_again()?;
         self.lives += 1;
-        self.book.write_now(What::ServerStarted { epoch: self.lives.to_string() });
+        self.journal.write_now(What::ServerStarted { epoch: self.lives.to_string() });
         let http = Http::new(&self.server.url())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for bucket in [MEETING, APART] {
@@ -138,10 +138,10 @@ impl Storm {
             let found: Vec<Found> = runtime
                 .block_on(http.look(bucket, ""))
                 .map_err(|reply| anyhow!("the last read-out failed: {reply:?}"))?;
-            self.book.write_now(What::Readout { bucket: bucket.to_owned(), began, found });
+            self.journal.write_now(What::Readout { bucket: bucket.to_owned(), began, found });
         }
-        self.book.close()?;
-        Ok(self.book.tally(|tally| tally.counts.clone()))
+        self.journal.close()?;
+        Ok(self.journal.tally(|tally| tally.counts.clone()))
     }
 
     fn between(&mut self, from: Duration, to: Duration) -> Duration {

@@ -3,19 +3,19 @@
 
 use lockhouse::StoreState;
 
-use super::clients::buyer::Buyer;
-use super::clients::clerk::Clerk;
-use super::clients::tab::Tab;
+use super::clients::claim_client::ClaimClient;
+use super::clients::owner_client::OwnerClient;
+use super::clients::web_client::RemoteWebClient;
 use super::clients::worker::Worker;
 use super::look;
 use super::schedule::Stage;
 
 impl Stage {
     pub(super) fn mend(&mut self) -> Result<(), String> {
-        self.book.note(|| "-- everything is mended".to_owned());
+        self.journal.note(|| "-- everything is mended".to_owned());
         self.stop_displaced();
         self.calm();
-        self.tabs.iter_mut().for_each(Tab::is_back);
+        self.web_clients.iter_mut().for_each(RemoteWebClient::is_back);
         self.settle();
         look::read_out(&self.life, &self.places);
         self.everybody_leaves();
@@ -28,11 +28,14 @@ impl Stage {
     /// late. Recoveries end.
     fn settle(&mut self) {
         for round in 0..200 {
-            let Self { tabs, life, random, .. } = self;
+            let Self { web_clients, life, random, .. } = self;
             if round >= 50 && life.server.house.store_state() == StoreState::Serving {
                 return;
             }
-            tabs.iter_mut().filter(|tab| tab.has_no_session()).for_each(|tab| tab.act(life, random));
+            web_clients
+                .iter_mut()
+                .filter(|web_client| web_client.has_no_session())
+                .for_each(|web_client| web_client.act(life, random));
             self.pass(25);
             self.everybody_hears();
         }
@@ -40,17 +43,17 @@ impl Stage {
 
     fn everybody_leaves(&mut self) {
         for _ in 0..ROUNDS {
-            let Self { life, clerks, buyers, workers, tabs, .. } = self;
-            clerks.iter_mut().for_each(|clerk| clerk.leave(life));
-            buyers.iter_mut().for_each(|buyer| buyer.leave(life));
+            let Self { life, owner_clients, claim_clients, workers, web_clients, .. } = self;
+            owner_clients.iter_mut().for_each(|owner_client| owner_client.leave(life));
+            claim_clients.iter_mut().for_each(|claim_client| claim_client.leave(life));
             workers.iter_mut().for_each(|worker| worker.leave(life));
-            tabs.iter_mut().for_each(|tab| tab.leave(life));
-            let have_left = clerks.iter().all(Clerk::has_left)
-                && buyers.iter().all(Buyer::has_left)
+            web_clients.iter_mut().for_each(|web_client| web_client.leave(life));
+            let have_left = owner_clients.iter().all(OwnerClient::has_left)
+                && claim_clients.iter().all(ClaimClient::has_left)
                 && workers.iter().all(Worker::has_left)
-                && tabs.iter().all(Tab::has_left);
+                && web_clients.iter().all(RemoteWebClient::has_left);
             if have_left {
-                self.tabs.iter_mut().for_each(|tab| tab.says_goodbye(&self.life));
+                self.web_clients.iter_mut().for_each(|web_client| web_client.says_goodbye(&self.life));
                 return;
             }
             self.pass(50);
@@ -60,12 +63,17 @@ impl Stage {
     }
 
     fn somebody_sleeps_on(&mut self) {
-        let clerks = self.clerks.iter().filter(|clerk| !clerk.has_left()).count();
-        let buyers = self.buyers.iter().filter(|buyer| !buyer.has_left()).count();
+        let owner_clients = self.owner_clients.iter().filter(|owner_client| !owner_client.has_left()).count();
+        let claim_clients = self.claim_clients.iter().filter(|claim_client| !claim_client.has_left()).count();
         let workers = self.workers.iter().filter(|worker| !worker.has_left()).count();
-        let tabs: Vec<_> = self.tabs.iter().filter(|tab| !tab.has_left()).map(Tab::waits).collect();
-        self.book.breach(format!(
-            "a minute after everything was mended {clerks} clerks, {buyers} buyers and {workers} workers still wait for answers, and so do these tabs: {tabs:?}"
+        let web_clients: Vec<_> = self
+            .web_clients
+            .iter()
+            .filter(|web_client| !web_client.has_left())
+            .map(RemoteWebClient::waits)
+            .collect();
+        self.journal.breach(format!(
+            "a minute after everything was mended {owner_clients} clerks, {claim_clients} buyers and {workers} workers still wait for answers, and so do these tabs: {web_clients:?}"
         ));
     }
 
@@ -74,14 +82,15 @@ impl Stage {
         let server = &self.life.server;
         match server.house.store_state() {
             StoreState::Serving => {}
-            state => self.book.breach(format!("everything is mended, but the house is {state:?}")),
+            state => self.journal.breach(format!("everything is mended, but the house is {state:?}")),
         }
         for place in &self.places {
             let bucket = server.bucket(place);
             if !bucket.is_empty() {
                 let shown = self.life.block_on(bucket.snapshot());
                 let label = place.label;
-                self.book.breach(format!("everybody has left, but in bucket {label:?} is left: {shown:?}"));
+                self.journal
+                    .breach(format!("everybody has left, but in bucket {label:?} is left: {shown:?}"));
             }
         }
     }
@@ -89,13 +98,13 @@ impl Stage {
     /// No client holds a lock, so the next life need not wait for any client.
     fn stop_is_clean(&mut self) -> Result<(), String> {
         if self.life.close() != Ok(true) {
-            self.book.breach("nobody holds anything, but the stop was not clean");
+            self.journal.breach("nobody holds anything, but the stop was not clean");
         }
         self.kill();
         self.begin_anew()?;
         for place in &self.places {
             if let Some(time) = self.life.server.bucket(place).recovers_for() {
-                self.book
+                self.journal
                     .breach(format!("after a clean stop bucket {:?} recovers for {time:?}", place.label));
             }
         }

@@ -1,12 +1,12 @@
 //! The faults: of the process, the clocks, the clients' connections, the store and the way to it.
 
-use super::clients::buyer::Buyer;
-use super::clients::clerk::Clerk;
-use super::clients::tab::Tab;
+use super::clients::claim_client::ClaimClient;
+use super::clients::owner_client::OwnerClient;
+use super::clients::web_client::RemoteWebClient;
+use super::fault_plan;
 use super::look;
 use super::schedule::{Displaced, STEP_MS, Stage};
 use super::server::ServerLife;
-use super::weather;
 use crate::history::record::What;
 
 impl Stage {
@@ -17,7 +17,7 @@ impl Stage {
             22..26 => self.restart()?,
             26..34 => self.process_stands_still(),
             34..42 => self.calendar_is_set(),
-            42..50 => self.tab_stops(),
+            42..50 => self.web_client_stops(),
             50..58 => self.link_is_cut(),
             58..75 => self.weather_calms_down(),
             _ => self.weather_turns(),
@@ -58,15 +58,16 @@ impl Stage {
         let ended = life.close();
         life.run(1);
         self.everybody_hears();
-        let now = self.book.now_ms();
-        let counts_on = self.tabs.iter().filter(|tab| tab.holds(now)).count();
+        let now = self.journal.now_ms();
+        let counts_on = self.web_clients.iter().filter(|web_client| web_client.holds(now)).count();
         match ended {
             Ok(true) if counts_on > 0 => {
-                self.book.breach(format!("a stop was called clean, though {counts_on} far away hold locks"));
+                self.journal
+                    .breach(format!("a stop was called clean, though {counts_on} far away hold locks"));
             }
-            Ok(true) => self.book.count("clean stop"),
-            Ok(false) => self.book.count("unclean stop"),
-            Err(state) => self.book.breach(format!("the house did not close, and is {state:?}")),
+            Ok(true) => self.journal.count("clean stop"),
+            Ok(false) => self.journal.count("unclean stop"),
+            Err(state) => self.journal.breach(format!("the house did not close, and is {state:?}")),
         }
         self.kill();
         self.begin_anew()
@@ -76,8 +77,8 @@ impl Stage {
         self.fails("process stands still");
         let ms = 100 + self.random.below(2000) as u64;
         for _ in 0..ms / STEP_MS {
-            self.book.advance(STEP_MS);
-            self.tabs.iter_mut().for_each(|tab| tab.nothing_comes(&self.book));
+            self.journal.advance(STEP_MS);
+            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal));
         }
         self.life.stand_still(ms / STEP_MS * STEP_MS);
         if let Some(displaced) = &self.displaced {
@@ -92,25 +93,25 @@ impl Stage {
         self.life.clock.set_calendar(self.calendar_ms);
     }
 
-    fn tab_stops(&mut self) {
+    fn web_client_stops(&mut self) {
         self.fails("client stands still");
-        let (at, ms) = (self.random.below(self.tabs.len()), 50 + self.random.below(1000) as u64);
-        self.tabs[at].pause(self.book.now_ms(), ms);
+        let (at, ms) = (self.random.below(self.web_clients.len()), 50 + self.random.below(1000) as u64);
+        self.web_clients[at].pause(self.journal.now_ms(), ms);
     }
 
     fn link_is_cut(&mut self) {
         self.fails("link is cut");
-        let (at, ms) = (self.random.below(self.tabs.len()), 50 + self.random.below(600) as u64);
-        self.tabs[at].cut(self.book.now_ms(), ms);
+        let (at, ms) = (self.random.below(self.web_clients.len()), 50 + self.random.below(600) as u64);
+        self.web_clients[at].cut(self.journal.now_ms(), ms);
     }
 
     fn weather_calms_down(&mut self) {
-        self.disk.set_faults(weather::CALM);
+        self.disk.set_faults(fault_plan::CALM);
         self.disk.set_slowest(if self.random.percent(50) { 0 } else { 8 });
     }
 
     fn weather_turns(&mut self) {
-        let (name, faults) = weather::some(&mut self.random);
+        let (name, faults) = fault_plan::some(&mut self.random);
         self.fails(name);
         self.disk.set_faults(faults);
         if name == "disk is slow" {
@@ -120,13 +121,13 @@ impl Stage {
 
     fn fails(&mut self, what: &'static str) {
         self.faults += 1;
-        self.book.count(what);
-        self.book.note(|| format!("-- fault: {what}"));
+        self.journal.count(what);
+        self.journal.note(|| format!("-- fault: {what}"));
     }
 
     /// Ends the faults of the store and of the way to it.
     pub(super) fn calm(&mut self) {
-        self.disk.set_faults(weather::CALM);
+        self.disk.set_faults(fault_plan::CALM);
         self.disk.set_slowest(0);
     }
 
@@ -141,22 +142,22 @@ impl Stage {
     /// No client receives an answer of the present life any more.
     fn server_is_gone(&mut self) {
         let number = self.life.server.number;
-        self.book.life_is_over(number);
+        self.journal.life_is_over(number);
         self.workers.iter().for_each(|worker| worker.is_dead(&self.life.server));
-        self.tabs.iter_mut().for_each(Tab::server_is_gone);
+        self.web_clients.iter_mut().for_each(RemoteWebClient::server_is_gone);
     }
 
     fn is_down(&mut self, ms: u64) {
         for _ in 0..ms / STEP_MS {
-            self.book.advance(STEP_MS);
-            self.tabs.iter_mut().for_each(|tab| tab.nothing_comes(&self.book));
+            self.journal.advance(STEP_MS);
+            self.web_clients.iter_mut().for_each(|web_client| web_client.nothing_comes(&self.journal));
         }
     }
 
     pub(super) fn begin_anew(&mut self) -> Result<(), String> {
         let number = self.life.server.number;
-        self.clerks.iter_mut().for_each(|clerk| clerk.life_is_over(number));
-        self.buyers.iter_mut().for_each(|buyer| buyer.life_is_over(number));
+        self.owner_clients.iter_mut().for_each(|owner_client| owner_client.life_is_over(number));
+        self.claim_clients.iter_mut().for_each(|claim_client| claim_client.life_is_over(number));
         self.disk.strays_arrive(true);
         self.life = self.next_life()?;
         self.has_begun();
@@ -165,23 +166,23 @@ impl Stage {
 
     fn next_life(&mut self) -> Result<ServerLife, String> {
         self.disk.set_slowest(0);
-        self.disk.set_faults(weather::while_it_begins(&mut self.random));
+        self.disk.set_faults(fault_plan::while_it_begins(&mut self.random));
         let number = self.life.server.number + 1;
-        ServerLife::begin(&self.book, &self.disk, number, self.lease_ms, self.calendar_ms)
+        ServerLife::begin(&self.journal, &self.disk, number, self.lease_ms, self.calendar_ms)
     }
 
     /// Checks that the new life finds all that was confirmed as durable.
     fn has_begun(&mut self) {
         self.calm();
         if self.disk.strays_arrive(false) {
-            self.book.breach("something of an earlier epoch was kept though it came too late");
+            self.journal.breach("something of an earlier epoch was kept though it came too late");
         }
-        self.book.write(What::ServerKilled);
+        self.journal.write(What::ServerKilled);
         let epoch = self.life.server.epoch.to_string();
-        self.book.write(What::ServerStarted { epoch });
+        self.journal.write(What::ServerStarted { epoch });
         look::read_out(&self.life, &self.places);
-        self.clerks.iter_mut().for_each(|clerk| clerk.look_again(&self.life));
-        self.buyers.iter_mut().for_each(|buyer| buyer.look_again(&self.life));
+        self.owner_clients.iter_mut().for_each(|owner_client| owner_client.look_again(&self.life));
+        self.claim_clients.iter_mut().for_each(|claim_client| claim_client.look_again(&self.life));
         self.workers = self.new_workers();
     }
 
@@ -192,21 +193,25 @@ impl Stage {
         self.calm();
         let ended = life.learns_of_its_end(&self.places[0]);
         if let Err(state) = ended {
-            self.book.breach(format!("the house is displaced, but it is {state:?}"));
+            self.journal.breach(format!("the house is displaced, but it is {state:?}"));
         }
         life.run(1);
         let (number, server) = (life.server.number, &life.server);
         workers.iter_mut().for_each(|worker| worker.must_know_of_the_end(server));
-        self.clerks.iter_mut().for_each(Clerk::hear);
-        self.buyers.iter_mut().for_each(Buyer::hear);
-        let clerks = self.clerks.iter().filter(|clerk| clerk.waits_for(number)).count();
-        let buyers = self.buyers.iter().filter(|buyer| buyer.waits_for(number)).count();
-        if clerks + buyers > 0 {
-            self.book
-                .breach(format!("{} questions sleep on, though the house was displaced", clerks + buyers));
+        self.owner_clients.iter_mut().for_each(OwnerClient::hear);
+        self.claim_clients.iter_mut().for_each(ClaimClient::hear);
+        let owner_clients =
+            self.owner_clients.iter().filter(|owner_client| owner_client.waits_for(number)).count();
+        let claim_clients =
+            self.claim_clients.iter().filter(|claim_client| claim_client.waits_for(number)).count();
+        if owner_clients + claim_clients > 0 {
+            self.journal.breach(format!(
+                "{} questions sleep on, though the house was displaced",
+                owner_clients + claim_clients
+            ));
         }
-        self.clerks.iter_mut().for_each(|clerk| clerk.life_is_over(number));
-        self.buyers.iter_mut().for_each(|buyer| buyer.life_is_over(number));
+        self.owner_clients.iter_mut().for_each(|owner_client| owner_client.life_is_over(number));
+        self.claim_clients.iter_mut().for_each(|claim_client| claim_client.life_is_over(number));
         drop(workers);
         life.crash();
     }

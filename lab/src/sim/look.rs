@@ -2,7 +2,7 @@
 
 use lockhouse::{ClaimError, HolderKind, StoreError};
 
-use super::clients::clerk::mode;
+use super::clients::owner_client::mode;
 use super::server::{Place, ServerHandle, ServerLife};
 use crate::history::record::{Found, Thing, What};
 
@@ -37,13 +37,13 @@ pub(super) async fn found(server: &ServerHandle, place: &Place) -> Result<Vec<Fo
 pub(crate) fn read_out(life: &ServerLife, places: &[Place]) {
     let server = &life.server;
     for place in places {
-        let began = server.book.stamp();
+        let began = server.journal.stamp();
         match life.block_on(found(server, place)) {
             Ok(found) => {
-                server.book.write(What::Readout { bucket: place.label.to_owned(), began, found });
+                server.journal.write(What::Readout { bucket: place.label.to_owned(), began, found });
             }
             Err(error) => {
-                server.book.breach(format!("bucket {:?} cannot be read out: {error}", place.label));
+                server.journal.breach(format!("bucket {:?} cannot be read out: {error}", place.label));
             }
         }
     }

@@ -3,24 +3,25 @@
 //! history.
 //!
 //! ```text
-//!   clerks, buyers, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
-//!   workers, tabs      pipeline (the real ones,                                 │
-//!     │                on stopped time)                                         └─▶ told before it was kept?
-//!     └──▶ Book: asked, answered, lost ──▶ the judge of histories
+//!   owner clients, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
+//!   claim clients,    pipeline (the real ones,                                 │
+//!   web clients,      on stopped time)                                         └─▶ told before it was kept?
+//!   workers
+//!     └──▶ Journal: asked, answered, lost ──▶ the judge of histories
 //! ```
 
-mod book;
 mod clients;
 mod disk;
 mod ending;
+mod fault_plan;
 mod faults;
+mod journal;
 mod ledger;
 mod look;
 mod run;
 mod schedule;
 mod server;
 mod tally;
-mod weather;
 
 use std::path::PathBuf;
 

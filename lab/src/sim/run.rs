@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use random::Random;
 
 use super::Args;
-use super::book::Written;
+use super::journal::Written;
 use super::schedule::{self, COMMANDS, FAULTS};
 use super::tally::Tally;
 use crate::Verdict;

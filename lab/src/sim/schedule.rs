@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use random::Random;
 
-use super::book::{Book, Written};
-use super::clients::buyer::Buyer;
-use super::clients::clerk::Clerk;
-use super::clients::tab::Tab;
+use super::clients::claim_client::ClaimClient;
+use super::clients::owner_client::OwnerClient;
+use super::clients::web_client::RemoteWebClient;
 use super::clients::worker::Worker;
 use super::disk::Disk;
+use super::fault_plan;
+use super::journal::{Journal, Written};
 use super::server::{Place, ServerLife, places};
-use super::weather;
 use crate::history::record::What;
 
 /// The least that a schedule has.
@@ -22,15 +22,15 @@ pub(crate) const FAULTS: u64 = 3;
 /// All clients, and the things that they act upon.
 pub(super) struct Stage {
     pub(super) random: Random,
-    pub(super) book: Arc<Book>,
+    pub(super) journal: Arc<Journal>,
     pub(super) disk: Arc<Disk>,
     pub(super) places: Vec<Place>,
     pub(super) life: ServerLife,
     pub(super) displaced: Option<Displaced>,
-    pub(super) clerks: Vec<Clerk>,
-    pub(super) buyers: Vec<Buyer>,
+    pub(super) owner_clients: Vec<OwnerClient>,
+    pub(super) claim_clients: Vec<ClaimClient>,
     pub(super) workers: Vec<Worker>,
-    pub(super) tabs: Vec<Tab>,
+    pub(super) web_clients: Vec<RemoteWebClient>,
     pub(super) lease_ms: u64,
     pub(super) calendar_ms: i64,
     /// The count of faults that are not the store's.
@@ -52,43 +52,43 @@ pub(crate) fn play(seed: u64, with_notes: bool) -> Result<Written, String> {
     let mut stage = Stage::new(seed, with_notes)?;
     stage.act_on()?;
     stage.mend()?;
-    let (book, of_the_store, faults) = (stage.book.clone(), stage.disk.faults(), stage.faults);
+    let (journal, of_the_store, faults) = (stage.journal.clone(), stage.disk.faults(), stage.faults);
     drop(stage);
-    let mut written = book.close_book();
+    let mut written = journal.close_journal();
     written.tally.add("faults", faults + of_the_store.total());
-    weather::by_class(&of_the_store).iter().for_each(|(class, count)| written.tally.add(class, *count));
+    fault_plan::by_class(&of_the_store).iter().for_each(|(class, count)| written.tally.add(class, *count));
     Ok(written)
 }
 
 impl Stage {
     fn new(seed: u64, with_notes: bool) -> Result<Self, String> {
         let mut random = Random::new(seed);
-        let (book, disk) = (Arc::new(Book::new(with_notes)), Disk::new(random.next_u64()));
+        let (journal, disk) = (Arc::new(Journal::new(with_notes)), Disk::new(random.next_u64()));
         let places = places();
         let lease_ms = if random.percent(70) { 300 } else { 0 };
-        let life = ServerLife::begin(&book, &disk, 1, lease_ms, 0)?;
-        book.write(What::ServerStarted { epoch: "1".to_owned() });
+        let life = ServerLife::begin(&journal, &disk, 1, lease_ms, 0)?;
+        journal.write(What::ServerStarted { epoch: "1".to_owned() });
         // Most meet in the first bucket.
         let mut place = |nth: usize| {
             let elsewhere = random.percent(30);
             places[if elsewhere { nth % places.len() } else { 0 }].clone()
         };
-        let clerks = (0..4).map(|nth| Clerk::new(nth, place(nth))).collect();
-        let buyers = (0..3).map(|nth| Buyer::new(nth, place(nth))).collect();
-        let tabs = (0..4).map(|nth| Tab::new(nth, place(nth))).collect();
+        let owner_clients = (0..4).map(|nth| OwnerClient::new(nth, place(nth))).collect();
+        let claim_clients = (0..3).map(|nth| ClaimClient::new(nth, place(nth))).collect();
+        let web_clients = (0..4).map(|nth| RemoteWebClient::new(nth, place(nth))).collect();
         let (workers, displaced) = (Vec::new(), None);
         let (calendar_ms, faults) = (0, 0);
         let mut stage = Self {
             random,
-            book,
+            journal,
             disk,
             places,
             life,
             displaced,
-            clerks,
-            buyers,
+            owner_clients,
+            claim_clients,
             workers,
-            tabs,
+            web_clients,
             lease_ms,
             calendar_ms,
             faults,
@@ -103,7 +103,7 @@ impl Stage {
 
     fn act_on(&mut self) -> Result<(), String> {
         let goal = COMMANDS + self.random.below(100) as u64;
-        while self.book.counted("commands") < goal || self.faults + self.disk.faults().total() < FAULTS {
+        while self.journal.counted("commands") < goal || self.faults + self.disk.faults().total() < FAULTS {
             if self.random.percent(5) {
                 self.something_fails()?;
             }
@@ -115,10 +115,10 @@ impl Stage {
     }
 
     fn somebody_acts(&mut self) {
-        let Self { random, life, displaced, clerks, buyers, workers, tabs, .. } = self;
+        let Self { random, life, displaced, owner_clients, claim_clients, workers, web_clients, .. } = self;
         let who = random.below(100);
         if who >= 76 {
-            return one_of(tabs, random).act(life, random);
+            return one_of(web_clients, random).act(life, random);
         }
         // Some have not heard of the new life, and go on with the old one.
         let (life, workers) = match displaced {
@@ -126,8 +126,8 @@ impl Stage {
             _ => (&*life, workers),
         };
         match who {
-            0..28 => one_of(clerks, random).act(life, random),
-            28..52 => one_of(buyers, random).act(life, random),
+            0..28 => one_of(owner_clients, random).act(life, random),
+            28..52 => one_of(claim_clients, random).act(life, random),
             _ => one_of(workers, random).act(life, random),
         }
     }
@@ -158,17 +158,17 @@ impl Stage {
             if let Some(displaced) = &self.displaced {
                 displaced.life.run(step);
             }
-            self.book.advance(step);
-            self.tabs.iter_mut().for_each(|tab| tab.time_has_passed(&self.life));
+            self.journal.advance(step);
+            self.web_clients.iter_mut().for_each(|web_client| web_client.time_has_passed(&self.life));
         }
     }
 
     pub(super) fn everybody_hears(&mut self) {
         let server = &self.life.server;
-        self.clerks.iter_mut().for_each(Clerk::hear);
-        self.buyers.iter_mut().for_each(Buyer::hear);
+        self.owner_clients.iter_mut().for_each(OwnerClient::hear);
+        self.claim_clients.iter_mut().for_each(ClaimClient::hear);
         self.workers.iter_mut().for_each(|worker| worker.hear(server));
-        self.tabs.iter_mut().for_each(|tab| tab.hear(&self.life));
+        self.web_clients.iter_mut().for_each(|web_client| web_client.hear(&self.life));
         if let Some(displaced) = &mut self.displaced {
             let server = &displaced.life.server;
             displaced.workers.iter_mut().for_each(|worker| worker.hear(server));

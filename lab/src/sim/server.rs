@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use super::book::{Book, Op};
 use super::disk::{Disk, DiskLink};
+use super::journal::{Journal, Op};
 use super::ledger::{Ledger, Sort};
 use crate::history::record::{Invocation, Reason};
 
@@ -47,7 +47,7 @@ pub(crate) struct ServerHandle {
     pub(crate) house: House,
     pub(crate) number: u64,
     pub(crate) epoch: u64,
-    pub(crate) book: Arc<Book>,
+    pub(crate) journal: Arc<Journal>,
     pub(crate) disk: Arc<Disk>,
     /// Another one has taken the disk, which this one may not know yet.
     is_displaced: Arc<AtomicBool>,
@@ -62,17 +62,17 @@ impl ServerHandle {
         self.is_displaced.load(Ordering::Relaxed)
     }
 
-    /// Records a request. Requests to a displaced server are not in the book: whatever it says without
+    /// Records a request. Requests to a displaced server are not in the journal: whatever it says without
     /// the disk, it says of the past.
     pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Invocation) -> Op {
-        self.book.count("commands");
-        (!self.is_displaced()).then(|| self.book.invoke(client, self.number, place.label, call))
+        self.journal.count("commands");
+        (!self.is_displaced()).then(|| self.journal.invoke(client, self.number, place.label, call))
     }
 
     /// Checks a grant that was announced just now: the disk must have it.
     pub(crate) fn told(&self, place: &Place, sort: Sort, number: u64) {
         if !self.disk.ledger(|ledger| ledger.has(&place.scope, sort, number)) {
-            self.book.breach(format!(
+            self.journal.breach(format!(
                 "bucket {:?}: {sort:?} {number} was told before it was durable",
                 place.label
             ));
@@ -85,7 +85,7 @@ impl ServerHandle {
         let (mark, floor) =
             self.disk.ledger(|ledger| (ledger.mark(&place.scope), ledger.floor(&place.scope)));
         if token > mark {
-            self.book.breach(format!(
+            self.journal.breach(format!(
                 "bucket {:?}: token {token} was told, but the durable mark is {mark}",
                 place.label
             ));
@@ -93,7 +93,7 @@ impl ServerHandle {
         let is_old = token <= floor;
         if is_old != self.is_displaced() {
             let whose = if is_old { "the earlier life" } else { "its successor" };
-            self.book.breach(format!(
+            self.journal.breach(format!(
                 "bucket {:?}: token {token} was given, which is one of {whose}",
                 place.label
             ));
@@ -104,25 +104,25 @@ impl ServerHandle {
     pub(crate) fn failed(&self, op: Op, error: &StoreError) {
         match error {
             StoreError::Unavailable { .. } => {
-                self.book.count("refused: unavailable");
-                self.book.refused(op, Reason::Unavailable);
+                self.journal.count("refused: unavailable");
+                self.journal.refused(op, Reason::Unavailable);
             }
             StoreError::Fenced => {
-                self.book.count("unknown: fenced");
-                self.book.unknown(op);
+                self.journal.count("unknown: fenced");
+                self.journal.unknown(op);
             }
             error => {
                 if matches!(error, StoreError::Failed(_)) {
-                    self.book.breach(format!("the store failed: {error}"));
+                    self.journal.breach(format!("the store failed: {error}"));
                 }
-                self.book.unknown(op);
+                self.journal.unknown(op);
             }
         }
     }
 
     /// Reports an answer that no request can have caused.
     pub(crate) fn strange(&self, what: impl Display) {
-        self.book.breach(format!("a strange answer: {what}"));
+        self.journal.breach(format!("a strange answer: {what}"));
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct ServerLife {
 impl ServerLife {
     /// Begins; fails if the house does not open.
     pub(crate) fn begin(
-        book: &Arc<Book>,
+        journal: &Arc<Journal>,
         disk: &Arc<Disk>,
         number: u64,
         lease_ms: u64,
@@ -147,16 +147,16 @@ impl ServerLife {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
         let clock = ManualClock::new();
-        clock.stand_still(Duration::from_millis(book.now_ms()));
+        clock.stand_still(Duration::from_millis(journal.now_ms()));
         clock.set_calendar(calendar_ms);
         let link = disk.link();
         let options = Options::new().lease(Duration::from_millis(lease_ms)).clock(&clock);
         let opening =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, open(link.clone(), options)).await });
         let house = opening.map_err(|_| "the house does not open in ten minutes".to_owned())??;
-        let (book, disk) = (book.clone(), disk.clone());
+        let (journal, disk) = (journal.clone(), disk.clone());
         let epoch = disk.ledger(Ledger::epoch);
-        let server = ServerHandle { house, number, epoch, book, disk, is_displaced: Arc::default() };
+        let server = ServerHandle { house, number, epoch, journal, disk, is_displaced: Arc::default() };
         Ok(Self { server, clock, runtime: Some(runtime), link })
     }
 

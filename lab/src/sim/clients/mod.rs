@@ -1,8 +1,8 @@
-//! The clients of a schedule: clerks with business transactions, buyers with claims, workers in the server's
-//! process, and remote tabs.
+//! The clients of a schedule: owner clients with business transactions, claim clients, workers in the
+//! server's process, and remote web clients.
 
-pub(super) mod buyer;
-pub(super) mod clerk;
+pub(super) mod claim_client;
+pub(super) mod owner_client;
 mod session;
-pub(super) mod tab;
+pub(super) mod web_client;
 pub(super) mod worker;

@@ -68,7 +68,7 @@ impl Session {
         let _guard = life.enter();
         let server = &life.server;
         let port = Arc::new(server.bucket(place).port(10_000));
-        let now = server.book.now_ms();
+        let now = server.journal.now_ms();
         port.submit(JOIN, Command::Join(NewAgent { client_id: label, lease_ms: Some(lease_ms) }));
         let shared = Arc::new(Shared::default());
         let (to, on) = (port.clone(), shared.clone());
@@ -178,7 +178,7 @@ impl Task {
             Outcome::Joined(agent) => {
                 let known = self.server.disk.ledger(Ledger::longest_lease_ms);
                 if known < self.lease_ms && !self.server.is_displaced() {
-                    self.server.book.breach(format!(
+                    self.server.journal.breach(format!(
                         "a lease of {} ms was given, but the store knows of {known} ms",
                         self.lease_ms
                     ));
@@ -197,7 +197,7 @@ impl Task {
             Outcome::Refused(refusal) if self.shared.requests.lock().void.contains(&tag) => {
                 match refusal {
                     Refusal::Superseded | Refusal::NotRecovering => {
-                        self.server.book.count("web: void tickets refused");
+                        self.server.journal.count("web: void tickets refused");
                     }
                     refusal => self.server.strange(format!("a void ticket was refused: {refusal:?}")),
                 }
@@ -227,7 +227,7 @@ impl Task {
     fn granted(&self, tag: u64, grant: Grant) -> Option<Frame> {
         let Grant { request, token } = grant;
         if self.shared.requests.lock().void.contains(&tag) {
-            self.server.book.breach(format!("token {token} was brought back with a void ticket"));
+            self.server.journal.breach(format!("token {token} was brought back with a void ticket"));
         }
         if tag.is_multiple_of(2) {
             self.server.told_token(&self.place, token);
@@ -235,7 +235,7 @@ impl Task {
         let is_told = self.server.disk.ledger(|ledger| ledger.is_told(&self.place.scope));
         if !is_told && !self.server.is_displaced() {
             self.server
-                .book
+                .journal
                 .breach(format!("token {token} was told before the store knows that it has to recover"));
         }
         Some(Frame::Granted { tag, request, token, ticket: self.port.ticket(request) })
@@ -244,9 +244,9 @@ impl Task {
     /// A client that still counts on its lease must not lose it.
     fn ended(&self) {
         self.shared.has_ended.store(true, Ordering::Relaxed);
-        let (now, deadline) = (self.server.book.now_ms(), self.shared.deadline_ms.load(Ordering::Relaxed));
+        let (now, deadline) = (self.server.journal.now_ms(), self.shared.deadline_ms.load(Ordering::Relaxed));
         if now < deadline && !self.server.is_displaced() {
-            self.server.book.breach(format!(
+            self.server.journal.breach(format!(
                 "a session ended at {now} ms, but its client counts on it until {deadline} ms"
             ));
         }

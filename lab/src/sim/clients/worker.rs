@@ -7,9 +7,9 @@ use lockhouse::{Agent, LockGuard, Loss, Mode, RequestError};
 use random::Random;
 use tokio_util::sync::CancellationToken;
 
-use super::clerk::mode;
+use super::owner_client::mode;
 use crate::history::record::{Gain, Invocation, Reason, What};
-use crate::sim::book::Op;
+use crate::sim::journal::Op;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client, as long as its process lives.
@@ -63,14 +63,14 @@ impl Worker {
         let name = &self.name;
         self.held.retain(|(op, guard)| {
             let Some(loss) = guard.loss() else { return true };
-            server.book.count(match loss {
+            server.journal.count(match loss {
                 Loss::Stolen => "web: stolen",
                 Loss::Expired => "web: held too long",
                 Loss::Fenced => "web: fenced",
                 _ => "web: lost otherwise",
             });
             if let Some(op) = op.filter(|_| !server.is_displaced()) {
-                server.book.lost(name, op, None);
+                server.journal.lost(name, op, None);
             }
             false
         });
@@ -91,21 +91,21 @@ impl Worker {
 
     /// The process is gone, or counts as gone: its belief about held locks does not matter from now on.
     pub(crate) fn is_dead(&self, server: &ServerHandle) {
-        server.book.write(What::ClientKilled { client: self.name.to_string() });
+        server.journal.write(What::ClientKilled { client: self.name.to_string() });
     }
 
     /// Checks the worker once its house has learnt that it is displaced.
     pub(crate) fn must_know_of_the_end(&mut self, server: &ServerHandle) {
         self.hear(server);
         if !self.pending.is_empty() {
-            server.book.breach(format!(
+            server.journal.breach(format!(
                 "{} requests of {} sleep on, though the house has lost its store",
                 self.pending.len(),
                 self.name
             ));
         }
         if !self.held.is_empty() {
-            server.book.breach(format!(
+            server.journal.breach(format!(
                 "{} still has {} locks, though the house has lost its store",
                 self.name,
                 self.held.len()
@@ -173,13 +173,13 @@ impl Worker {
     fn tell_release(&self, server: &ServerHandle, op: Op) {
         if let Some(of) = op.filter(|_| !server.is_displaced()) {
             let release = server.ask(&self.name, &self.place, Invocation::Release { of });
-            server.book.ok(release, false, Gain::default());
+            server.journal.ok(release, false, Gain::default());
         }
     }
 
     fn abort(&mut self, server: &ServerHandle, random: &mut Random) {
         if let Some(pending) = random.pick(&self.pending) {
-            server.book.count("web: signals");
+            server.journal.count("web: signals");
             pending.signal.cancel();
         }
     }
@@ -193,13 +193,13 @@ impl Worker {
             return;
         }
         let Pending { op, steals, asked, .. } = self.pending.swap_remove(at);
-        server.book.count("futures dropped");
+        server.journal.count("futures dropped");
         asked.drop_future();
         if steals {
             // The request may have stolen the lock before it was dropped.
-            server.book.unknown(op);
+            server.journal.unknown(op);
         } else {
-            server.book.refused(op, Reason::Other);
+            server.journal.refused(op, Reason::Other);
         }
     }
 
@@ -209,7 +209,7 @@ impl Worker {
         }
         self.held.clear();
         if self.agent.take().is_some() {
-            server.book.count("web: agents ended");
+            server.journal.count("web: agents ended");
         }
     }
 }
@@ -222,13 +222,13 @@ fn told(
     steals: bool,
     result: &Result<LockGuard, RequestError>,
 ) {
-    let book = &server.book;
+    let journal = &server.journal;
     let error = match result {
         Ok(guard) => {
             server.told_token(place, guard.fencing_token());
-            book.count("web: granted");
+            journal.count("web: granted");
             let token = Some(guard.fencing_token().get());
-            book.ok(op, false, Gain { token, ..Gain::default() });
+            journal.ok(op, false, Gain { token, ..Gain::default() });
             return;
         }
         Err(error) => error,
@@ -240,15 +240,15 @@ fn told(
         RequestError::AgentEnded => "web: agent ended",
         RequestError::Closed => "refused: closed",
         RequestError::NoStore(_) => {
-            book.count("web: no store");
-            return book.unknown(op);
+            journal.count("web: no store");
+            return journal.unknown(op);
         }
         error => return server.strange(error),
     };
-    book.count(class);
+    journal.count(class);
     if steals {
         // The request may have stolen the lock before that.
-        return book.unknown(op);
+        return journal.unknown(op);
     }
-    book.refused(op, if class == "web: unavailable" { Reason::Busy } else { Reason::Other });
+    journal.refused(op, if class == "web: unavailable" { Reason::Busy } else { Reason::Other });
 }

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use super::tally::Tally;
 use crate::history::record::{Completion, Event, Gain, Invocation, Reason, What};
 
-/// The book of one schedule. Everything in it has an instant of its own, in the order in which it happened.
+/// The journal of one schedule. Each event in it has an instant of its own, in the order of the events.
 #[derive(Debug)]
-pub(crate) struct Book(Mutex<Page>);
+pub(crate) struct Journal(Mutex<Page>);
 
 #[derive(Debug)]
 struct Page {
@@ -36,10 +36,10 @@ struct Open {
     life: u64,
 }
 
-/// The number of a request; none if the request is not in the book.
+/// The number of a request; none if the request is not in the journal.
 pub(crate) type Op = Option<u64>;
 
-impl Book {
+impl Journal {
     /// An empty one; with notes beside the history, if it is to be read by people.
     pub(crate) fn new(with_notes: bool) -> Self {
         Self(Mutex::new(Page {
@@ -107,7 +107,7 @@ impl Book {
         true
     }
 
-    /// Whether the answer is in the book.
+    /// Whether the answer is in the journal.
     pub(crate) fn ok(&self, op: Op, durable: bool, gain: Gain) -> bool {
         op.is_some_and(|op| self.answer(op, Completion::Ok { durable, gain }))
     }
@@ -160,7 +160,7 @@ impl Book {
     }
 
     /// All that was written, and the notes.
-    pub(crate) fn close_book(&self) -> Written {
+    pub(crate) fn close_journal(&self) -> Written {
         let mut page = self.0.lock();
         let page = &mut *page;
         Written {
@@ -178,7 +178,7 @@ impl Book {
     }
 }
 
-/// The content of a closed book.
+/// The content of a closed journal.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) events: Vec<Event>,

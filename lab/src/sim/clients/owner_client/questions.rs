@@ -1,4 +1,4 @@
-//! The requests of a clerk: each is a future that records its request and its answer itself.
+//! The requests of a owner client: each is a future that records its request and its answer itself.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockhouse::{BusinessTransaction, Mode, OfflineLock, OwnerError, Secret};
 
 use super::{Desk, Known, Learned, Plan, mode, record, wanted};
 use crate::history::record::{Gain, Invocation, Reason};
-use crate::sim::book::Op;
+use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::look;
 use crate::sim::server::NAMES;
@@ -24,10 +24,10 @@ pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learne
         Ok(owner) => {
             let (id, secret) = (owner.id(), owner.secret().clone());
             desk.server.told(&desk.place, Sort::Owner, id.get());
-            desk.server.book.count("owner: opened");
+            desk.server.journal.count("owner: opened");
             let gain = Gain { owner: Some(id.to_string()), ..Gain::default() };
             // A client that has given up does not get the answer.
-            if desk.server.book.ok(op, true, gain) {
+            if desk.server.journal.ok(op, true, gain) {
                 Learned::Opened(Known { id, secret })
             } else {
                 Learned::Nothing
@@ -38,7 +38,7 @@ pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learne
             Learned::Nothing
         }
         Err(OwnerError::Closed) => {
-            desk.server.book.refused(op, Reason::Other);
+            desk.server.journal.refused(op, Reason::Other);
             Learned::Nothing
         }
         Err(error) => {
@@ -53,7 +53,7 @@ pub(super) async fn lock(desk: Desk, known: Known, wishes: Vec<(usize, Mode)>) -
     let owner = match desk.owner(&known, ops[0]).await {
         Ok(owner) => owner,
         Err(learned) => {
-            ops.iter().for_each(|op| desk.server.book.unknown(*op));
+            ops.iter().for_each(|op| desk.server.journal.unknown(*op));
             return learned;
         }
     };
@@ -88,15 +88,15 @@ pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -
     let token = stale.then(|| lockhouse::FencingToken::new(1));
     match owner.unlock(record(name).as_name(), token).await {
         Ok(was) if stale => {
-            desk.server.book.unknown(op);
+            desk.server.journal.unknown(op);
             if was {
                 desk.server.strange("an unlock with a token that is nobody's has unlocked something");
             }
         }
         Ok(was) => {
             desk.unlocked(&known, name);
-            desk.server.book.count(if was { "offline: unlocked" } else { "offline: nothing to unlock" });
-            desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            desk.server.journal.count(if was { "offline: unlocked" } else { "offline: nothing to unlock" });
+            desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
         }
         Err(error) => desk.server.failed(op, &error),
     }
@@ -112,7 +112,7 @@ pub(super) async fn unlock_all(desk: Desk, known: Known) -> Learned {
     match owner.unlock_all().await {
         Ok(count) => {
             (0..NAMES.len()).for_each(|name| desk.unlocked(&known, name));
-            desk.server.book.ok(op, true, Gain { was: Some(count > 0), ..Gain::default() });
+            desk.server.journal.ok(op, true, Gain { was: Some(count > 0), ..Gain::default() });
         }
         Err(error) => desk.server.failed(op, &error),
     }
@@ -127,8 +127,8 @@ pub(super) async fn touch(desk: Desk, known: Known) -> Learned {
     };
     match owner.touch().await {
         Ok(true) => {
-            desk.server.book.count("owner: touched");
-            desk.server.book.ok(op, false, Gain::default());
+            desk.server.journal.count("owner: touched");
+            desk.server.journal.ok(op, false, Gain::default());
             Learned::Nothing
         }
         Ok(false) => desk.gone(op),
@@ -151,8 +151,8 @@ pub(super) async fn end(desk: Desk, known: Known) -> Learned {
             if was {
                 desk.server.told(&desk.place, Sort::OwnerEnded, id);
             }
-            desk.server.book.count("owner: ended");
-            desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            desk.server.journal.count("owner: ended");
+            desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
             Learned::Gone
         }
         Err(error) => {
@@ -181,7 +181,7 @@ pub(super) async fn look(desk: Desk, known: Known) -> Learned {
         Ok(found) => {
             for (name, op) in NAMES.iter().zip(ops) {
                 let here = found.iter().filter(|found| found.name == *name).cloned().collect();
-                desk.server.book.ok(op, true, Gain { found: Some(here), ..Gain::default() });
+                desk.server.journal.ok(op, true, Gain { found: Some(here), ..Gain::default() });
             }
         }
         Err(error) => ops.iter().for_each(|op| desk.server.failed(*op, &error)),
@@ -196,7 +196,7 @@ pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
-    desk.server.book.unknown(op);
+    desk.server.journal.unknown(op);
     let mut transaction =
         if plan.begins { BusinessTransaction::begin(&owner) } else { BusinessTransaction::resume(&owner) };
     let mut step = transaction.step();
@@ -226,21 +226,21 @@ pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
         let ops: Vec<Op> = names.iter().map(|name| ask_unlock(&desk, &known, *name)).collect();
         match step.commit().await {
             Ok(()) => {
-                desk.server.book.count("step: committed");
+                desk.server.journal.count("step: committed");
                 names.into_iter().for_each(|name| desk.unlocked(&known, name));
                 // The steps of an owner that has ended succeed as well, as nothing is left to give back.
                 let lives = owner.touch().await == Ok(true);
                 for op in ops {
                     if lives {
-                        desk.server.book.ok(op, true, Gain::default());
+                        desk.server.journal.ok(op, true, Gain::default());
                     } else {
-                        desk.server.book.unknown(op);
+                        desk.server.journal.unknown(op);
                     }
                 }
             }
             Err(error) => {
                 desk.server.failed(None, &error);
-                ops.into_iter().for_each(|op| desk.server.book.unknown(op));
+                ops.into_iter().for_each(|op| desk.server.journal.unknown(op));
                 undone(&desk, &known, &locked);
             }
         }
@@ -253,12 +253,12 @@ pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
 
 /// Notes that the locks of a step are taken back, of which no client gets a notice.
 fn undone(desk: &Desk, known: &Known, locked: &[OfflineLock]) {
-    desk.server.book.count("step: undone");
+    desk.server.journal.count("step: undone");
     for name in 0..NAMES.len() {
         let here = record(name);
         if locked.iter().any(|lock| lock.name == here && lock.how != Acquired::AlreadyHeld) {
             let op = ask_unlock(desk, known, name);
-            desk.server.book.unknown(op);
+            desk.server.journal.unknown(op);
         }
     }
 }

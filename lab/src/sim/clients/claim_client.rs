@@ -6,15 +6,15 @@ use std::time::Duration;
 use lockhouse::{ClaimError, Claims, Secret};
 use random::Random;
 
-use super::clerk::Desk;
+use super::owner_client::Desk;
 use crate::history::record::{Completion, Gain, Invocation, Reason};
-use crate::sim::book::Op;
+use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client.
 #[derive(Debug)]
-pub(crate) struct Buyer {
+pub(crate) struct ClaimClient {
     name: Arc<str>,
     place: Place,
     /// The claims that it was ever given, the latest last.
@@ -42,7 +42,7 @@ struct Known {
     token: u64,
 }
 
-impl Buyer {
+impl ClaimClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
         let (claims, name) = (Vec::new(), format!("buyer-{number}").into());
         Self { name, place, claims, keys: 0, last_key: None, asked: None }
@@ -53,8 +53,8 @@ impl Buyer {
         self.hear();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
-                life.server.book.count("futures dropped");
-                life.server.book.gives_up(&self.name);
+                life.server.journal.count("futures dropped");
+                life.server.journal.gives_up(&self.name);
                 asked.drop_future();
                 self.asked = None;
             }
@@ -112,7 +112,7 @@ impl Buyer {
         {
             let call = Invocation::Renew { name: NAMES[known.name].to_owned(), claim: known.id.clone() };
             let op = self.desk(&life.server).ask(call);
-            life.server.book.ok(op, false, Gain::default());
+            life.server.journal.ok(op, false, Gain::default());
         }
     }
 
@@ -165,20 +165,22 @@ impl Desk {
             ClaimError::Recovering { .. } => (Reason::Recovering, "refused: recovering"),
             ClaimError::Closed => (Reason::Other, "refused: closed"),
             ClaimError::AlreadyAssigned(assignment) => {
-                self.server.book.count("claim: already assigned");
+                self.server.journal.count("claim: already assigned");
                 let token = assignment.fencing_token.get();
                 self.server.told(&self.place, Sort::Assignment, token);
                 let (reason, claimant) = (Reason::AlreadyAssigned, Some(assignment.claimant.clone()));
                 if let Some(op) = op {
-                    self.server.book.answer(op, Completion::Refused { reason, token: Some(token), claimant });
+                    self.server
+                        .journal
+                        .answer(op, Completion::Refused { reason, token: Some(token), claimant });
                 }
                 return;
             }
             ClaimError::Store(error) => return self.server.failed(op, error),
             error => return self.server.strange(error),
         };
-        self.server.book.count(class);
-        self.server.book.refused(op, reason);
+        self.server.journal.count(class);
+        self.server.journal.refused(op, reason);
     }
 
     fn call(&self, known: &Known, call: impl FnOnce(String, String) -> Invocation) -> Op {
@@ -198,15 +200,15 @@ async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
         Ok(claim) => {
             let (secret, token) = (claim.token().clone(), claim.fencing_token());
             desk.server.told(&desk.place, Sort::Claim, token.get());
-            let (id, is_new) = desk.server.book.id_of_claim(&secret);
+            let (id, is_new) = desk.server.journal.id_of_claim(&secret);
             if !again {
                 desk.server.told_token(&desk.place, token);
             }
-            desk.server.book.count(if is_new { "claim: claimed" } else { "claim: told again" });
+            desk.server.journal.count(if is_new { "claim: claimed" } else { "claim: told again" });
             let (token, claim) = (token.get(), Some(id.clone()));
             let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
             // A client that has given up does not get the answer.
-            desk.server.book.ok(op, true, gain).then_some(Known { id, name, secret, token })
+            desk.server.journal.ok(op, true, gain).then_some(Known { id, name, secret, token })
         }
         Err(error) => {
             desk.not_claimed(op, &error);
@@ -219,8 +221,8 @@ async fn renew(desk: Desk, known: Known) -> Option<Known> {
     let op = desk.call(&known, |name, claim| Invocation::Renew { name, claim });
     match desk.claims().renew(NAMES[known.name], &known.secret).await {
         Ok(_) => {
-            desk.server.book.count("claim: renewed");
-            desk.server.book.ok(op, false, Gain::default());
+            desk.server.journal.count("claim: renewed");
+            desk.server.journal.ok(op, false, Gain::default());
         }
         Err(error) => desk.not_claimed(op, &error),
     }
@@ -232,8 +234,8 @@ async fn release(desk: Desk, known: Known) -> Option<Known> {
     match desk.claims().release(NAMES[known.name], &known.secret).await {
         Ok(()) => {
             desk.server.told(&desk.place, Sort::Unclaimed, known.token);
-            desk.server.book.count("claim: released");
-            desk.server.book.ok(op, true, Gain::default());
+            desk.server.journal.count("claim: released");
+            desk.server.journal.ok(op, true, Gain::default());
         }
         Err(error) => desk.not_claimed(op, &error),
     }
@@ -246,9 +248,9 @@ async fn finalize(desk: Desk, known: Known) -> Option<Known> {
         Ok(assignment) => {
             let token = assignment.fencing_token.get();
             desk.server.told(&desk.place, Sort::Assignment, token);
-            desk.server.book.count("claim: finalized");
+            desk.server.journal.count("claim: finalized");
             let claimant = Some(assignment.claimant);
-            desk.server.book.ok(op, true, Gain { token: Some(token), claimant, ..Gain::default() });
+            desk.server.journal.ok(op, true, Gain { token: Some(token), claimant, ..Gain::default() });
         }
         Err(error) => desk.not_claimed(op, &error),
     }
@@ -263,12 +265,12 @@ async fn unassign(desk: Desk, name: usize, token: Option<u64>) -> Option<Known> 
             if let Some(token) = token.filter(|_| was) {
                 desk.server.told(&desk.place, Sort::Unassigned, token);
             }
-            desk.server.book.count(if was { "claim: unassigned" } else { "claim: nothing to unassign" });
+            desk.server.journal.count(if was { "claim: unassigned" } else { "claim: nothing to unassign" });
             if token.is_some() && !was {
                 // Another assignment may stand.
-                desk.server.book.refused(op, Reason::Other);
+                desk.server.journal.refused(op, Reason::Other);
             } else {
-                desk.server.book.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+                desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
             }
         }
         Err(error) => desk.not_claimed(op, &error),

@@ -9,16 +9,16 @@ use lockhouse::core::{Acquire, Command, NewReclaim, RequestId};
 use lockhouse::{FencingToken, Mode, Name};
 use random::Random;
 
-use super::clerk::mode;
+use super::owner_client::mode;
 use super::session::Session;
 use crate::history::record::{Gain, Invocation, Reason, What};
-use crate::sim::book::Book;
+use crate::sim::journal::Journal;
 use crate::sim::ledger::Ledger;
 use crate::sim::server::{NAMES, Place, ServerLife};
 
 /// One client; when it dies, another one comes in its place.
 #[derive(Debug)]
-pub(crate) struct Tab {
+pub(crate) struct RemoteWebClient {
     label: String,
     /// As the history has it, for each life of the client.
     name: Arc<str>,
@@ -74,7 +74,7 @@ struct Old {
     epoch: u64,
 }
 
-impl Tab {
+impl RemoteWebClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
         let label = format!("tab-{number}");
         Self {
@@ -94,7 +94,7 @@ impl Tab {
 
     /// Asks for something, gives something back, or gives something up.
     pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
-        if self.is_away(&life.server.book) {
+        if self.is_away(&life.server.journal) {
             return;
         }
         self.hear(life);
@@ -132,20 +132,20 @@ impl Tab {
 
     /// Answers pings, as far as it runs and hears them.
     pub(crate) fn time_has_passed(&mut self, life: &ServerLife) {
-        let book = &life.server.book;
-        self.nothing_comes(book);
-        if !self.is_away(book)
+        let journal = &life.server.journal;
+        self.nothing_comes(journal);
+        if !self.is_away(journal)
             && let Some(session) = &mut self.session
         {
-            session.beat(book.now_ms());
+            session.beat(journal.now_ms());
         }
         self.orphans.retain(|session| !session.has_ended());
     }
 
     /// Time has passed, in which the server was not there.
-    pub(crate) fn nothing_comes(&mut self, book: &Book) {
-        if book.now_ms() >= self.paused_until {
-            self.check_deadlines(book);
+    pub(crate) fn nothing_comes(&mut self, journal: &Journal) {
+        if journal.now_ms() >= self.paused_until {
+            self.check_deadlines(journal);
         }
     }
 
@@ -155,11 +155,11 @@ impl Tab {
 
     /// Reads what the server has sent.
     pub(crate) fn hear(&mut self, life: &ServerLife) {
-        let book = &life.server.book;
-        if self.is_away(book) {
+        let journal = &life.server.journal;
+        if self.is_away(journal) {
             return;
         }
-        self.check_deadlines(book);
+        self.check_deadlines(journal);
         let Some(session) = &self.session else { return };
         for frame in session.read() {
             self.take(life, frame);
@@ -213,15 +213,15 @@ impl Tab {
         format!("{}: {:?}", self.name, self.requests)
     }
 
-    fn is_away(&self, book: &Book) -> bool {
-        book.now_ms() < self.paused_until.max(self.cut_until)
+    fn is_away(&self, journal: &Journal) -> bool {
+        journal.now_ms() < self.paused_until.max(self.cut_until)
     }
 
     /// Past its deadline the client ends the session itself, and every lock of it is lost.
-    fn check_deadlines(&mut self, book: &Book) {
-        let now = book.now_ms();
+    fn check_deadlines(&mut self, journal: &Journal) {
+        let now = journal.now_ms();
         if let Some(session) = self.session.take_if(|session| session.deadline_ms() < now) {
-            book.count("web: sessions past their deadline");
+            journal.count("web: sessions past their deadline");
             self.hold_until(session.deadline_ms());
             session.give_up();
             self.orphans.push(session);
@@ -232,7 +232,7 @@ impl Tab {
         };
         for at in (0..self.requests.len()).rev() {
             if let Some(until) = passed(&self.requests[at]) {
-                book.lost(&self.name, self.requests[at].op, Some(until));
+                journal.lost(&self.name, self.requests[at].op, Some(until));
                 self.forget(at);
             }
         }
@@ -270,9 +270,9 @@ impl Tab {
             steal: acquire == Acquire::Steal,
             max_hold_ms,
         };
-        life.server.book.count("commands");
+        life.server.journal.count("commands");
         // The request goes on over the lives of the server.
-        let op = life.server.book.invoke(&self.name, 0, self.place.label, call);
+        let op = life.server.journal.invoke(&self.name, 0, self.place.label, call);
         let state = RequestState::Pending;
         self.requests.push(Request { op, name, acquire, max_hold_ms, tag: 0, state });
         self.send(life, self.requests.len() - 1);
@@ -282,7 +282,7 @@ impl Tab {
         let is_held = |request: &Request| matches!(request.state, RequestState::Held(_));
         let held: Vec<usize> = (0..self.requests.len()).filter(|at| is_held(&self.requests[*at])).collect();
         if let Some(at) = random.pick(&held) {
-            life.server.book.count("commands");
+            life.server.journal.count("commands");
             self.release_at(life, *at);
         }
     }
@@ -290,9 +290,13 @@ impl Tab {
     fn release_at(&mut self, life: &ServerLife, at: usize) {
         let request = &self.requests[at];
         let RequestState::Held(held) = &request.state else { return };
-        let release =
-            life.server.book.invoke(&self.name, 0, self.place.label, Invocation::Release { of: request.op });
-        life.server.book.ok(Some(release), false, Gain::default());
+        let release = life.server.journal.invoke(
+            &self.name,
+            0,
+            self.place.label,
+            Invocation::Release { of: request.op },
+        );
+        life.server.journal.ok(Some(release), false, Gain::default());
         match held.request {
             Some(id) => {
                 self.give_back(id);
@@ -319,9 +323,9 @@ impl Tab {
         };
         let pending: Vec<usize> = (0..self.requests.len()).filter(|at| can(&self.requests[*at])).collect();
         let Some(at) = random.pick(&pending).copied() else { return };
-        let book = &life.server.book;
-        book.count("web: aborted");
-        book.refused(Some(self.requests[at].op), Reason::Other);
+        let journal = &life.server.journal;
+        journal.count("web: aborted");
+        journal.refused(Some(self.requests[at].op), Reason::Other);
         let request = &mut self.requests[at];
         let queued = self.session.as_ref().and_then(|session| session.request_of(request.tag));
         match (queued, &self.session) {
@@ -357,7 +361,7 @@ impl Tab {
         let Ok(name) = Name::new(NAMES[old.name]) else { return };
         let (mode, token) = (old.mode, old.token);
         let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms: None };
-        life.server.book.count("web: void tickets");
+        life.server.journal.count("web: void tickets");
         let _guard = life.enter();
         session.is_void(tag);
         session.port().reclaim(tag, reclaim, &old.ticket);
@@ -365,18 +369,18 @@ impl Tab {
 
     /// Ends the session with a goodbye, and begins anew.
     fn leave_at_once(&mut self, life: &ServerLife) {
-        let book = life.server.book.clone();
+        let journal = life.server.journal.clone();
         for at in (0..self.requests.len()).rev() {
             match &self.requests[at].state {
                 RequestState::Held(_) => {
                     let call = Invocation::Release { of: self.requests[at].op };
-                    let release = book.invoke(&self.name, 0, self.place.label, call);
-                    book.ok(Some(release), false, Gain::default());
+                    let release = journal.invoke(&self.name, 0, self.place.label, call);
+                    journal.ok(Some(release), false, Gain::default());
                 }
                 RequestState::Pending if self.requests[at].acquire == Acquire::Steal => {
-                    book.unknown(Some(self.requests[at].op));
+                    journal.unknown(Some(self.requests[at].op));
                 }
-                RequestState::Pending => book.refused(Some(self.requests[at].op), Reason::Other),
+                RequestState::Pending => journal.refused(Some(self.requests[at].op), Reason::Other),
                 RequestState::GivenUp => {}
             }
             self.forget(at);
@@ -386,16 +390,16 @@ impl Tab {
         {
             session.port().submit(0, Command::End { agent });
         }
-        book.write(What::ClientEnded { client: self.name.to_string() });
+        journal.write(What::ClientEnded { client: self.name.to_string() });
         self.lives_again();
     }
 
     /// Ends the client without a goodbye; the server only sees that no frame comes any more.
     fn is_killed(&mut self, life: &ServerLife) {
-        let book = &life.server.book;
-        book.count("web: clients killed");
-        book.gives_up(&self.name);
-        book.write(What::ClientKilled { client: self.name.to_string() });
+        let journal = &life.server.journal;
+        journal.count("web: clients killed");
+        journal.gives_up(&self.name);
+        journal.write(What::ClientKilled { client: self.name.to_string() });
         while !self.requests.is_empty() {
             self.forget(self.requests.len() - 1);
         }

@@ -13,7 +13,7 @@ use super::recorder::{line, now};
 use super::tally::Tally;
 
 #[derive(Debug)]
-pub(super) struct Book(Mutex<Pages>);
+pub(super) struct Journal(Mutex<Pages>);
 
 #[derive(Debug)]
 struct Pages {
@@ -23,7 +23,7 @@ struct Pages {
     spoilt: Option<String>,
 }
 
-impl Book {
+impl Journal {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         let file = BufWriter::with_capacity(1 << 20, file);

@@ -10,13 +10,13 @@ use lockhouse::{LockError, LockType, Mode, OfflineLock, Owner, OwnerError, Recor
 use random::Random;
 
 use crate::history::record::{self, Gain, Invocation, Reason};
-use crate::sim::book::Op;
+use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
 /// One client.
 #[derive(Debug)]
-pub(crate) struct Clerk {
+pub(crate) struct OwnerClient {
     name: Arc<str>,
     place: Place,
     owner: Option<Known>,
@@ -38,7 +38,7 @@ enum Learned {
     Nothing,
 }
 
-impl Clerk {
+impl OwnerClient {
     pub(crate) fn new(number: usize, place: Place) -> Self {
         Self { name: format!("clerk-{number}").into(), place, owner: None, asked: None }
     }
@@ -48,8 +48,8 @@ impl Clerk {
         self.hear();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
-                life.server.book.count("futures dropped");
-                life.server.book.gives_up(&self.name);
+                life.server.journal.count("futures dropped");
+                life.server.journal.gives_up(&self.name);
                 self.may_be_undone(&life.server);
                 asked.drop_future();
                 self.asked = None;
@@ -112,7 +112,7 @@ impl Clerk {
         let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
         let found = life.block_on(desk.owner(&known, op));
         match found {
-            Ok(_) => _ = desk.server.book.ok(op, false, Gain::default()),
+            Ok(_) => _ = desk.server.journal.ok(op, false, Gain::default()),
             Err(Learned::Gone) => self.owner = None,
             Err(_) => {}
         }
@@ -137,8 +137,8 @@ impl Clerk {
         let Some(known) = &self.owner else { return };
         for name in NAMES {
             let call = Invocation::Unlock { owner: known.id.to_string(), name: name.to_owned() };
-            let op = server.book.invoke(&self.name, server.number, self.place.label, call);
-            server.book.unknown(Some(op));
+            let op = server.journal.invoke(&self.name, server.number, self.place.label, call);
+            server.journal.unknown(Some(op));
         }
     }
 
@@ -181,8 +181,8 @@ impl Desk {
     }
 
     fn gone(&self, op: Op) -> Learned {
-        self.server.book.count("refused: owner gone");
-        self.server.book.refused(op, Reason::OwnerGone);
+        self.server.journal.count("refused: owner gone");
+        self.server.journal.refused(op, Reason::OwnerGone);
         // A displaced server may not know of the owner.
         if self.server.is_displaced() { Learned::Nothing } else { Learned::Gone }
     }
@@ -193,13 +193,13 @@ impl Desk {
         if lock.how != Acquired::AlreadyHeld {
             self.server.told_token(&self.place, token);
         }
-        self.server.book.count(match lock.how {
+        self.server.journal.count(match lock.how {
             Acquired::Fresh => "offline: locked",
             Acquired::Upgraded => "offline: upgraded",
             Acquired::AlreadyHeld => "offline: held already",
         });
         let again = lock.how == Acquired::AlreadyHeld;
-        self.server.book.ok(op, true, Gain { token: Some(token.get()), again, ..Gain::default() });
+        self.server.journal.ok(op, true, Gain { token: Some(token.get()), again, ..Gain::default() });
     }
 
     fn not_locked(&self, ops: &[Op], error: &LockError) -> Learned {
@@ -220,8 +220,8 @@ impl Desk {
                 return Learned::Nothing;
             }
         };
-        self.server.book.count(class);
-        ops.iter().for_each(|op| self.server.book.refused(*op, reason));
+        self.server.journal.count(class);
+        ops.iter().for_each(|op| self.server.journal.refused(*op, reason));
         Learned::Nothing
     }
 
@@ -234,7 +234,7 @@ impl Desk {
         let held = self.server.disk.ledger(|ledger| ledger.holds(&self.place.scope, &name, known.id.get()));
         if let Some(token) = held {
             let (owner, name) = (known.id, name.as_name().display().to_string());
-            self.server.book.breach(format!(
+            self.server.journal.breach(format!(
                 "owner {owner} was told that {name} is unlocked, but on the disk it has it with token {token}"
             ));
         }

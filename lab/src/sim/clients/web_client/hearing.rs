@@ -1,14 +1,14 @@
-//! How a tab handles the frames that it receives, and how it comes back after a restart.
+//! How a web client handles the frames that it receives, and how it comes back after a restart.
 
 use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
 use lockhouse::{FencingToken, Name};
 
-use super::{Held, RequestState, Tab};
+use super::{Held, RemoteWebClient, RequestState};
 use crate::history::record::{Gain, Reason};
 use crate::sim::clients::session::Frame;
 use crate::sim::server::{NAMES, ServerLife};
 
-impl Tab {
+impl RemoteWebClient {
     pub(super) fn take(&mut self, life: &ServerLife, frame: Frame) {
         match frame {
             Frame::Joined => self.come_back(life),
@@ -27,7 +27,7 @@ impl Tab {
 
     /// In a new session, held locks are reclaimed, then pending requests are sent again.
     fn come_back(&mut self, life: &ServerLife) {
-        let book = &life.server.book;
+        let journal = &life.server.journal;
         for at in (0..self.requests.len()).rev() {
             let request = &self.requests[at];
             let is_lost = match &request.state {
@@ -35,14 +35,14 @@ impl Tab {
                     held.ticket.as_ref().is_none_or(|(_, epoch)| *epoch == life.server.epoch)
                 }
                 RequestState::Pending if request.acquire == Acquire::Steal => {
-                    book.unknown(Some(request.op));
+                    journal.unknown(Some(request.op));
                     self.requests.remove(at);
                     continue;
                 }
                 _ => false,
             };
             if is_lost {
-                book.lost(&self.name, request.op, None);
+                journal.lost(&self.name, request.op, None);
                 self.forget(at);
             }
         }
@@ -69,7 +69,7 @@ impl Tab {
                 request.tag = tag + 1;
                 let (mode, token) = (acquire.mode(), *token);
                 let reclaim = NewReclaim { agent, name, mode, token, metadata: None, max_hold_ms };
-                life.server.book.count("web: reclaims");
+                life.server.journal.count("web: reclaims");
                 session.port().reclaim(request.tag, reclaim, ticket);
             }
             RequestState::Pending => {
@@ -89,7 +89,7 @@ impl Tab {
         token: FencingToken,
         ticket: Option<String>,
     ) {
-        let book = &life.server.book;
+        let journal = &life.server.journal;
         let Some(at) = self.at(tag) else {
             // Given up meanwhile.
             self.give_back(request);
@@ -99,15 +99,15 @@ impl Tab {
         let ticket = ticket.map(|ticket| (ticket, life.server.epoch));
         match &mut known.state {
             RequestState::Pending => {
-                book.ok(Some(known.op), false, Gain { token: Some(token.get()), ..Gain::default() });
-                book.count("web: granted far away");
+                journal.ok(Some(known.op), false, Gain { token: Some(token.get()), ..Gain::default() });
+                journal.count("web: granted far away");
                 known.state = RequestState::Held(Held { token, ticket, request: Some(request), until: None });
             }
             RequestState::Held(held) => {
                 if held.token != token {
                     life.server.strange(format!("{} brought back with token {token}", held.token));
                 }
-                book.count("web: reclaimed");
+                journal.count("web: reclaimed");
                 *held = Held { token, ticket, request: Some(request), until: None };
             }
             RequestState::GivenUp => {
@@ -118,17 +118,17 @@ impl Tab {
     }
 
     fn refused(&mut self, life: &ServerLife, tag: u64, refusal: &Refusal) {
-        let book = &life.server.book;
+        let journal = &life.server.journal;
         let Some(at) = self.at(tag) else { return };
         let request = &self.requests[at];
         match (&request.state, refusal) {
             (RequestState::Held(_), Refusal::Superseded | Refusal::NotRecovering) => {
-                book.count("web: superseded");
-                book.lost(&self.name, request.op, None);
+                journal.count("web: superseded");
+                journal.lost(&self.name, request.op, None);
             }
             (RequestState::Pending, Refusal::Unavailable { .. } | Refusal::Closed) => {
-                book.count("web: unavailable");
-                book.refused(Some(request.op), Reason::Busy);
+                journal.count("web: unavailable");
+                journal.refused(Some(request.op), Reason::Busy);
             }
             (RequestState::GivenUp, _) => {}
             (state, refusal) => life.server.strange(format!("{state:?} was refused: {refusal:?}")),
@@ -137,15 +137,15 @@ impl Tab {
     }
 
     fn lost(&mut self, life: &ServerLife, tag: u64, reason: LossReason) {
-        let book = &life.server.book;
+        let journal = &life.server.journal;
         let Some(at) = self.at(tag) else { return };
-        book.count(match reason {
+        journal.count(match reason {
             LossReason::Stolen => "web: stolen",
             LossReason::Expired => "web: held too long",
             LossReason::Superseded => "web: superseded",
         });
         match self.requests[at].state {
-            RequestState::Held(_) => book.lost(&self.name, self.requests[at].op, None),
+            RequestState::Held(_) => journal.lost(&self.name, self.requests[at].op, None),
             // As real clients have it: a loss ends what was granted, and nothing else.
             RequestState::Pending => {
                 return life.server.strange("a lock was lost before it was told as granted");
