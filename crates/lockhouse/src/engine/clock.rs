@@ -1,7 +1,7 @@
 //! The lease clock.
 //!
 //! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
-//! 500 ms at once: a stalled process lengthens leases instead of breaking them. What ends at a tick is judged
+//! 500 ms at once: a stalled process lengthens leases instead of breaking them. Ends at a tick are judged
 //! by the tick before, so that everything that was waiting to be read then has been handled. Without
 //! deadlines it is a coarse system clock.
 
@@ -18,7 +18,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// The most that one tick adds, in milliseconds.
 const LONGEST_STEP_MS: u64 = 500;
 
-/// How far calendar and system clock may drift apart before that shows in what people are told.
+/// How far calendar and system clock may drift apart before reported times show it.
 const CALENDAR_TOLERANCE_MS: u64 = 500;
 
 /// The end of the year 9999, in milliseconds since 1970.
@@ -46,8 +46,8 @@ enum System {
     Manual(ManualClock),
 }
 
-/// A clock that stands still until it is moved on by hand: for the tests of those who use locks that end by
-/// time.
+/// A clock that stands still until it is moved on by hand: for the tests of programs with locks that end
+/// by time.
 ///
 /// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after
 /// another.
@@ -99,7 +99,7 @@ impl ManualClock {
             self.0.ms.fetch_add(step, Ordering::AcqRel);
             self.tick();
         }
-        // What ends is judged by the tick before.
+        // Ends are judged by the tick before.
         self.tick();
     }
 
@@ -158,8 +158,8 @@ impl Clock {
         }
     }
 
-    /// Now, and for how many milliseconds it has been that: what gets its time from there on gets all of it,
-    /// as the next tick comes later.
+    /// The present tick, and its age in milliseconds. A deadline that starts now gets all of its time if it
+    /// is longer by that age, as the next tick comes later.
     pub(crate) fn now_and_late(&self) -> (Instant, u64) {
         if !self.ticking.load(Ordering::Acquire) {
             return (self.now(), 0);
@@ -170,9 +170,9 @@ impl Clock {
         (Instant::from_millis(tick_ms), late_ms.min(LONGEST_STEP_MS))
     }
 
-    /// When that was, or will be, by the calendar. The same instant is always told as the same time, unless
-    /// the calendar has been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. What lies
-    /// beyond the last instant that RFC 3339 can write is told as that one.
+    /// The time of that instant by the calendar. The same instant is always reported as the same time, unless
+    /// the calendar has been set, or the machine has slept, by more than [`CALENDAR_TOLERANCE_MS`]. Instants
+    /// beyond the last one that RFC 3339 can write are reported as that one.
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.wall_ms(at).min(LAST_WRITABLE_MS))
     }

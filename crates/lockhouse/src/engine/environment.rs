@@ -1,5 +1,5 @@
-//! What all buckets of a house share and none of them changes: the clock, the keys, the bounds, the state of
-//! the store.
+//! The parts that all buckets of a house share and none of them changes: the clock, the keys, the bounds, the
+//! state of the store.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! The ordered queue of all that the agents of a port are told.
+//! The ordered queue of all notices to the agents of a port.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::loss::Loss;
 
-/// What a port is told.
+/// A message to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The outcome of the command that was submitted with that tag.

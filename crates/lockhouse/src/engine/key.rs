@@ -2,7 +2,7 @@
 
 use lockhouse_store::Scope;
 
-/// What separates the locks of strangers: two agents meet exactly if their keys are equal.
+/// The key that separates the locks of strangers: two agents meet exactly if their keys are equal.
 ///
 /// The bucket is the specification's storage bucket, the partition the finer split that storage makes, such
 /// as by top-level site. A house of several tenants has them in the partitions, see [`tenant`](Self::tenant).
@@ -36,14 +36,14 @@ impl BucketKey {
     /// The tenant of all partitions that name none.
     pub const DEFAULT_TENANT: &str = "default";
 
-    /// What a partition that names its tenant begins with, and what stands between its parts.
+    /// The beginning of a partition that names its tenant, and the separator of its parts.
     pub const SEPARATOR: char = '\u{1f}';
 
-    /// Whose bucket it is. Whatever is counted, or shared out by turns, is so by tenants, however many
-    /// partitions and buckets one has.
+    /// The tenant of the bucket. Quotas and turns are by tenants, however many partitions and buckets one
+    /// has.
     ///
-    /// A partition that begins with the [`SEPARATOR`](Self::SEPARATOR) has two parts that say who that is,
-    /// the tenant and its private session, if any; what follows only splits the tenant's locks further.
+    /// A partition that begins with the [`SEPARATOR`](Self::SEPARATOR) has two parts that name the tenant:
+    /// the tenant itself and its private session, if any; the rest only splits the tenant's locks further.
     ///
     /// ```
     /// use lockhouse::BucketKey;

@@ -77,7 +77,7 @@ impl MemoryReservation {
     ///
     /// # Errors
     ///
-    /// [`BudgetExceeded`] if the tenant would have more than it may have; what it has is as it was.
+    /// [`BudgetExceeded`] if the tenant would have more than it may have; its memory stays as it was.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }

@@ -1,4 +1,4 @@
-//! The way in for those who speak for agents of the outside, such as the sessions of a server.
+//! The entry for speakers of agents of the outside, such as the sessions of a server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::engine::memory::MemoryReservation;
 
 /// All that a server's session needs of a bucket.
 ///
-/// Everything that the agents of a port are told comes through one ordered queue, outcomes included, so that
-/// an answer and a later loss can never be swapped. Dropping the port ends its agents.
+/// All messages to the agents of a port come through one ordered queue, outcomes included, so that an answer
+/// and a later loss can never be swapped. Dropping the port ends its agents.
 ///
-/// Over a store, what rests on something that is not kept yet comes later: what is told of one name keeps its
-/// order, and what is told of different names need not. A request whose grant has to wait is answered as
-/// queued, and the grant follows as an effect; other answers come when they may, so that they have to be told
-/// apart by their tags.
+/// Over a store, messages that depend on something not yet durable come later: messages about one name keep
+/// their order, and messages about different names need not. A request whose grant has to wait is answered as
+/// queued, and the grant follows as an effect. Other answers come when they may, so that their tags have to
+/// tell them apart.
 #[derive(Debug)]
 pub struct Port {
     bucket: Bucket,
@@ -78,8 +78,8 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
     }
 
-    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that room as long
-    /// as it waits for the store, be the port dropped meanwhile.
+    /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that memory as long
+    /// as it waits for the store, even if the port is dropped meanwhile.
     pub fn look(&self, tag: u64, memory: Arc<MemoryReservation>) {
         self.bucket.0.look(&self.inbox, tag, memory);
     }

@@ -1,7 +1,7 @@
 //! How web locks outlive a restart of the server: their holders are given tickets, and bring them back.
 //!
-//! A house over a store recovers after every stop that was not clean: until that is over nothing is granted
-//! but what is brought back.
+//! A house over a store recovers after every stop that was not clean: until that is over only locks that are
+//! brought back are granted.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ impl Bucket {
         self.0.tickets().is_some()
     }
 
-    /// Whether somebody behind a port holds a web lock, or may come back for one. Looks at every lock and
+    /// Whether an agent behind a port holds a web lock, or may come back for one. Looks at every lock and
     /// request.
     pub fn is_held_remotely(&self) -> bool {
         self.0.is_held_remotely()
     }
 
-    /// For how long, at most, the bucket still waits for those who bring locks back, and grants nothing else;
-    /// none if it does not.
+    /// For how long, at most, the bucket still waits for holders that bring locks back, and grants nothing
+    /// else; none if it does not.
     pub fn recovers_for(&self) -> Option<Duration> {
         let until = self.0.with(|state| state.manager().recovers_until())?;
         let left_ms = until.as_millis().saturating_sub(self.now().as_millis());
@@ -33,7 +33,7 @@ impl Bucket {
 }
 
 impl Port {
-    /// What proves a grant to a later life of the server; none if the lock is not held any more, or locks
+    /// The proof of a grant for a later life of the server; none if the lock is not held any more, or locks
     /// cannot be brought back.
     pub fn ticket(&self, request: RequestId) -> Option<String> {
         let bucket = self.bucket();

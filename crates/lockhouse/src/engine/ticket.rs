@@ -1,8 +1,8 @@
 //! Tickets: with them agents bring back the web locks that they held before a restart of the server, which
 //! keeps none.
 //!
-//! A ticket is a keyed hash over everything that the lock is, so that nobody can make one up or use it for
-//! another lock. It is told to the holder alone, and never logged.
+//! A ticket is a keyed hash over all properties of the lock, so that no client can make one up or use it for
+//! another lock. It is sent to the holder alone, and never logged.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::keyed_hash::KeyedHash;
 /// How much of the hash a ticket has.
 const MAC_BYTES: usize = 16;
 
-/// What sets this use of the key apart from every other.
+/// The label that separates this use of the key from every other.
 const PURPOSE: &[u8] = b"lockhouse ticket 1";
 
 /// Issues the tickets of one life of the server and checks those of earlier ones.
@@ -81,7 +81,7 @@ impl fmt::Debug for Tickets {
     }
 }
 
-/// Takes only what [`Tickets::issue`] writes.
+/// Takes only the form that [`Tickets::issue`] writes.
 fn parse(ticket: &str) -> Option<(u64, [u8; MAC_BYTES])> {
     let (epoch, hex) = ticket.split_once('.')?;
     let epoch = epoch.parse().ok().filter(|number: &u64| number.to_string() == epoch)?;

@@ -1,4 +1,4 @@
-//! Who waits in this process: the futures of pending requests, and the guards that want to hear of a loss.
+//! The waiters of this process: the futures of pending requests, and the guards that want to learn of a loss.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ struct Lost {
     heard: Option<Arc<Notify>>,
 }
 
-/// What the future of a request that has ended does not know yet.
+/// The part of its end that the future of a request does not know yet.
 #[derive(Debug, Default)]
 enum Untold {
     #[default]
     Nothing,
-    /// That it ended, as it may not be told yet.
+    /// That it ended, as that may not be announced yet.
     Withheld(Waker),
     /// That it was granted, before the lock was lost.
     Grant(FencingToken),
@@ -49,12 +49,12 @@ enum Untold {
     Refusal(Refusal),
 }
 
-/// What a future finds when it is polled.
+/// The result of a poll by a future.
 #[derive(Debug)]
 pub(crate) enum Wait {
     Granted(FencingToken),
     Refused(Refusal),
-    /// Also: granted or refused, which may not be told yet.
+    /// Also: granted or refused, which may not be announced yet.
     Pending,
     /// Neither pending nor granted: its agent has ended.
     Gone,
@@ -63,9 +63,9 @@ pub(crate) enum Wait {
 }
 
 impl Waiters {
-    /// The future of that request, which is pending or about to be told of its grant, waits with this waker.
-    /// The waker that it displaces is to be dropped once the mutex is free, as a waker may own a task that
-    /// owns a guard.
+    /// The future of that request, which is pending or about to be granted, waits with this waker. The waker
+    /// that it displaces is to be dropped once the mutex is free, as a waker may own a task that owns a
+    /// guard.
     pub(crate) fn wait(&mut self, request: RequestId, waker: &Waker) -> Option<Waker> {
         let slot = request.slot();
         if self.cells.len() <= slot {
@@ -81,8 +81,8 @@ impl Waiters {
         }
     }
 
-    /// What has become of the request. If it has to wait on, the waker takes the place of the known one,
-    /// which is given back.
+    /// The state of the request. If it has to wait on, the waker takes the place of the known one, which is
+    /// given back.
     pub(crate) fn look(
         &mut self,
         request: RequestId,
@@ -108,7 +108,7 @@ impl Waiters {
         let Some(lost) = self.losses.get_mut(&request.serial()) else { return (Wait::Gone, None) };
         match std::mem::take(&mut lost.untold) {
             Untold::Nothing => (Wait::Gone, None),
-            // It is handed over all the same: the task starts, and hears of the loss.
+            // The lock is handed over all the same: the task starts, and learns of the loss.
             Untold::Grant(token) => (Wait::Granted(token), None),
             Untold::Refusal(refusal) => {
                 self.losses.remove(&request.serial());
@@ -125,7 +125,7 @@ impl Waiters {
         }
     }
 
-    /// The request was granted, which may be told now; `is_held` if it was not lost meanwhile.
+    /// The request was granted, which may be announced now; `is_held` if it was not lost meanwhile.
     pub(crate) fn granted(
         &mut self,
         request: RequestId,
@@ -141,19 +141,19 @@ impl Waiters {
         }
     }
 
-    /// The request is over, as it was refused, which may be told [later](Self::refused).
+    /// The request is over, as it was refused, which may be announced [later](Self::refused).
     pub(crate) fn will_be_refused(&mut self, request: RequestId) {
         if let Some(Cell::Waiting(waker)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
             self.losses.entry(request.serial()).or_default().untold = Untold::Withheld(waker);
         }
     }
 
-    /// The request was refused, which may be told now.
+    /// The request was refused, which may be announced now.
     pub(crate) fn refused(&mut self, request: RequestId, refusal: Refusal) -> Option<Waker> {
         self.tell_ended(request, Untold::Refusal(refusal))
     }
 
-    /// Nobody is told if the future has gone.
+    /// Nothing is announced if the future has gone.
     fn tell_ended(&mut self, request: RequestId, told: Untold) -> Option<Waker> {
         let lost = self.losses.get_mut(&request.serial())?;
         match std::mem::replace(&mut lost.untold, told) {
@@ -162,20 +162,20 @@ impl Waiters {
         }
     }
 
-    /// The lock was lost. Whoever listens is to be told once the mutex is free.
+    /// The lock was lost. Its listener is to be notified once the mutex is free.
     pub(crate) fn lost(&mut self, request: RequestId, reason: Loss) -> Option<Arc<Notify>> {
         let lost = self.losses.entry(request.serial()).or_default();
         lost.reason = Some(reason);
         match self.cells.get_mut(request.slot()).map(std::mem::take) {
             Some(Cell::Granted(token)) => lost.untold = Untold::Grant(token),
-            // Its grant may not be told yet.
+            // Its grant may not be announced yet.
             Some(Cell::Waiting(waker)) => lost.untold = Untold::Withheld(waker),
             _ => {}
         }
         lost.heard.take()
     }
 
-    /// Everybody who waits is to be woken, once the mutex is free: nobody will be granted anything any more.
+    /// All waiters are to be woken once the mutex is free: no request will be granted any more.
     pub(crate) fn wake_all(&mut self) -> Vec<Waker> {
         let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.untold) {
             Untold::Withheld(waker) => Some(waker),
@@ -188,17 +188,18 @@ impl Waiters {
         held.chain(waiting).flatten().collect()
     }
 
-    /// Every lock is lost. Whoever listens is to be told once the mutex is free.
+    /// Every lock is lost. The listeners are to be notified once the mutex is free.
     pub(crate) fn lose_all(&mut self) -> Vec<Arc<Notify>> {
         self.losses.values_mut().filter_map(|lost| lost.heard.take()).collect()
     }
 
-    /// The agent of the lock is about to end. Whoever listens is to be told once the mutex is free.
+    /// The agent of the lock is about to end. Its listener is to be notified once the mutex is free.
     pub(crate) fn not_listened_to(&mut self, request: RequestId) -> Option<Arc<Notify>> {
         self.losses.remove(&request.serial()).and_then(|lost| lost.heard)
     }
 
-    /// Nobody waits for this request any more, which has ended just now: before another can be in its slot.
+    /// This request has ended just now and has no waiter any more. The cell is freed before another request
+    /// can be in its slot.
     pub(crate) fn forget(&mut self, request: RequestId) -> Option<Waker> {
         match self.cells.get_mut(request.slot()).map(std::mem::take) {
             Some(Cell::Waiting(waker)) => Some(waker),
@@ -206,7 +207,7 @@ impl Waiters {
         }
     }
 
-    /// The guard of the lock, or the future of the request, is going. What is given back is to be dropped
+    /// The guard of the lock, or the future of the request, is going. The waker is given back, to be dropped
     /// once the mutex is free.
     #[inline]
     pub(crate) fn guard_dropped(&mut self, request: RequestId) -> Option<Waker> {

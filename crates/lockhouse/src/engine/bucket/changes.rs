@@ -1,4 +1,4 @@
-//! The changes of a bucket on their way to the store, and what becomes of them.
+//! The changes of a bucket on their way to the store, and how they end.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl State {
         self.outbox.change(&[], change);
     }
 
-    /// The command is over; whether the pipeline is to be told that there is something to send, and how many
-    /// commands have come.
+    /// The command is over. Returns whether the pipeline has to be notified that there is something to send,
+    /// and how many commands have come.
     pub(super) fn seal(&mut self) -> (bool, usize) {
         self.outbox.seal();
         let Durability::Durable(durable) = &mut self.durability else { return (false, 0) };
@@ -80,7 +80,7 @@ impl State {
         (durable.taken(unsent), unsent > 0)
     }
 
-    /// What was sent is durable. Replies are given back, to be sent once the mutex is free.
+    /// The changes that were sent are durable. Replies are given back, to be sent once the mutex is free.
     pub(super) fn committed(&mut self) -> Vec<Deferred> {
         let deferred = self.outbox.committed();
         deferred.into_iter().filter_map(|deferred| self.hand_over(deferred)).collect()
@@ -98,8 +98,8 @@ impl State {
         self.outbox.len()
     }
 
-    /// The house has lost its store, and with it every lock. What is given back is to be dropped once the
-    /// mutex is free.
+    /// The house has lost its store, and with it every lock. The deferred messages are given back, to be
+    /// dropped once the mutex is free.
     pub(super) fn lose_everything(&mut self, now: Instant, why: Loss) -> Vec<Deferred> {
         if self.loss().is_some() {
             return Vec::new();
@@ -118,7 +118,8 @@ impl State {
         self.outbox.fenced()
     }
 
-    /// There is no store any more. What is given back is to be dropped once the mutex is free.
+    /// There is no store any more. The deferred messages are given back, to be dropped once the mutex is
+    /// free.
     pub(super) fn keep_no_more(&mut self) -> Vec<Deferred> {
         if let Durability::Durable(_) = self.durability {
             self.durability = Durability::Volatile;
@@ -126,7 +127,7 @@ impl State {
         self.outbox.fenced()
     }
 
-    /// Above which numbers whoever comes after this bucket has to begin.
+    /// The numbers above which the successor of this bucket has to begin.
     pub(super) fn mark(&self) -> u64 {
         match self.durability {
             Durability::Durable(_) => self.manager.reserved_up_to(),

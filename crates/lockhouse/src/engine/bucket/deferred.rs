@@ -1,4 +1,4 @@
-//! What is told to somebody, while it waits in the outbox for what it rests on.
+//! Messages that wait in the outbox for the changes that they depend on.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::engine::clock::Clock;
 use crate::engine::inbox::{Inbox, Notice};
 use crate::engine::memory::MemoryReservation;
 
-/// Something that is told once it may be.
+/// A message that is sent once its changes are durable.
 #[derive(Debug)]
 pub(crate) enum Deferred {
-    /// To a port. It holds that memory meanwhile.
+    /// To a port. The message holds that memory meanwhile.
     Port {
         inbox: Arc<Inbox>,
         notice: Notice,
@@ -27,7 +27,7 @@ pub(crate) enum Deferred {
     Grant { request: RequestId, token: FencingToken },
     /// To the future of a request: it is refused after all.
     Refusal { request: RequestId, refusal: Refusal },
-    /// To the caller that waits for the answer. It holds that memory meanwhile.
+    /// To the caller that waits for the answer. The message holds that memory meanwhile.
     Reply {
         to: oneshot::Sender<Outcome>,
         outcome: Outcome,
@@ -36,31 +36,31 @@ pub(crate) enum Deferred {
     },
 }
 
-/// What is to be kept, as a bucket says it.
+/// A change that has to be durable, as a bucket expresses it.
 #[derive(Debug)]
 pub(crate) enum DurableChange {
     /// Of the lock manager; instants are those of the lease clock.
     Change(Change),
-    /// A web lock is about to be told to somebody far away.
+    /// A web lock is about to be announced to a remote holder.
     NeedsRecovery,
     /// A lease of this length is about to be given.
     LongestLease { ms: u64 },
 }
 
-/// What an answer speaks of.
+/// The subjects of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DependsOn<'a> {
     /// Of nothing that is ever kept.
     Nothing,
     /// Of these names, and of tokens up to this one.
     Names(Vec<Name<'a>>, u64),
-    /// Of the whole bucket, or of what the command itself has changed.
+    /// The whole bucket, or the changes of the command itself.
     Everything,
 }
 
 impl<'a> DependsOn<'a> {
-    /// What the answer to that command speaks of. `has_changed`: whether the command has changed something
-    /// that is kept.
+    /// The subjects of the answer to that command. `has_changed`: whether the command has changed something
+    /// durable.
     pub(crate) fn answer(command: &Command<'a>, outcome: &Outcome, has_changed: bool) -> Self {
         match *command {
             // Whatever a request changes, it changes on its name.

@@ -1,4 +1,4 @@
-//! Who is told what, and when: outcomes and effects on their way to futures, guards and ports.
+//! Outcomes and effects on their way to futures, guards and ports: the receiver of each, and the time.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -31,8 +31,8 @@ impl State {
         }
     }
 
-    /// What becomes of a request in the rarer cases: if what its future is told rests on something
-    /// uncommitted, a grant becomes one of a request that had to wait, and a refusal comes later.
+    /// The result of a request in the rarer cases. If its answer depends on something uncommitted, a grant
+    /// becomes one of a request that had to wait, and a refusal comes later.
     #[cold]
     pub(super) fn made_rarer(
         &mut self,
@@ -53,7 +53,7 @@ impl State {
                 RequestResult::Waits(id)
             }
             Ok(Outcome::Queued(id)) => {
-                // The house has lost its store: nobody would ever be granted anything.
+                // The house has lost its store: no request would ever be granted.
                 self.handle(now, Command::Abort { request: id });
                 RequestResult::Refused(Box::new(Refusal::Closed))
             }
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// A grant that has to wait is told as one of a request that had to.
+    /// A grant that has to wait is announced as that of a request that had to wait.
     fn answer_grant(&mut self, inbox: &Arc<Inbox>, tag: u64, command: &Command<'_>, grant: Grant) {
         let (Command::Request(NewRequest { agent, name, .. })
         | Command::Reclaim(NewReclaim { agent, name, .. })) = *command
@@ -113,7 +113,7 @@ impl State {
         if self.may_announce_grants() {
             self.outbox.hold(names, grant.token.get(), deferred)
         } else {
-            // The reservation of its token came before what it waits for now.
+            // The reservation of its token came before the change that the grant waits for now.
             self.outbox.hold_longest(names, deferred)
         }
     }
@@ -164,8 +164,8 @@ impl State {
         }
     }
 
-    /// Losses are told to agents of this process at once: whatever the store makes of it, they do not outlive
-    /// it.
+    /// Losses are announced to agents of this process at once: these agents do not outlive the process,
+    /// whatever the store does with the change.
     fn deliver_here(&mut self, effect: Effect) {
         match effect {
             Effect::Granted { grant: Grant { request, token }, .. } => {
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    /// Tells what may be told; a reply is given back, to be sent once the mutex is free.
+    /// Delivers a message that may leave. A reply is given back, to be sent once the mutex is free.
     pub(super) fn hand_over(&mut self, deferred: Deferred) -> Option<Deferred> {
         match deferred {
             Deferred::Port { inbox, notice, .. } => self.wakeups.wakers.extend(inbox.push(notice)),

@@ -2,7 +2,7 @@
 
 use crate::loss::Loss;
 
-/// What becomes of the changes of a bucket.
+/// Where the changes of a bucket go.
 #[derive(Debug)]
 pub(super) enum Durability {
     /// Nothing is kept: there is no store, or the house was closed.
@@ -22,7 +22,7 @@ pub(super) struct Durable {
     reported: usize,
 }
 
-/// What the store may know of the bucket.
+/// The knowledge that the store may have of the bucket.
 #[derive(Clone, Copy, Debug)]
 enum Record {
     /// Nothing.

@@ -17,8 +17,8 @@ use crate::error::StoreError;
 use crate::keyed_hash::KeyedHash;
 
 impl Shared {
-    /// Carries out a command at once, and answers once its outcome is kept. `look` sees the outcome before
-    /// that, so that the caller can take it back should nobody wait for the answer any more.
+    /// Carries out a command at once, and answers once its outcome is durable. `look` sees the outcome before
+    /// that, so that the caller can undo it if it does not wait for the answer any more.
     pub(crate) async fn execute_durable(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -33,8 +33,9 @@ impl Shared {
         }
     }
 
-    /// As [`execute_durable`](Self::execute_durable), for what is never written: it goes on while nothing can
-    /// be kept, unless its answer rests on what could not be kept. An answer that waits holds that memory.
+    /// As [`execute_durable`](Self::execute_durable), for commands that are never written. They go on while
+    /// the store cannot write, unless their answer depends on a change that could not be written. An answer
+    /// that waits holds that memory.
     pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -55,7 +56,7 @@ impl Shared {
         self.environment.secret_key()
     }
 
-    /// Reads what is kept, and answers once all of it is.
+    /// Reads durable state, and answers once all of it is durable.
     pub(crate) async fn execute_read<T>(
         self: &Arc<Self>,
         read: impl FnOnce(&LockManager<RandomState>) -> T,
@@ -67,7 +68,7 @@ impl Shared {
         Ok(value)
     }
 
-    /// The answer to a question, or why there is none for the time being: whoever asks is not left waiting
+    /// The answer to a question, or why there is none for the time being: the caller does not have to wait
     /// for a store that is away.
     async fn while_serving<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
         let mut answer = pin!(answer);
@@ -92,7 +93,7 @@ impl Shared {
         Err(StoreError::Unavailable { why, retry_after: Duration::from_secs(1) })
     }
 
-    /// How long until then, for those who are to come back.
+    /// The time until then, for callers that have to come back.
     pub(crate) fn until(&self, at: Instant) -> Duration {
         Duration::from_millis(at.as_millis().saturating_sub(self.environment.clock.now().as_millis()))
     }

@@ -1,4 +1,4 @@
-//! A bucket: one lock manager behind one mutex, and the way from its effects to those whom they concern.
+//! A bucket: one lock manager behind one mutex, and the way from its effects to their receivers.
 //!
 //! ```text
 //!   command ─▶ [mutex: stamp now, handle, route effects] ─▶ outcome
@@ -37,7 +37,7 @@ use crate::snapshot::Snapshot;
 pub struct Bucket(pub(crate) Arc<Shared>);
 
 impl Bucket {
-    /// What separates this bucket from others.
+    /// The key that separates this bucket from others.
     pub fn key(&self) -> &BucketKey {
         self.0.key()
     }
@@ -52,7 +52,7 @@ impl Bucket {
         self.0.environment.clock.wall(at)
     }
 
-    /// All that is held and pending, told once it is kept.
+    /// All that is held and pending, returned once it is durable.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Bucket {
         snapshot.held.iter().any(|entry| matches!(entry.party, Party::Agent(_)))
     }
 
-    /// Nothing is granted any more: what waits goes on waiting, the rest is refused.
+    /// Nothing is granted any more: pending requests go on waiting, the rest is refused.
     pub fn close(&self) {
         self.0.handle(Command::Close);
     }

@@ -1,23 +1,23 @@
-//! What becomes of a command: at once, or once the store has kept what it rests on.
+//! The results of a command: at once, or once its changes are durable.
 
 use lockhouse_core::{Grant, Outcome, Refusal, RequestId};
 use tokio::sync::oneshot;
 
-/// What becomes of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Answered(Outcome),
-    /// The answer comes once the store has kept what it rests on; never, if it cannot.
+    /// The answer comes once the changes that it depends on are durable; never, if they cannot be.
     Waits(oneshot::Receiver<Outcome>),
 }
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum RequestResult {
     Granted(Grant),
     /// For its grant, or for that to be kept on which it rests.
     Waits(RequestId),
     Refused(Box<Refusal>),
-    /// The refusal comes once the store has kept what it rests on.
+    /// The refusal comes once the changes that it depends on are durable.
     RefusedLater(oneshot::Receiver<Outcome>),
 }

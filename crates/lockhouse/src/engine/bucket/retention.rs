@@ -1,4 +1,4 @@
-//! Why a bucket lives though nobody uses it.
+//! The reasons why a bucket without users lives.
 //!
 //! A house forgets a bucket with its last handle, save a bucket that has owners, claims or assignments, or
 //! that recovers from a crash: the house retains it.
@@ -15,7 +15,7 @@
 //!
 //! The house asks the bucket anew before it acts, as another thread may have changed the need meanwhile.
 
-/// What the house has to do for a bucket.
+/// The work that the house has to do for a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Housekeeping {
     /// The recovery of the bucket has ended: one less to wait for. Its retention is to be settled, too.
@@ -24,7 +24,7 @@ pub(crate) enum Housekeeping {
     SettleRetention,
 }
 
-/// What a bucket knows of its retention.
+/// The state of a bucket's retention.
 #[derive(Debug)]
 pub(super) struct Retention {
     /// How many owners, claims and assignments there are.

@@ -25,7 +25,7 @@ use crate::engine::ticket::Tickets;
 use crate::engine::waiters::Wait;
 use crate::loss::Loss;
 
-/// What all handles of a bucket share.
+/// The part of a bucket that all its handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     key: BucketKey,
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
 }
 
-/// What a bucket asks of its house. Called without the bucket's mutex.
+/// The services that a bucket asks of its house. Called without the bucket's mutex.
 pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     /// The bucket has got its first deadline.
     fn watch_deadlines(self: Arc<Self>, bucket: &Arc<Shared>);
@@ -48,7 +48,7 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     /// `is_first`.
     fn enqueue(&self, bucket: &Arc<Shared>, is_first: bool, more: usize);
 
-    /// Does what the bucket needs of the house now.
+    /// Does the work that the bucket needs of the house now.
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping);
 
     /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to
@@ -93,7 +93,7 @@ impl Shared {
         &self.scope
     }
 
-    /// Carries out a command of an agent of this process that nobody needs the answer of.
+    /// Carries out a command of an agent of this process whose answer is not needed.
     #[inline]
     pub(crate) fn handle(self: &Arc<Self>, command: Command<'_>) -> Outcome {
         self.with(|state| state.handle(self.environment.clock.now(), command))
@@ -122,7 +122,7 @@ impl Shared {
         })
     }
 
-    /// Carries out a command of an owner or a claimant whose answer nobody waits for.
+    /// Carries out a command of an owner or a claimant whose answer is not needed.
     pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
         self.with_housekeeping(|state| state.handle(self.environment.clock.now(), command));
     }
@@ -174,7 +174,7 @@ impl Shared {
         drop(wakers);
     }
 
-    /// What has become of a request that had to wait; if it still waits, that waker is woken at its end.
+    /// The state of a request that had to wait. If it still waits, that waker is woken at its end.
     pub(crate) fn poll(self: &Arc<Self>, request: RequestId, waker: Option<&Waker>) -> Wait {
         let (wait, displaced) = self.with(|state| match state.loss() {
             Some(why) => (Wait::Over(why), None),
@@ -187,8 +187,9 @@ impl Shared {
         wait
     }
 
-    /// Carries out a command of a port's agent: the outcome goes into its inbox, in order with all it is told
-    /// of the same name. False if the manager does not fit, under the same mutex: nothing has happened then.
+    /// Carries out a command of a port's agent. The outcome goes into its inbox, in order with all notices
+    /// about the same name. False if the manager does not fit, under the same mutex: nothing has happened
+    /// then.
     pub(crate) fn submit(
         self: &Arc<Self>,
         inbox: &Arc<Inbox>,
@@ -297,7 +298,7 @@ impl Shared {
         result
     }
 
-    /// Lets the ticker run in this runtime, should a deadline come of what is asked for here.
+    /// Lets the ticker run in this runtime, should this use of the bucket set a deadline.
     ///
     /// # Panics
     ///
@@ -316,8 +317,8 @@ impl Shared {
         })
     }
 
-    /// As [`with`](Self::with), for what may change something that the house has to know of, which is told to
-    /// it.
+    /// As [`with`](Self::with), for changes that the house may have to know of. The house is notified of
+    /// them.
     fn with_housekeeping<T>(self: &Arc<Self>, run: impl FnOnce(&mut State) -> T) -> T {
         let (result, housekeeping) = self.with(|state| (run(state), state.take_housekeeping()));
         if let Some(what) = housekeeping {
@@ -331,8 +332,8 @@ impl Shared {
         self.state.lock().settle_retention()
     }
 
-    /// Moves a share of what is to be kept to `writes`; of how many commands it was, and whether there is
-    /// more.
+    /// Moves a share of the unwritten changes to `writes`. Returns of how many commands they were, and
+    /// whether there are more.
     pub(crate) fn take_changes(&self, share: usize, writes: &mut Vec<Write>) -> (usize, bool) {
         let mut changes = Vec::new();
         let mut state = self.state.lock();
@@ -344,18 +345,19 @@ impl Shared {
         taken
     }
 
-    /// What was taken is durable.
+    /// The changes that were taken are durable.
     pub(crate) fn committed(self: &Arc<Self>) {
         let replies = self.with_housekeeping(State::committed);
         for reply in replies {
-            // Whoever has gone meanwhile needs no answer.
+            // A caller that has gone meanwhile needs no answer.
             if let Deferred::Reply { to, outcome, .. } = reply {
                 _ = to.send(outcome);
             }
         }
     }
 
-    /// The house has lost its store, and with it every lock; or it was closed, and nobody hears any more.
+    /// The house has lost its store, and with it every lock; or it was closed, and no client gets notices any
+    /// more.
     pub(crate) fn is_over(self: &Arc<Self>, why: Option<Loss>) {
         let dropped = self.with(|state| match why {
             Some(why) => state.lose_everything(self.environment.clock.now(), why),
@@ -369,7 +371,7 @@ impl Shared {
         self.state.lock().loss()
     }
 
-    /// Whether somebody far away holds a web lock, or may come back for one.
+    /// Whether a remote agent holds a web lock, or may come back for one.
     pub(crate) fn is_held_remotely(self: &Arc<Self>) -> bool {
         self.with(|state| state.is_held_remotely(self.environment.clock.now()))
     }

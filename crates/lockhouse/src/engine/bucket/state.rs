@@ -1,4 +1,5 @@
-//! A bucket behind its mutex: the lock manager, the requests that wait for it, and what waits for the store.
+//! A bucket behind its mutex: the lock manager, the requests that wait for it, and the messages that wait for
+//! the store.
 
 use std::sync::Arc;
 
@@ -33,15 +34,15 @@ pub(crate) struct State {
     pub(super) inboxes: Vec<Option<Arc<Inbox>>>,
     pub(super) changes: ChangeSignal,
     pub(super) wakeups: Wakeups,
-    /// What waits for the store. Always idle in a bucket that is not durable.
+    /// The changes and messages that wait for the store. Always idle in a bucket that is not durable.
     pub(super) outbox: Outbox<DurableChange, Deferred>,
     pub(super) durability: Durability,
     pub(super) retention: Retention,
 }
 
 impl State {
-    /// The state of a bucket in which nothing has happened but what was restored, with so many owners, claims
-    /// and assignments.
+    /// The state of a bucket in which nothing has happened but the restore of so many owners, claims and
+    /// assignments.
     pub(super) fn new(
         manager: LockManager<RandomState>,
         memory: Option<MemoryReservation>,
@@ -122,10 +123,10 @@ impl State {
         }
     }
 
-    /// Ends what ends at or before `due`, and processes the queues that it leaves, at most so many; whether
-    /// that was all.
+    /// Ends everything that is due at or before `due`, and processes the queues that this leaves, at most so
+    /// many. Returns whether that was all.
     pub(super) fn time_has_passed(&mut self, due: Instant, most: usize) -> bool {
-        // What came after `due` has been told another time already.
+        // Events after `due` have been announced with another time already.
         let now = self.stamp(due);
         if self.manager.next_timeout().is_none_or(|next| next > due) {
             return true;
@@ -159,7 +160,7 @@ impl State {
         &mut self.waiters
     }
 
-    /// Whether somebody far away holds a web lock, or may come back for one.
+    /// Whether a remote agent holds a web lock, or may come back for one.
     pub(super) fn is_held_remotely(&mut self, now: Instant) -> bool {
         let Outcome::Snapshot(snapshot) = self.handle(now, Command::Snapshot) else {
             unreachable!("a snapshot is answered with one")
@@ -218,14 +219,14 @@ impl State {
         self.durability.loss()
     }
 
-    /// What the house has to do for the bucket, of which it does not know yet.
+    /// Work for the bucket that the house has not been notified of yet.
     #[inline]
     pub(super) fn take_housekeeping(&mut self) -> Option<Housekeeping> {
         let is_needed = self.is_needed();
         self.retention.take_housekeeping(is_needed)
     }
 
-    /// The house retains the bucket exactly if it is needed, which is what this tells.
+    /// Whether the bucket is needed. The house retains it exactly then.
     pub(super) fn settle_retention(&mut self) -> bool {
         let is_needed = self.is_needed();
         self.retention.settle(is_needed);
@@ -237,7 +238,7 @@ impl State {
         self.retention.has_facts() || self.manager.is_recovering()
     }
 
-    /// Nobody waits for or listens to the agent's requests any more: it is about to end.
+    /// The agent is about to end: its requests have no waiters or listeners any more.
     pub(super) fn forget_requests_of(&mut self, agent: AgentId) {
         let Self { manager, waiters, wakeups, .. } = self;
         for request in manager.requests_of(agent) {

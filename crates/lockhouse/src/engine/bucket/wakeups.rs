@@ -1,11 +1,11 @@
-//! What is to be done once the mutex of a bucket is free.
+//! Wakeups for the time when the mutex of a bucket is free.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use tokio::sync::{Notify, watch};
 
-/// Who is to be woken: a waker may come back for the mutex.
+/// Wakers to be woken: a waker may come back for the mutex.
 #[derive(Debug, Default)]
 pub(super) struct Wakeups {
     /// The wakers of futures and ports.
@@ -22,11 +22,11 @@ impl Wakeups {
     }
 }
 
-/// The watchers of a bucket, who are told after each command that may have changed something.
+/// The watchers of a bucket, which are notified after each command that may have changed something.
 #[derive(Debug, Default)]
 pub(super) struct ChangeSignal {
     sender: Option<watch::Sender<()>>,
-    /// Whether something may have changed since the watchers were told.
+    /// Whether something may have changed since the watchers were notified.
     pub(super) is_due: bool,
 }
 

@@ -1,8 +1,8 @@
-//! When to commit: at once, or after a moment in which those come back who have just been answered.
+//! When to commit: at once, or after a moment in which the callers come back that have just been answered.
 //!
-//! Whoever is answered by a commit often has more to keep. Were the next commit to begin at once, it would
-//! have only what came meanwhile, and everybody would wait for every other commit: two halves that never
-//! meet. A moment's patience brings them together, where a commit takes long beside it.
+//! A caller that is answered by a commit often has more to write. Were the next commit to begin at once, it
+//! would have only the commands that came meanwhile, and each client would wait for every other commit: two
+//! halves that never meet. A short delay brings them together where a commit takes long beside it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_millis(2);
 /// For how many commits nothing is waited for, after a wait in vain.
 const TIRED: u32 = 15;
 
-/// What is known of how commands come.
+/// Statistics of how commands come.
 #[derive(Debug, Default)]
 pub(crate) struct CommitDelay {
     /// How many commands there were to be kept, in the last commit and behind it.
@@ -42,7 +42,7 @@ impl CommitDelay {
         (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))
     }
 
-    /// What was waited for has come, or has not.
+    /// The commands that were waited for have come, or have not.
     pub(crate) fn has_waited(&mut self, in_vain: bool) {
         if in_vain {
             self.tired = TIRED;

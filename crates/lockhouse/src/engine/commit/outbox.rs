@@ -1,4 +1,4 @@
-//! Which notices may leave, and which have to wait: nobody is told what the store has not kept.
+//! Which notices may leave, and which have to wait: no notice announces a change that is not durable.
 //!
 //! ```text
 //!   change ─▶ group ─▶ take ─▶ (the store) ─▶ committed ─▶ the notices that waited for those groups
@@ -36,7 +36,7 @@ pub(crate) struct Outbox<C, N> {
     open: bool,
     /// By name: the group for which notices about it wait.
     names: HashMap<NameBuf, u64, RandomState>,
-    /// Tokens up to here may be told.
+    /// Tokens up to here may be announced.
     kept_mark: u64,
     /// Marks that are not durable yet, with their groups; both grow.
     marks: VecDeque<(u64, u64)>,
@@ -71,7 +71,7 @@ impl<C, N> Outbox<C, N> {
         names.iter().for_each(|name| self.wait(name.as_name(), group));
     }
 
-    /// A change that lets tokens up to `mark` be told once it is durable.
+    /// A change that allows the announcement of tokens up to `mark` once it is durable.
     pub(crate) fn reservation(&mut self, mark: u64, change: C) {
         debug_assert!(
             mark > self.marks.back().map_or(self.kept_mark, |(last, _)| *last),
@@ -82,7 +82,7 @@ impl<C, N> Outbox<C, N> {
         self.marks.push_back((mark, self.last()));
     }
 
-    /// The command is over: what changes from now on belongs to another group.
+    /// The command is over: later changes belong to another group.
     #[inline]
     pub(crate) fn seal(&mut self) {
         self.open = false;
@@ -166,8 +166,8 @@ impl<C, N> Outbox<C, N> {
         free
     }
 
-    /// The store is lost: no group that waits will ever be durable. Gives the notices back, which nobody may
-    /// hear.
+    /// The store is lost: no group that waits will ever be durable. Gives the notices back, which must not be
+    /// delivered.
     pub(crate) fn fenced(&mut self) -> Vec<N> {
         self.names.clear();
         self.marks.clear();

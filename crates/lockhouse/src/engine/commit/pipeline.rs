@@ -8,7 +8,7 @@
 //!                          └── a fair share of each tenant, partition, bucket
 //! ```
 //!
-//! One commit is under way at a time; what comes meanwhile is gathered for the next.
+//! One commit is under way at a time. Changes that come meanwhile are gathered for the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::engine::bucket::shared::Shared;
 use crate::engine::commit::commit_delay::{CommitDelay, WRITES_PER_COMMIT};
 use crate::engine::commit::store_state::{StoreState, StoreStatus};
 
-/// What each tenant, partition and bucket may have of a commit in its turn, however many there are: the
-/// largest command fits.
+/// The least share that each tenant, partition and bucket may have of a commit in its turn, however many
+/// there are: the largest command fits.
 const LEAST_SHARE: usize = 64;
 
 /// How long to wait before a batch is sent again: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// So many answers to one batch may be lost before that is a reason to send anybody away.
+/// So many answers to one batch may be lost before clients are turned away.
 const ANSWERS_LOST: u32 = 4;
 
 /// The task does not wait for any number of commands.
@@ -62,7 +62,7 @@ pub(crate) struct Pipeline {
 struct Queue {
     /// The buckets that have something to send, each once, in the order in which it is their turn.
     buckets: Buckets,
-    /// What belongs to no bucket that is in use.
+    /// Writes that belong to no bucket that is in use.
     loose: Vec<Write>,
     stop: Option<Stop>,
 }
@@ -121,13 +121,14 @@ impl Turns {
     }
 }
 
-/// What each of so many may have in its turn.
+/// The share that each of so many may have in its turn.
 fn share(of: usize, count: usize) -> usize {
     (of / count.max(1)).max(LEAST_SHARE)
 }
 
 impl Batch {
-    /// Takes a share of each tenant in turn, until the commit is full, and gives back who has more.
+    /// Takes a share of each tenant in turn, until the commit is full, and gives back the buckets that have
+    /// more.
     fn take_in_turns(&mut self, buckets: Buckets) -> Buckets {
         let mut turns = Turns::of(buckets);
         let share = share(WRITES_PER_COMMIT, turns.0.len());
@@ -198,7 +199,7 @@ impl Pipeline {
     /// That bucket has something to send. Called without any mutex.
     pub(crate) fn enqueue(&self, bucket: Arc<Shared>) {
         let mut queue = self.queue.lock();
-        // Looked at under the mutex: at the end, what is in the queue by then is dropped.
+        // The check is under the mutex: at the end, the writes that are in the queue by then are dropped.
         if !self.status.is_over() {
             queue.buckets.push_back(bucket);
             self.wake.notify_one();
@@ -209,8 +210,8 @@ impl Pipeline {
     pub(crate) fn has_more(&self, commands: usize) {
         let more = commands.cast_signed();
         // Here it is first `unsent`, then `wanted`; the task does it the other way round. Only one order for
-        // all lets one of the two see what the other did, so that the task does not sleep while what it waits
-        // for is there.
+        // all lets one of the two see the other's update, so that the task does not sleep while the changes
+        // that it waits for are there.
         if self.unsent.fetch_add(more, Ordering::SeqCst) + more >= self.wanted.load(Ordering::SeqCst) {
             self.wake.notify_one();
         }
@@ -221,7 +222,7 @@ impl Pipeline {
         self.send_loose(Write::BucketDropped { scope });
     }
 
-    /// Nobody of before the start will come back any more.
+    /// No client of before the start will come back any more.
     pub(crate) fn recovery_completed(&self) {
         self.send_loose(Write::RecoveryCompleted);
     }
@@ -260,8 +261,8 @@ impl Pipeline {
         known
     }
 
-    /// What the task does: commits until it is stopped, or until that is of no more use. `is_over` then has
-    /// every bucket told.
+    /// The work of the task: it commits until it is stopped, or until commits are of no more use. `is_over`
+    /// then notifies every bucket.
     pub(crate) async fn run(self: Arc<Self>, is_over: impl FnOnce()) {
         let ending = Ending { pipeline: self.clone(), is_over: Some(is_over) };
         let mut next_seq = self.next_seq.load(Ordering::Acquire);
@@ -307,7 +308,7 @@ impl Pipeline {
         }
     }
 
-    /// Waits a moment for those who are likely to come, if that is worth it.
+    /// Waits a moment for further commands if they are likely to come, and if that is worth it.
     async fn gather_company(&self, delay: &mut CommitDelay) {
         let Some((commands, longest)) = delay.patience() else { return };
         let wanted = commands.cast_signed();
@@ -334,7 +335,7 @@ impl Pipeline {
         let mut buckets = std::mem::take(&mut self.queue.lock().buckets);
         let mut batch = Batch::default();
         if buckets.len() == 1 {
-            // Nobody takes turns with it.
+            // No other tenant takes turns with it.
             batch.take_of_partition(&mut buckets, WRITES_PER_COMMIT);
         } else {
             buckets = batch.take_in_turns(buckets);
@@ -347,8 +348,8 @@ impl Pipeline {
         let mut queue = self.queue.lock();
         buckets.append(&mut queue.buckets);
         queue.buckets = buckets;
-        // The end of a bucket comes before what its successor of the same name has sent, which may be in this
-        // batch.
+        // The end of a bucket comes before the changes that its successor of the same name has sent, which
+        // may be in this batch.
         batch.writes.splice(..0, queue.loose.drain(..));
         batch
     }
@@ -424,7 +425,7 @@ impl<F: FnOnce()> Drop for Ending<F> {
         let place = "the way to the store".into();
         let why = "the runtime in which the house was opened has ended".into();
         self.pipeline.status.set(StoreState::Failed(Fatal::Io { place, why }));
-        // What waits holds the house, which holds the pipeline.
+        // The waiting writes hold the house, which holds the pipeline.
         let left = std::mem::take(&mut *self.pipeline.queue.lock());
         if let Some(is_over) = self.is_over.take() {
             is_over();

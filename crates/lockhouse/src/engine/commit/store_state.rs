@@ -13,25 +13,25 @@ use crate::loss::Loss;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreState {
-    /// What has to be kept is kept.
+    /// All changes that have to be durable are durable.
     Serving,
-    /// Nothing can be kept at the moment, such as while the disk is full. It is tried again; what is held
-    /// meanwhile stays held.
+    /// The store cannot write at the moment, such as while the disk is full. The write is tried again; held
+    /// locks stay held meanwhile.
     Unavailable {
-        /// One line that says what is wrong and what to do.
+        /// One line that names the fault and the remedy.
         why: String,
         /// When to try again.
         retry_after: Duration,
     },
-    /// Somebody else writes to the store now. Every lock of this house is lost, and it grants nothing any
+    /// Another process writes to the store now. Every lock of this house is lost, and it grants nothing any
     /// more.
     Fenced,
     /// The store can no longer be trusted. Every lock of this house is lost; the process must end, and the
-    /// next one starts from what was kept.
+    /// next one starts from the durable state.
     Failed(Fatal),
     /// [`House::close`](crate::House::close) was called; with whether the stop was clean.
     Closed {
-        /// Nobody far away held a web lock, so that the next start need not recover.
+        /// No remote agent held a web lock, so that the next start need not recover.
         clean: bool,
     },
 }
@@ -43,12 +43,12 @@ impl StoreState {
     }
 }
 
-/// The state of the store and what the store is known to have kept. The pipeline writes it, the buckets read
+/// The state of the store, and what is known to be durable in it. The pipeline writes it, the buckets read
 /// it.
 #[derive(Debug)]
 pub(crate) struct StoreStatus {
     state: watch::Sender<StoreState>,
-    /// Wakes those who wait for it to be anything but serving, in the order in which they came.
+    /// Wakes those that wait for any state but serving, in the order in which they came.
     away: Notify,
     /// A lease of this length may be given, as the store knows of it.
     longest_lease_ms: AtomicU64,

@@ -1,4 +1,4 @@
-//! What all handles of a house share.
+//! The part of a house that all its handles share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     is_closing: AtomicBool,
 }
 
-/// What is left of the recovery from a crash.
+/// The rest of the recovery from a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// How many buckets recover.
@@ -83,7 +83,8 @@ impl Inner {
         }
     }
 
-    /// The bucket with that key; none if nobody uses it, and `most` others of its tenant are in use already.
+    /// The bucket with that key; none if it is not in use, and `most` others of its tenant are in use
+    /// already.
     pub(crate) fn bucket(self: &Arc<Self>, key: BucketKey, most: usize) -> Option<Arc<Shared>> {
         loop {
             let mut registry = self.registry.lock();
@@ -121,16 +122,16 @@ impl Inner {
             self.recovery.count.fetch_add(1, Ordering::AcqRel);
         }
         if self.is_closing.load(Ordering::Acquire) {
-            // Before anybody can find it: it is not among those that are closed, and what is granted in it
-            // would be held after a clean stop.
+            // The bucket is closed before it can be found: it is not among those that are closed, and its
+            // grants would be held after a clean stop.
             manager.handle(self.environment.clock.now(), Command::Close);
         }
         Arc::new(Shared::new(key, self.environment.clone(), self.clone(), manager))
     }
 
-    /// What a new bucket has to hear, without any mutex.
+    /// Gives a new bucket the notices that it has missed, without any mutex.
     fn begin(&self, bucket: &Arc<Shared>) {
-        // Whoever waits in a bucket that came too late to be told of the loss would wait for ever.
+        // A request in a bucket that came too late for the notice of the loss would wait for ever.
         if self.is_closing.load(Ordering::Acquire)
             && let Some(why) = self.loss()
         {

@@ -37,7 +37,7 @@ use crate::engine::memory::MemoryBudget;
 #[derive(Clone, Debug)]
 pub struct House {
     pub(crate) inner: Arc<Inner>,
-    /// Buckets that must not be forgotten though nobody uses them.
+    /// Buckets without users that must not be forgotten.
     #[expect(dead_code, reason = "kept for its end")]
     retained: Arc<Retained>,
 }
@@ -87,7 +87,7 @@ impl House {
         self.bucket_if_room(key, usize::MAX).expect("there is always room for one more")
     }
 
-    /// The bucket with that key; none if nobody uses it, and `most` others of the same
+    /// The bucket with that key; none if it is not in use, and `most` others of the same
     /// [tenant](BucketKey::tenant) are in use already.
     ///
     /// ```
@@ -100,7 +100,7 @@ impl House {
         self.inner.bucket(key.into(), most).map(Bucket)
     }
 
-    /// What the buckets of each tenant take, where that has a [bound](Options::memory_budget).
+    /// The memory that the buckets of each tenant take, where that has a [bound](Options::memory_budget).
     pub fn memory_budget(&self) -> Option<&MemoryBudget> {
         self.inner.environment.bounds.memory.as_ref()
     }

@@ -22,7 +22,7 @@ pub enum OpenError {
     /// The store could not be taken.
     #[error(transparent)]
     Store(#[from] TakeError),
-    /// What is kept contradicts itself.
+    /// The stored records contradict themselves.
     #[error("what is kept of bucket {bucket:?} is damaged ({why}); restore the store from a backup")]
     Damaged {
         /// The bucket.
@@ -44,12 +44,12 @@ pub enum OpenError {
 }
 
 impl House {
-    /// Opens a house whose offline locks, owners, claims and assignments are kept in a store, beginning with
-    /// what is kept there.
+    /// Opens a house whose offline locks, owners, claims and assignments are durable in a store, beginning
+    /// with the records there.
     ///
-    /// Nobody is told what the store has not kept: answers come once it has. Buckets that have to recover
-    /// from a crash grant nothing until whoever held web locks in them far away has come back, or has had the
-    /// time to.
+    /// Nothing is announced before it is durable: answers come once the store has it. Buckets that have to
+    /// recover from a crash grant nothing until the remote holders of their web locks have come back, or have
+    /// had the time to.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -116,9 +116,9 @@ impl House {
         Ok(house)
     }
 
-    /// Ends the house: from now on nothing is granted, what has to be kept is kept, and the store is closed.
+    /// Ends the house: from now on nothing is granted. All changes are made durable, and the store is closed.
     ///
-    /// The stop is clean, so that the next start need not recover, if nobody far away holds a web lock any
+    /// The stop is clean, so that the next start need not recover, if no remote agent holds a web lock any
     /// more: let them go first, or close them.
     ///
     /// # Cancel safety
@@ -155,7 +155,7 @@ impl House {
         over.unwrap_or(StoreState::Closed { clean: false })
     }
 
-    /// Waits until the house keeps what has to be kept, or never will again; the state says which.
+    /// Waits until all changes that have to be durable are, or never will be; the state says which.
     ///
     /// # Cancel safety
     ///
@@ -181,7 +181,7 @@ impl House {
         }
     }
 
-    /// The store, for what only it can do, such as a backup.
+    /// The store, for operations that only it offers, such as a backup.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.inner.pipeline().map(|pipeline| pipeline.store())
     }

@@ -35,10 +35,10 @@ impl Options {
         self
     }
 
-    /// How many bytes the buckets of each [tenant](crate::BucketKey::tenant) may take in memory, together:
-    /// whatever would take more is refused as a [`Quota`](crate::Quota). Without it they may take as much as
-    /// the limits of each let them. What a store brings back counts, and is there whether or not there is
-    /// room.
+    /// How many bytes the buckets of each [tenant](crate::BucketKey::tenant) may take in memory, together: a
+    /// request that would take more is refused as a [`Quota`](crate::Quota). Without it they may take as much
+    /// as the limits of each let them. Records that a store brings back count, and are there whether or not
+    /// the memory suffices.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -70,8 +70,8 @@ impl Options {
         self
     }
 
-    /// The longest lease that ports will ask for, so that the store knows of it from the start and nobody has
-    /// to wait for that; and how long a recovery lasts at least.
+    /// The longest lease that ports will ask for, so that the store knows of it from the start and no client
+    /// has to wait for that; and how long a recovery lasts at least.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease_ms = lease.as_millis() as u64;
         self
@@ -84,7 +84,7 @@ impl Options {
         self
     }
 
-    /// Whether holders of web locks far away are given tickets, with which they can bring their locks back
+    /// Whether remote holders of web locks are given tickets, with which they can bring their locks back
     /// after a restart: yes, unless the store keeps nothing over it.
     pub fn tickets(mut self, tickets: bool) -> Self {
         self.reclaims_nothing = !tickets;

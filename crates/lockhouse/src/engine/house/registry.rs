@@ -1,4 +1,4 @@
-//! The buckets that are in use, and what is remembered of those that were.
+//! The buckets that are in use, and the marks of those that were.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -47,7 +47,7 @@ impl Registry {
 /// The highest token of the buckets that were dropped, by partition. A bucket that comes anew in a partition
 /// starts above it, and learns nothing of other partitions.
 ///
-/// A tenant that has more partitions than are remembered apart is told of itself, and of no other one.
+/// A tenant that has more partitions than are remembered apart learns of itself, and of no other one.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     of: HashMap<String, OfTenant>,
@@ -71,7 +71,7 @@ const MARKED: usize = 100_000;
 const MARKED_OF_TENANT: usize = 1_000;
 
 impl Marks {
-    /// Whoever is not known begins above `floor`.
+    /// A bucket that is not known begins above `floor`.
     pub(crate) fn above_floor(floor: u64) -> Self {
         Self { floor, ..Self::default() }
     }
@@ -83,7 +83,7 @@ impl Marks {
     pub(crate) fn raise(&mut self, key: &BucketKey, mark: u64) {
         debug_assert!(self.partitions <= MARKED && self.of.len() <= MARKED, "what is remembered has a bound");
         if mark <= self.floor {
-            // It would say nothing.
+            // The mark would add nothing.
         } else if let Some(tenant) = self.of.get_mut(key.tenant()) {
             self.partitions += usize::from(tenant.raise(&key.partition, mark, self.partitions < MARKED));
         } else if self.of.len() < MARKED {
@@ -106,7 +106,7 @@ impl OfTenant {
         if let Some(known) = self.of.get_mut(partition) {
             *known = mark.max(*known);
         } else if mark <= self.floor {
-            // It would say nothing.
+            // The mark would add nothing.
         } else if has_room && self.of.len() < MARKED_OF_TENANT {
             self.of.insert(partition.to_owned(), mark);
             return true;

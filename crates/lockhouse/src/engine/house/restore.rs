@@ -19,7 +19,7 @@ pub(super) struct Restored {
     pub(super) facts: usize,
 }
 
-/// What is kept of a bucket contradicts itself.
+/// The stored records of a bucket contradict themselves.
 pub(super) struct Damage {
     pub(super) bucket: String,
     pub(super) why: ReplayError,

@@ -227,7 +227,7 @@ async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
             ticks_of_the_other = Some(ticks);
         }
         if ticks == 2 {
-            // Leases break late, never early: what the crowd has not come to yet may be renewed.
+            // Leases break late, never early: an agent that the crowd has not come to yet may be renewed.
             world.port.submit(1, Command::Renew { agent: crowd[99] });
             assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
         }

@@ -1,4 +1,4 @@
-//! The task that moves time on, and ends what is due.
+//! The task that moves time on, and ends everything that is due.
 //!
 //! ```text
 //!   a round, at each tick:
@@ -111,7 +111,7 @@ impl Inner {
         let runtime = Handle::try_current().ok().or_else(|| ticking.runtime.clone());
         if runtime.is_none() && !self.environment.clock.is_manual() {
             drop(ticking);
-            // Only a runtime's own drop of its tasks comes here; whoever uses the bucket next tries again.
+            // Only a runtime's own drop of its tasks comes here; the next use of the bucket tries again.
             bucket.ticker_is_gone();
             return;
         }
@@ -151,7 +151,7 @@ impl Inner {
             ticking.crowds.push(&tenant, Crowd { bucket, due });
         }
         if !later.is_empty() {
-            // Whoever was not visited yet comes first.
+            // Buckets that were not visited yet come first.
             let came_meanwhile = std::mem::replace(&mut ticking.buckets, later);
             ticking.buckets.extend(came_meanwhile);
             return Ticked::InPart;
@@ -173,7 +173,7 @@ impl Inner {
             let ticked = bucket.tick(due, most);
             let mut ticking = self.ticking.lock();
             match ticked {
-                // What has come to its end meanwhile ends in the next round.
+                // Deadlines that have passed meanwhile end in the next round.
                 (true, true) => ticking.buckets.push(known),
                 (true, false) => ticking.crowds.push(bucket.key().tenant(), Crowd { bucket: known, due }),
                 (false, _) => {}

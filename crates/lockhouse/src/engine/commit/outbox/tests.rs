@@ -234,10 +234,10 @@ fn numbers_of_groups_tell_what_is_durable() {
     assert!(outbox.is_kept(first) && !outbox.is_kept(outbox.last()));
 }
 
-/// What may happen to an outbox.
+/// A step in the life of an outbox.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A command with changes of these names each, that then tells its answer.
+    /// A command with changes of these names each, that then announces its answer.
     Command {
         changes: Vec<Vec<u8>>,
         reserves: bool,
@@ -304,7 +304,7 @@ impl Oracle {
         matches!(told, Told::DependsOn { with_token: true, .. })
     }
 
-    /// Whether what happened at `at` keeps a later notice from leaving.
+    /// Whether the step at `at` keeps a later notice from leaving.
     fn holds_back(&self, at: usize, told: &Told, token: u64) -> bool {
         match (&self.happened[at], told) {
             (Happened::Change { group, .. }, _) if *group < self.durable => false,
