@@ -1,9 +1,9 @@
 //! The lease clock.
 //!
 //! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
-//! 500 ms at once: a stalled process lengthens leases instead of breaking them. Ends at a tick are judged
-//! by the tick before, so that everything that was waiting to be read then has been handled. Without
-//! deadlines it is a coarse system clock.
+//! 500 ms at once: a stalled process lengthens leases instead of breaking them. Ends at a tick are judged by
+//! the tick before, so that everything that was waiting to be read then has been handled. Without deadlines
+//! it is a coarse system clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

@@ -35,8 +35,7 @@ pub struct Connect {
     certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// How long a call of an owner or of claims waits for its answer, unless told otherwise: longer than a
-/// recovery by default.
+/// How long a call of an owner or of claims waits for its answer by default: longer than a default recovery.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Begins a connection to the server at this URL: `http://` or `ws://`, or with the feature `tls` also
@@ -77,13 +76,13 @@ impl Connect {
         self
     }
 
-    /// What the server's logs call this client; at most 128 bytes.
+    /// The name of this client in the server's logs; at most 128 bytes.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// What says who connects, where the server wants to know: an API key, or a token that is good for as
+    /// The credential of the client, where the server wants one: an API key, or a token that is good for as
     /// long as the connection is to last.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
@@ -92,8 +91,8 @@ impl Connect {
     }
 
     /// The same, asked for anew with each connection and each call, and a little before a token ends: for
-    /// tokens that do not last. It is called within the connection's task, so that it should give what
-    /// something else keeps fresh.
+    /// tokens that do not last. The function is called within the connection's task, so that it should return
+    /// a token that something else keeps fresh.
     ///
     /// ```no_run
     /// # fn token_of_now() -> String { unimplemented!() }
@@ -108,9 +107,8 @@ impl Connect {
     }
 
     /// How long each call of an [`Owner`](crate::Owner) or of [`Claims`](crate::Claims) waits for its answer,
-    /// repeats included; 30 s unless told otherwise. Whatever it had to wait for before it was sent may take
-    /// as long again. Locks of agents are not meant: their requests have a timeout
-    /// [of their own](crate::Request::timeout).
+    /// repeats included; 30 s by default. The wait before the call is sent may take as long again. Locks of
+    /// agents are not meant: their requests have a timeout [of their own](crate::Request::timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -125,11 +123,11 @@ impl Connect {
         self
     }
 
-    /// The certificate that says who connects, where the server knows its clients by certificates, and its
-    /// private key: two PEM files, or twice the same. In the first stand behind the certificate those up to
-    /// its CA; keys are PKCS #8, PKCS #1 or SEC 1. Both are read anew for each new connection, so that a
-    /// certificate may be renewed in its place. For URLs that begin with `https://` or `wss://`; others do
-    /// not look at it. A [key](Self::key) goes before it.
+    /// The client's certificate, where the server knows its clients by certificates, and its private key: two
+    /// PEM files, or twice the same. In the first stand behind the certificate those up to its CA; keys are
+    /// PKCS #8, PKCS #1 or SEC 1. Both are read anew for each new connection, so that a certificate may be
+    /// renewed in its place. For URLs that begin with `https://` or `wss://`; others do not look at it. A
+    /// [key](Self::key) goes before it.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,8 +181,8 @@ impl IntoFuture for Connect {
     type Output = Result<Connection, ConnectError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    /// Connects once; what breaks later is connected anew without end. Needs a tokio runtime with I/O and
-    /// time enabled, on which the connection then lives.
+    /// Connects once; a connection that breaks later is made anew without end. Needs a tokio runtime with I/O
+    /// and time enabled, on which the connection then lives.
     ///
     /// # Errors
     ///

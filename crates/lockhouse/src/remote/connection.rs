@@ -22,8 +22,8 @@ use crate::snapshot::Snapshot;
 use crate::web_locks::agent::Agent;
 use crate::web_locks::backend::Backend;
 
-/// A connection to a bucket of a server, which renews itself when it breaks. It may carry any number of
-/// agents.
+/// A connection to a bucket of a server, which renews itself when it breaks. A connection may carry any
+/// number of agents.
 ///
 /// Dropping it leaves its agents at work; the connection is closed when the last of them has gone, too.
 pub struct Connection {
@@ -37,8 +37,8 @@ impl Connection {
         Self { shared, bucket, api }
     }
 
-    /// A new agent. It lives until it is dropped, or the connection is closed; when a session ends, it goes
-    /// on in the next, without the locks that it held unless they could be reclaimed.
+    /// A new agent. The agent lives until it is dropped, or the connection is closed; when a session ends, it
+    /// goes on in the next, without the locks that it held unless they could be reclaimed.
     ///
     /// # Errors
     ///
@@ -49,8 +49,8 @@ impl Connection {
         Ok(Agent::with(Backend::Remote(RemoteAgent { shared: self.shared.clone(), agent })))
     }
 
-    /// The owners of the bucket, who hold offline locks. They know no partitions: in all of them the bucket
-    /// is the same.
+    /// The owners of the bucket, which hold offline locks. Owners know no partitions: in all of them the
+    /// bucket is the same.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -68,7 +68,7 @@ impl Connection {
         Owners::new(BucketLocation::Remote(self.api.clone()))
     }
 
-    /// The claims and assignments of the bucket. They know no partitions: in all of them the bucket is the
+    /// The claims and assignments of the bucket. Claims know no partitions: in all of them the bucket is the
     /// same.
     pub fn claims(&self) -> Claims {
         Claims::new(BucketLocation::Remote(self.api.clone()))
@@ -79,7 +79,7 @@ impl Connection {
         &self.bucket
     }
 
-    /// How the connection is, and what becomes of it.
+    /// The state of the connection, and its changes.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
         self.shared.status()
     }
@@ -100,7 +100,7 @@ impl Connection {
         Looking::begin(&self.shared, |state| state.look(name.cloned(), false)).answer().await
     }
 
-    /// Snapshots of the bucket, or of that name, as it changes; changes within 100 ms are told together.
+    /// Snapshots of the bucket, or of that name, as it changes; changes within 100 ms are reported together.
     pub fn watch(&self, name: Option<&NameBuf>) -> Watch {
         Watch { looking: Looking::begin(&self.shared, |state| state.look(name.cloned(), true)) }
     }
@@ -115,7 +115,7 @@ impl Connection {
     pub async fn close(self) {
         self.shared.with(State::close);
         let tidied = timeout(CLOSE_TIMEOUT, self.api.close());
-        // What is not tidied by then ends by its TTL.
+        // Traces that are not removed by then end by their TTL.
         _ = tokio::join!(self.shared.finished.cancelled(), tidied);
     }
 }

@@ -14,7 +14,7 @@ pub enum ConnectError {
     Url {
         /// The URL, shortened.
         url: String,
-        /// What it must be.
+        /// The rule that it must meet.
         rule: &'static str,
     },
     /// The bucket or the partition is too long.
@@ -31,12 +31,12 @@ pub enum ConnectError {
         /// How long it is.
         bytes: usize,
     },
-    /// Nobody can be believed.
+    /// There is no certificate authority to trust.
     #[error("ca: {}cannot be used: {why}", .file.as_deref().map_or_else(|| "what the system trusts ".to_owned(), |file| format!("{} ", file.display())))]
     Ca {
         /// The file with the CAs, or nothing for those of the system.
         file: Option<PathBuf>,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// Our certificate or its key cannot be used.
@@ -44,7 +44,7 @@ pub enum ConnectError {
     Certificate {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The certificate of the server is not believed, or ours is refused, or it speaks no TLS.
@@ -52,7 +52,7 @@ pub enum ConnectError {
     Untrusted {
         /// The server.
         address: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The key is no API key and no token.
@@ -64,7 +64,7 @@ pub enum ConnectError {
     Denied {
         /// The server.
         address: String,
-        /// What it says.
+        /// The server's message.
         message: String,
     },
     /// No connection to the address.
@@ -72,7 +72,7 @@ pub enum ConnectError {
     Unreachable {
         /// The server.
         address: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -98,12 +98,12 @@ pub enum ConnectError {
         /// The server.
         address: String,
     },
-    /// What answered does not speak this protocol, or broke it.
+    /// The program at the address does not speak this protocol, or broke it.
     #[error("{address} does not answer as a lockhouse server: {message}")]
     NotLockhouse {
         /// The server.
         address: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use crate::loss::Loss;
 use crate::remote::session::state::Shared;
 
-/// A request or lock at the server: dropping it withdraws the one and releases the other. That only changes
-/// the state; the session's task tells the server.
+/// A request or lock at the server: dropping it withdraws the one and releases the other. The drop only
+/// changes the state; the session's task sends the change to the server.
 pub(crate) struct RemoteHold {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u64,

@@ -19,14 +19,14 @@
 //! ```
 //!
 //! Handles change the state and return; one task per connection does all that waits. A connection that breaks
-//! is made anew and the session resumed. A session that ends takes its locks with it: their guards are told,
-//! what was pending is asked again in its order, save a steal under way, of which nobody knows whether it
-//! happened. If it ended because the server was started anew, the locks are reclaimed first: their guards go
+//! is made anew and the session resumed. A session that ends takes its locks with it: their guards are
+//! notified, and pending requests are made again in their order, save a steal under way, whose outcome is
+//! unknown. If it ended because the server was started anew, the locks are reclaimed first: their guards go
 //! on, with the same fencing tokens.
 //!
 //! # Leases
 //!
-//! The server grants our locks to others once it has heard nothing for the lease. The client knows of that
+//! The server grants our locks to others once it has received nothing for the lease. The client knows of that
 //! before: it keeps a deadline of its own, 10 % earlier, and looks at it before every frame, grant, and read
 //! of a token. Past it every guard is [lost](crate::LockGuard::lost) with
 //! [`Loss::Expired`](crate::Loss::Expired). A process that was stopped may still run on for an instant before
@@ -34,15 +34,14 @@
 //!
 //! # TLS
 //!
-//! With the feature `tls`, URLs may begin with `https://` or `wss://`. A server is believed if the system
+//! With the feature `tls`, URLs may begin with `https://` or `wss://`. A server is trusted if the system
 //! trusts the CA of its certificate, or, with `Connect::ca`, if its certificate is from a CA of one's own.
-//! With `Connect::certificate` the client shows one, too.
+//! With `Connect::certificate` the client presents a certificate, too.
 //!
 //! # Offline locks and claims
 //!
-//! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. They live at
-//! the server and not in the session, and go over HTTP: [`http`] tells what becomes of them when something
-//! breaks.
+//! [`Connection::owners`] and [`Connection::claims`] give the same types as a bucket in process. Owners and
+//! claims live at the server and not in the session, and go over HTTP: [`http`] describes their failures.
 
 pub(crate) mod agent;
 mod connect;

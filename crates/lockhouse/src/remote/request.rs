@@ -64,7 +64,7 @@ impl RemoteRequest {
     }
 
     fn make(&mut self) -> Result<RemoteHold, RequestError> {
-        // It was looked at before, but the future may have lain about since.
+        // The token was checked before, but the future may have lain about since.
         if self.options.is_aborted() {
             return Err(RequestError::Aborted);
         }

@@ -12,7 +12,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next snapshot: at first the present one, then one after each change. Whoever is slow gets only the
+    /// The next snapshot: at first the present one, then one after each change. A slow reader gets only the
     /// latest, and after a broken connection one that may say nothing new.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! When to commit: at once, or after a moment in which the callers come back that have just been answered.
 //!
 //! A caller that is answered by a commit often has more to write. Were the next commit to begin at once, it
-//! would have only the commands that came meanwhile, and each client would wait for every other commit: two
+//! would have only the commands that came meanwhile, and each caller would wait for every other commit: two
 //! halves that never meet. A short delay brings them together where a commit takes long beside it.
 
 use std::time::Duration;

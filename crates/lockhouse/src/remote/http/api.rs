@@ -1,4 +1,4 @@
-//! Calls that are sent until they are answered, and what becomes of those that nobody waits for any more.
+//! Calls that are sent until they are answered, and the cleanup after those that were abandoned.
 
 use std::fmt;
 use std::future::Future;
@@ -26,13 +26,13 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// So often a call is sent at least before its time is over, if nothing at all comes back.
 const ATTEMPTS: u32 = 3;
 
-/// The owners and claims of a bucket far away, as its handles share it.
+/// The owners and claims of a remote bucket, as its handles share it.
 pub(crate) struct Api {
     /// Why there is none, if the URL leads to none.
     http: Result<Http, String>,
     timeout: Duration,
     runtime: Handle,
-    /// How many calls nobody waits for any more, whose traces are still to be removed.
+    /// How many abandoned calls there are whose traces are still to be removed.
     tidying: watch::Sender<usize>,
     closed: CancellationToken,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// What a success says.
+    /// The body of a success.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Box<Problem>> {
         if !self.answer.is_success() {
             return Err(Problem::of(&self.answer));
@@ -73,8 +73,8 @@ impl Api {
         self.send(&call).await
     }
 
-    /// Does some work to its end. If nobody waits for that any more, `tidy` is given what it brought, and
-    /// whatever else is asked waits until that is done.
+    /// Does some work to its end. If the caller has gone by then, `tidy` is given the result, and all other
+    /// calls wait until that is done.
     pub(crate) async fn carry_out<T, W, U>(
         self: &Arc<Self>,
         work: W,
@@ -93,7 +93,7 @@ impl Api {
             if let Err(unheard) = to.send(work.await) {
                 tidy_late(unheard).await;
             }
-            // Whoever has left has put this there before the answer could fail to reach it.
+            // A caller that has left has put this there before the answer could fail to reach it.
             drop(left_behind.lock().take());
         });
         let mut waiting = Waiting { api: self, answer, left, tidy: Some(tidy) };
@@ -102,7 +102,7 @@ impl Api {
         answer.map_err(|_| StoreError::Closed)
     }
 
-    /// Removes traces in the background; whatever else is asked waits until that is done.
+    /// Removes traces in the background; all other calls wait until that is done.
     pub(crate) fn tidy(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let tidying = Tidying::begin(self);
         self.runtime.spawn(async move {
@@ -143,7 +143,7 @@ impl Api {
                     ("it is silent".to_owned(), None)
                 }
             };
-            // Those who were sent away together do not come together.
+            // Clients that were turned away together do not come back together.
             let next = Instant::now() + at_least + backoff.pause();
             if next >= deadline {
                 return match refusal {
@@ -155,7 +155,7 @@ impl Api {
         }
     }
 
-    /// Nothing is asked any more. Returns once the traces of what nobody waited for are removed.
+    /// No further calls are made. Returns once the traces of abandoned calls are removed.
     pub(in crate::remote) async fn close(&self) {
         self.closed.cancel();
         self.tidied().await;
@@ -171,7 +171,7 @@ impl Api {
     }
 
     async fn tidied(&self) {
-        // It fails only without the sender, which is here.
+        // The wait fails only without the sender, which is here.
         _ = self.tidying.subscribe().wait_for(|count| *count == 0).await;
     }
 }
@@ -181,7 +181,7 @@ fn away(origin: &str, why: &str, is_repeated: bool) -> StoreError {
     if is_repeated { StoreError::Unknown(why) } else { StoreError::Unavailable { why, retry_after: AWAY } }
 }
 
-/// Whether to ask again soon. After a lost answer a refusal for a while says nothing of what was asked first.
+/// Whether to ask again soon. After a lost answer a temporary refusal says nothing about the first attempt.
 fn is_passing(answer: &Answer, is_repeated: bool) -> bool {
     if answer.is_success() {
         return false;
@@ -193,7 +193,7 @@ fn is_passing(answer: &Answer, is_repeated: bool) -> bool {
     }
 }
 
-/// Somebody who waits for the answer to a call.
+/// A caller that waits for the answer to a call.
 struct Waiting<'a, T, F, U>
 where
     T: Send + 'static,
@@ -202,7 +202,7 @@ where
 {
     api: &'a Arc<Api>,
     answer: oneshot::Receiver<T>,
-    /// What the call is to drop at its end once nobody waits.
+    /// The guard that the call drops at its end once its caller has gone.
     left: Arc<Mutex<Option<Tidying>>>,
     tidy: Option<F>,
 }
@@ -215,7 +215,7 @@ where
 {
     fn drop(&mut self) {
         let Some(tidy) = self.tidy.take() else { return };
-        // Nobody gets in between while the one is handed over to the other.
+        // No other call gets in between while the one is handed over to the other.
         let _until_then = Tidying::begin(self.api);
         *self.left.lock() = Some(Tidying::begin(self.api));
         self.answer.close();

@@ -1,4 +1,4 @@
-//! What is asked over HTTP.
+//! Requests over HTTP.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::secret::Secret;
 /// All that RFC 3986 does not leave unreserved.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A request to a server, below a bucket unless told otherwise.
+/// A request to a server, below a bucket by default.
 ///
 /// ```
 /// use lockhouse::remote::http::Call;
@@ -40,7 +40,7 @@ impl Call {
         Self { method, target, secret: None, key: None, body: None, is_of_server: false }
     }
 
-    /// Asks for what is at this path, which is given in its segments.
+    /// Reads the resource at this path, which is given in its segments.
     pub fn get(path: &[&str]) -> Self {
         Self::new(Method::GET, path)
     }
@@ -67,7 +67,7 @@ impl Call {
         Self { body: Some(json.into()), ..self }
     }
 
-    /// In the name of whoever has that secret.
+    /// In the name of the holder of that secret.
     pub fn secret(self, secret: impl Into<String>) -> Self {
         Self { secret: Some(secret.into()), ..self }
     }
@@ -92,7 +92,8 @@ impl Call {
         self.body(serde_json::to_string(body).expect("what is sent has nothing that JSON cannot hold"))
     }
 
-    /// As a request that has a key of its own, which nobody can guess. Without randomness it goes without.
+    /// As a request that has a key of its own, which cannot be guessed. Without randomness the request goes
+    /// without.
     pub(crate) fn once(self) -> Self {
         let random = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
         match random {

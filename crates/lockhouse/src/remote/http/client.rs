@@ -14,7 +14,7 @@ use crate::remote::transport::credentials::Credentials;
 use crate::remote::transport::stream::HttpClient;
 use crate::remote::transport::tls_error::{is_of_tls, is_refusal};
 
-/// The header that says who calls.
+/// The header with the credential of the caller.
 const KEY: &str = "lockhouse-key";
 
 /// No answer is longer.
@@ -43,7 +43,7 @@ pub struct Http {
     credentials: Credentials,
 }
 
-/// What came back.
+/// The response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
@@ -55,13 +55,14 @@ pub struct Answer {
 /// Why nothing came back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// Nobody was there: nothing was sent.
+    /// No server was reached: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody was there, but is not trusted, or does not trust us, or speaks no TLS: nothing was heard.
+    /// A server was reached, but is not trusted, or does not trust the client, or speaks no TLS: nothing was
+    /// received.
     #[error("{0}")]
     Untrusted(String),
-    /// It broke off: the server may have done what it was asked, or not.
+    /// The exchange broke off: the server may have carried out the request, or not.
     #[error("{0}")]
     BrokenOff(String),
 }
@@ -156,7 +157,7 @@ impl fmt::Debug for Http {
     }
 }
 
-/// What it comes down to.
+/// The root cause of the error.
 fn root(error: &dyn std::error::Error) -> String {
     let mut why = error;
     while let Some(source) = why.source() {

@@ -1,4 +1,4 @@
-//! The HTTP API of a server: what owners and claims far away are made of, and calls for what has no type
+//! The HTTP API of a server: the base of remote owners and claims, and calls for requests that have no type
 //! here.
 //!
 //! ```text
@@ -7,12 +7,12 @@
 //!
 //! An [`Owner`](crate::Owner) or a [`Claim`](crate::Claim) lives at the server, not in the connection:
 //! nothing of it ends when the client falls silent, but by its own TTL. So nothing here believes that it
-//! holds anything; each call asks, and is answered by what is kept.
+//! holds anything; each call asks, and is answered from the durable state.
 //!
 //! A call whose answer is lost is sent again, with the same `Idempotency-Key`, until an answer comes or the
 //! [timeout](super::Connect::timeout) is over. While the same server lives, a repeat is answered as the first
-//! was, and never carried out twice. A server that was started anew knows no keys, but what it keeps makes
-//! the repeat harmless, as the table says.
+//! was, and never carried out twice. A server that was started anew knows no keys, but its durable state
+//! makes the repeat harmless, as the table says.
 //!
 //! | what happens | what the caller is told | what is so |
 //! |---|---|---|

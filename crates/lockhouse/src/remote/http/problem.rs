@@ -1,4 +1,4 @@
-//! What a server says that did not do what it was asked, as the errors of the library.
+//! The problems of a server that did not carry out a request, as the errors of the library.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::claims::error::ClaimError;
 use crate::error::{Quota, StoreError};
 use crate::owners::error::{LockError, OwnerError};
 
-/// A problem (RFC 9457), or what stands for one if the answer was none.
+/// A problem (RFC 9457), or a substitute if the answer was none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Problem {
@@ -73,7 +73,7 @@ impl fmt::Display for Problem {
 impl From<Box<Problem>> for StoreError {
     fn from(problem: Box<Problem>) -> Self {
         match &*problem.code {
-            // What exceeds a bound or a rate was not carried out either.
+            // A request beyond a bound or a rate was not carried out either.
             "unavailable" | "overloaded" | "rate_limited" | "request_timeout" | "quota_exceeded"
             | "invalid" | "too_large" => {
                 Self::Unavailable { retry_after: problem.retry_after(), why: problem.detail }

@@ -1,4 +1,4 @@
-//! What goes to and fro as JSON.
+//! The bodies of requests and responses, as JSON.
 
 use std::time::{Duration, SystemTime};
 
@@ -91,7 +91,7 @@ enum Discipline {
     Claim,
 }
 
-/// Who holds a name.
+/// A holder of a name.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Holder {

@@ -1,5 +1,5 @@
 //! Breaches of the protocol.
 
-/// What a server must not do.
+/// A breach of the protocol by the server.
 #[derive(Debug)]
 pub(crate) struct ProtocolViolation(pub(in crate::remote) String);

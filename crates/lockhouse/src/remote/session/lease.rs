@@ -1,4 +1,4 @@
-//! The client's own deadline: before it the server grants our locks to nobody else.
+//! The client's own deadline: before it the server grants our locks to no other client.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct SessionLease {
 }
 
 impl SessionLease {
-    /// Begins with a hello that a welcome has confirmed, which told for how long the credential is still
+    /// Begins with a hello that a welcome has confirmed, which said for how long the credential is still
     /// good.
     pub(crate) fn new(lease_ms: u64, credential_ms: Option<u64>, hello: Moment) -> Self {
         let length = Duration::from_millis(lease_ms).saturating_sub(Duration::from_millis(lease_ms / 10));
@@ -66,12 +66,12 @@ impl SessionLease {
 pub(crate) struct Deadline {
     length: Duration,
     confirmed: Moment,
-    /// What becomes of the locks with it.
+    /// The loss of the locks at the deadline.
     loss: Loss,
 }
 
 impl Deadline {
-    /// What becomes of the locks with it: expired with the lease, or denied with the credential.
+    /// The loss of the locks at the deadline: expired with the lease, or denied with the credential.
     pub(crate) fn loss(self) -> Loss {
         self.loss
     }
@@ -111,7 +111,7 @@ mod boottime {
 
     pub(crate) fn read() -> Reading {
         let time = clock_gettime(ClockId::Boottime);
-        // It counts from the start of the machine, with nanoseconds below 10^9.
+        // The clock counts from the start of the machine, with nanoseconds below 10^9.
         Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
     }
 

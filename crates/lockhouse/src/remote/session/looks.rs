@@ -27,9 +27,9 @@ struct Looking {
     id: Option<u64>,
     name: Option<NameBuf>,
     watch: bool,
-    /// What has come of an answer in several parts.
+    /// The parts that have come of an answer in several parts.
     parts: Snapshot,
-    /// The latest answer, until somebody takes it.
+    /// The latest answer, until it is taken.
     answer: Option<Result<Snapshot, RequestError>>,
     waker: Option<Waker>,
 }
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The answer is not needed any more.
     pub(crate) fn forget_look(&mut self, key: u64) {
         let Some(mut looking) = self.looks.open.remove(&key) else { return };
         self.displaced.extend(looking.waker.take());
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// A connection has begun: what is open is asked, under new numbers.
+    /// A connection has begun: open questions are asked again, under new numbers.
     pub(crate) fn ask_looks_anew(&mut self) {
         self.looks.keys.clear();
         let open = self.looks.open.iter().filter(|(_, looking)| looking.is_open());
@@ -92,7 +92,7 @@ impl State {
     pub(crate) fn page(&mut self, page: SnapshotPage<'_>) -> Result<(), ProtocolViolation> {
         let looks = &mut self.looks;
         let looking = looks.keys.get(&page.id).and_then(|key| looks.open.get_mut(key));
-        // The answer to a question that nobody waits for any more.
+        // The answer to a question whose asker has gone.
         let Some(looking) = looking else { return Ok(()) };
         looking.parts.held.extend(infos(page.held)?);
         looking.parts.pending.extend(infos(page.pending)?);

@@ -1,4 +1,4 @@
-//! A session with a server: what is asked, held and sent, under one mutex, and the task that does all that
+//! A session with a server: its requests, locks and frames, under one mutex, and the task that does all that
 //! waits.
 
 pub(crate) mod backoff;

@@ -11,11 +11,12 @@ use super::breach::ProtocolViolation;
 const WINDOW_FRAMES: usize = 4096;
 /// About the most bytes of them.
 const WINDOW_BYTES: usize = 1 << 20;
-/// With so many frames waiting for room under way, no request is taken any more; what ends requests still is.
+/// With so many frames waiting for the window, no request is taken any more; calls that end requests still
+/// are.
 pub(crate) const BACKLOG_FRAMES: usize = 262_144;
 
 /// Frames under way (the window, which a resume sends again), and behind them, in order, those that wait for
-/// room in it.
+/// space in it.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// The first of them has the number `acknowledged + 1`.
@@ -41,7 +42,7 @@ impl Outbox {
         self.backlog.push_back(Waiting::Numbered(call));
     }
 
-    /// Puts a question behind all others. It is not sent again after a resume.
+    /// Puts a question behind all others. The question is not sent again after a resume.
     pub(crate) fn push_look(&mut self, look: SnapshotQuery, watch: bool) {
         self.backlog.push_back(Waiting::SnapshotQuery { look, watch });
     }
@@ -67,7 +68,7 @@ impl Outbox {
         }
     }
 
-    /// Drops what the server has processed.
+    /// Drops the frames that the server has processed.
     pub(crate) fn acknowledge(&mut self, seq: u64) -> Result<(), ProtocolViolation> {
         if seq > self.ever_transmitted {
             return Err(ProtocolViolation(format!("it acknowledged frame {seq}, which was never sent")));

@@ -33,7 +33,7 @@ use super::lease::{Deadline, Moment};
 use super::requests::{RequestEntry, Stage};
 use super::state::State;
 
-/// What a later life of the server is shown.
+/// The proof of a lock for a later life of the server.
 #[derive(Debug)]
 pub(crate) struct Proof {
     token: FencingToken,
@@ -64,7 +64,7 @@ impl State {
         self.entries.get_mut(&key).is_some_and(|entry| entry.due.take().is_some())
     }
 
-    /// What the new server has not confirmed in time may be granted to others.
+    /// Locks that the new server has not confirmed in time may be granted to others.
     pub(crate) fn expire_unconfirmed(&mut self) {
         if !self.first_due.is_some_and(|due| due.remaining().is_zero()) {
             return;
@@ -91,7 +91,7 @@ impl State {
 }
 
 impl RequestEntry {
-    /// Whether somebody relies on it, or is about to.
+    /// Whether a guard relies on it, or is about to.
     fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Granted(_) | Stage::Held | Stage::Releasing)
     }

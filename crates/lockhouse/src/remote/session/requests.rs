@@ -1,4 +1,4 @@
-//! The requests and locks of a connection: what their handles do, and what the server says of them.
+//! The requests and locks of a connection: the calls of their handles, and the events of the server.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -36,9 +36,9 @@ pub(crate) struct RequestEntry {
     pub(crate) stage: Stage,
     /// The future that waits, for the grant or for the answer to a release.
     waker: Option<Waker>,
-    /// Who wants to hear of a loss.
+    /// The listener for a loss.
     heard: Option<Arc<Notify>>,
-    /// What it can be reclaimed with.
+    /// The proof with which it can be reclaimed.
     pub(crate) proof: Option<Box<Proof>>,
     /// While a reclaim is not answered, the deadline of the session in which the lock was granted.
     pub(crate) due: Option<Deadline>,
@@ -53,14 +53,14 @@ pub(crate) enum Stage {
     /// Lost before the future took note.
     LostUnseen(FencingToken, Loss),
     Held,
-    /// A release was sent whose answer somebody waits for.
+    /// A release was sent whose answer is waited for.
     Releasing,
     Released,
     Lost(Loss),
     Failed(RequestError),
 }
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAsk {
     pub(crate) name: NameBuf,
@@ -69,7 +69,7 @@ pub(crate) struct NewAsk {
     pub(crate) max_hold_ms: Option<u64>,
 }
 
-/// What agents, futures and guards do.
+/// The calls of agents, futures and guards.
 impl State {
     pub(crate) fn join(&mut self, client_id: &str) -> Result<u64, Quota> {
         if client_id.len() > wire::CLIENT_ID_BYTES {
@@ -128,7 +128,7 @@ impl State {
         Ok(id)
     }
 
-    /// What would end the connection or could never be granted is not even sent.
+    /// A request that would end the connection or could never be granted is not even sent.
     fn check_limits(&self, agent: u64, ask: &NewAsk) -> Result<(), RequestError> {
         let entry = self.agents.get(&agent).ok_or(RequestError::AgentEnded)?;
         let units = ask.name.as_name().unit_count();
@@ -257,14 +257,14 @@ impl State {
         Some(entry)
     }
 
-    /// The key of what has this number in the present session.
+    /// The key of the request with this number in the present session.
     fn key(&self, id: u64) -> Option<u64> {
         let key = self.renumbered.get(&id).copied().unwrap_or(id);
         self.entries.get(&key).filter(|entry| entry.ask.id == id).map(|_| key)
     }
 }
 
-/// What the server says, and what the end of a session means.
+/// The events of the server, and the effects of a session's end.
 impl State {
     pub(crate) fn happened(&mut self, event: ServerEvent<'_>) -> Result<(), ProtocolViolation> {
         match event {
@@ -297,8 +297,8 @@ impl State {
                     self.failed(key, error);
                 }
             }
-            // It answers a frame whose sender does not wait: an agent that could not join hears of it with
-            // its first request.
+            // The error answers a frame whose sender does not wait: an agent that could not join learns of it
+            // with its first request.
             ServerEvent::Error { id: None, .. } => {}
         }
         Ok(())
@@ -325,7 +325,7 @@ impl State {
                 self.wakers.extend(entry.waker.take());
             }
             Some(RequestEntry { stage: Stage::Failed(_), .. }) | None => {
-                // Nobody waits for it any more.
+                // The future of the request has gone.
                 self.send(ClientCall::Release { id, reply: false });
             }
             Some(_) => return Err(ProtocolViolation(format!("it granted request {id} twice"))),
@@ -338,7 +338,7 @@ impl State {
             && let Some(entry) = self.entries.get_mut(&key)
             && entry.stage == Stage::Releasing
         {
-            // A loss would have been told before.
+            // A loss would have been announced before.
             entry.stage = if held { Stage::Released } else { Stage::Lost(Loss::Terminated) };
             self.wakers.extend(entry.waker.take());
         }
@@ -351,7 +351,7 @@ impl State {
         self.heard.extend(entry.heard.take());
     }
 
-    /// The server's error about what has this key.
+    /// The server's error about the request with this key.
     fn failed(&mut self, key: u64, error: RequestError) {
         if self.answered(key) {
             self.lost(key, Loss::Superseded);
@@ -383,8 +383,9 @@ impl State {
         }
     }
 
-    /// The session has ended: what is held is lost, unless there is a deadline until which it is held and it
-    /// can be reclaimed; what is pending is asked again in the next one, unless it has failed with this one.
+    /// The session has ended. Held locks are lost, unless there is a deadline until which they are held and
+    /// they can be reclaimed. Pending requests are made again in the next session, unless they have failed
+    /// with this one.
     pub(crate) fn lose_requests(
         &mut self,
         unsent_steals: &HashSet<u64>,
@@ -400,8 +401,8 @@ impl State {
             entry.due = None;
             let stays = entry.ask.acquire != Acquire::Steal || unsent_steals.contains(&entry.ask.id);
             match (&entry.stage, failure) {
-                // A grant of which nobody has taken note is asked for again, rather than handed over with its
-                // loss.
+                // A grant that no future has taken note of is asked for again, rather than handed over with
+                // its loss.
                 (Stage::Pending | Stage::Granted(_), None) if stays => entry.stage = Stage::Pending,
                 (Stage::Pending, None) => entry.stage = Stage::Failed(RequestError::OutcomeUnknown),
                 (Stage::Pending, Some(failure)) => entry.stage = Stage::Failed(failure.clone()),
@@ -474,7 +475,7 @@ fn holder(view: HolderView<'_>) -> Holder {
     }
 }
 
-/// What the server's error means for whoever asked.
+/// The error of the request for an error of the server.
 pub(crate) fn refused(code: ErrorCode, problem: &FrameProblem<'_>) -> RequestError {
     match code {
         ErrorCode::UnknownAgent => RequestError::AgentEnded,

@@ -1,4 +1,4 @@
-//! What the handles of a connection and its task share, and what happens to a session.
+//! The state that the handles of a connection and its task share, and the events of a session.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -168,8 +168,8 @@ impl Shared {
         }
     }
 
-    /// Runs under the mutex, then wakes whom it has left to be woken: wakers are code of the user, who may
-    /// come back here.
+    /// Runs under the mutex, then wakes the wakers that were collected: wakers are code of the user, which
+    /// may come back here.
     pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let was = state.status;
@@ -194,13 +194,13 @@ impl Shared {
         result
     }
 
-    /// How the connection is, and what becomes of it.
+    /// The state of the connection, and its changes.
     pub(crate) fn status(&self) -> watch::Receiver<ConnectionState> {
         self.status.subscribe()
     }
 
-    /// Tells how the connection is, unless somebody has told meanwhile that it is closed; all else comes from
-    /// the task alone.
+    /// Publishes the state of the connection, unless it is closed already; all other states come from the
+    /// task alone.
     fn tell(&self, status: ConnectionState) {
         self.status.send_if_modified(|told| {
             let is_open = *told != ConnectionState::Closed;
@@ -212,7 +212,7 @@ impl Shared {
     }
 }
 
-/// What the task of the session does.
+/// The operations of the session's task.
 impl State {
     /// The first frame of a connection.
     pub(crate) fn hello(&self, label: &str, credential: Option<Credential<'_>>) -> String {
@@ -245,7 +245,7 @@ impl State {
         Ok(())
     }
 
-    /// The server does not know the session. If it is another server, it can be shown what is held.
+    /// The server does not know the session. If it is another server, it can be shown the held locks.
     fn end_former_session(&mut self, welcome: &Welcome<'_>) {
         let former = self.session.as_ref().filter(|former| welcome.reclaims && former.epoch != welcome.epoch);
         let deadline = former.map(|former| former.lease.deadline());
@@ -411,7 +411,7 @@ impl State {
     }
 }
 
-/// What handles need.
+/// The operations of handles.
 impl State {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_some()
@@ -457,8 +457,8 @@ impl State {
         true
     }
 
-    /// The session is over and every lock with it. With a failure all that is pending ends, too; without, it
-    /// is asked again in the next session.
+    /// The session is over and every lock with it. With a failure all pending requests end, too; without,
+    /// they are made again in the next session.
     pub(crate) fn end_session(&mut self, loss: Loss, failure: Option<RequestError>) {
         self.end_session_until(None, loss, failure);
     }

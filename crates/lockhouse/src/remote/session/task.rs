@@ -69,8 +69,8 @@ impl SessionTask {
     /// One last connection, if the server did not hear the goodbye over another.
     async fn say_farewell(&self) {
         if let Some(time) = self.shared.with(|state| state.time_for_farewell()) {
-            // It takes the session up, and closes as everything is over. Whom it does not reach learns by the
-            // lease.
+            // The last connection takes the session up, and closes as everything is over. A server that it
+            // does not reach learns by the lease.
             _ = timeout(time, self.connect()).await;
         }
     }
@@ -113,7 +113,7 @@ impl SessionTask {
         }
     }
 
-    /// Sends what there is to send, as soon as there is something.
+    /// Sends the frames that are ready, as soon as there are some.
     async fn write(
         &self,
         sink: &mut (impl Sink<Message, Error = Error> + Unpin),

@@ -21,8 +21,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `http`, `https`, `ws` or `wss`; the path `/` stands for [`wire::PATH`]; the query is kept, save
-    /// what `scope` sets.
+    /// Reads `http`, `https`, `ws` or `wss`. The path `/` stands for [`wire::PATH`]. The query stays, save
+    /// the parameters that `scope` sets.
     pub(crate) fn parse(url: &str, scope: &[(&'static str, &str)]) -> Result<Self, ConnectError> {
         let wrong = |rule| ConnectError::Url { url: url.chars().take(SHOWN_CHARS).collect(), rule };
         let url_without_fragment = url.split('#').next().unwrap_or(url);
@@ -80,7 +80,7 @@ impl Address {
         &self.uri
     }
 
-    /// Where the HTTP API is: below what stands before [`wire::PATH`].
+    /// The address of the HTTP API: below the part before [`wire::PATH`].
     pub(crate) fn http_base(&self) -> Result<String, ConnectError> {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         match self.uri.path().strip_suffix(wire::PATH) {

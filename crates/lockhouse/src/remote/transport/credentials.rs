@@ -1,4 +1,4 @@
-//! What a client shows of itself.
+//! The credentials of a client.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How bytes come to a server: its address, the streams and sockets to it, and what they show of the client.
+//! How bytes come to a server: its address, the streams and sockets to it, and the credentials of the client.
 
 pub(crate) mod address;
 pub(crate) mod credentials;

@@ -23,12 +23,12 @@ const SHOWN_CHARS: usize = 200;
 /// How long a close is waited for.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What ended the reading of a connection.
+/// The reason why the reading of a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The server closed with that code, or nobody knows why.
+    /// The server closed with that code, or the reason is unknown.
     Closed(Option<u16>),
-    /// It sent what is no text.
+    /// The server sent a message that is no text.
     Binary,
 }
 
@@ -87,7 +87,7 @@ where
         }
         let frame = CloseFrame { code: code.into(), reason: Utf8Bytes::default() };
         socket.send(Message::Close(Some(frame))).await?;
-        // The answer, behind what the server had sent before.
+        // The answer, behind the frames that the server had sent before.
         loop {
             match socket.next().await.transpose()? {
                 Some(Message::Close(_)) => return Ok::<bool, Error>(true),

@@ -46,7 +46,7 @@ impl Trust {
         Ok(Self(Arc::new(config)))
     }
 
-    /// What HTTP calls are made over.
+    /// The connector for HTTP calls.
     pub(crate) fn connector(&self, mut http: HttpConnector) -> Connector {
         http.enforce_http(false);
         let config = ClientConfig::clone(&self.0);

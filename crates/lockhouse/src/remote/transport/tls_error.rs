@@ -3,12 +3,12 @@
 #[cfg(feature = "tls")]
 use std::io;
 
-/// Whether somebody is there, but TLS with him failed: he is not trusted, or speaks none.
+/// Whether a server is there, but TLS with it failed: the server is not trusted, or speaks none.
 #[cfg(feature = "tls")]
 pub(crate) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(why) = error {
-        // An I/O error tells what is within what is within it, and not itself.
+        // An I/O error reports the source of its inner error, and not the inner error itself.
         let within = why.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         if why.is::<rustls::Error>() || within.is_some_and(|within| is_of_tls(within)) {
             return true;
