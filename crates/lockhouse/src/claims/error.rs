@@ -10,13 +10,13 @@ use crate::snapshot::Holder;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// Somebody else claims it.
+    /// Another claimant has a claim on it.
     #[error("claimed by {:?}", holder.client_id)]
     Claimed {
-        /// Who, and until when; never the token.
+        /// The claimant, and until when; never the token.
         holder: Box<Holder>,
     },
-    /// It is held, or waited for, in another way.
+    /// The resource is held, or waited for, in another way.
     #[error("busy: {} holders, {queued} waiting", holders.len())]
     Busy {
         /// The first holders, at most 8.
@@ -24,7 +24,7 @@ pub enum ClaimError {
         /// How many requests wait for the name.
         queued: u32,
     },
-    /// It belongs to somebody.
+    /// The resource is assigned already.
     #[error("already assigned to {:?}", .0.claimant)]
     AlreadyAssigned(Box<Assignment>),
     /// There is no current claim: it has ended, was released, or was made final and taken back.
@@ -48,7 +48,7 @@ pub enum ClaimError {
     /// A bound was exceeded.
     #[error(transparent)]
     Quota(Quota),
-    /// It cannot be kept.
+    /// The change cannot be made durable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -9,7 +9,7 @@ use lockhouse_core::{FencingToken, NameBuf};
 pub struct ClaimInfo {
     /// The resource name.
     pub resource: NameBuf,
-    /// Who claims it.
+    /// The claimant.
     pub claimant: String,
     /// The fencing token.
     pub fencing_token: FencingToken,
@@ -17,7 +17,7 @@ pub struct ClaimInfo {
     pub since: SystemTime,
     /// When it ends unless it is renewed.
     pub expires_at: SystemTime,
-    /// What the claimant said of it.
+    /// The metadata of the claim.
     pub metadata: Option<String>,
 }
 

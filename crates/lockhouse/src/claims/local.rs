@@ -83,7 +83,7 @@ async fn again(
     known.await
 }
 
-/// Releases a claim that nobody hears of.
+/// Releases a claim whose caller has gone.
 struct ReleaseOnDrop<'a> {
     bucket: &'a Arc<Shared>,
     name: Name<'a>,

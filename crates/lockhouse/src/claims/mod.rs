@@ -63,7 +63,7 @@ pub struct NewClaim {
     terms: Terms,
 }
 
-/// What a claim is made on.
+/// The terms of a claim.
 #[derive(Clone, Debug)]
 struct Terms {
     claimant: String,
@@ -91,8 +91,8 @@ impl Bucket {
     }
 
     /// At most so many standing assignments, in the order of their names, of those whose WTF-8 begins with
-    /// `prefix` and is not before `start`: a page costs what is on it, however many there are. Told once they
-    /// are kept.
+    /// `prefix` and is not before `start`: a page costs its own length, however many there are. Returned once
+    /// they are durable.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl Claims {
     ///
     /// # Cancel safety
     ///
-    /// A claim that nobody heard of is released, unless it has an idempotency key, with which it can be asked
-    /// for again.
+    /// A claim whose future is dropped is released, unless it has an idempotency key, with which it can be
+    /// asked for again.
     pub fn claim<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -264,9 +264,9 @@ impl NewClaim {
         self
     }
 
-    /// Whoever claims the same resource for the same claimant with the same key gets the same claim, as long
-    /// as it lives: for those who never heard the answer. Make it hard to guess, as it is as good as the
-    /// token.
+    /// A caller that claims the same resource for the same claimant with the same key gets the same claim, as
+    /// long as it lives: for callers that never got the answer. Make the key hard to guess, as it is as good
+    /// as the token.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.terms.idempotency_key = Some(key.into());
         self
@@ -293,12 +293,12 @@ impl Claim {
         self.resource.as_name()
     }
 
-    /// Who claims it.
+    /// The claimant.
     pub fn claimant(&self) -> &str {
         &self.claimant
     }
 
-    /// What gives the right to renew, release and finalize it.
+    /// The token, which gives the right to renew, release and finalize the claim.
     pub fn token(&self) -> &Secret {
         &self.token
     }

@@ -20,7 +20,7 @@ use crate::remote::http::views::{
 use crate::secret::Secret;
 use crate::whole_millis::whole_millis;
 
-/// The bounds of a server, so that what exceeds them is refused in the same words as in process.
+/// The bounds of a server, so that a call beyond them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;
 
 pub(super) async fn claim(api: &Arc<Api>, resource: NameBuf, terms: Terms) -> Result<Claim, ClaimError> {
@@ -75,7 +75,7 @@ fn with_token(what: &str, name: Name<'_>, token: &Secret) -> Call {
 }
 
 pub(super) async fn renew(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> Result<SystemTime, ClaimError> {
-    // Once more does no harm, and tells the later end.
+    // A repeat does no harm, and returns the later end.
     let renewed: RenewedBody = api.ask(with_token("renew", name, token)).await?.read()?;
     Ok(renewed.expires_at.0)
 }
@@ -86,7 +86,7 @@ pub(super) async fn release(api: &Arc<Api>, name: Name<'_>, token: &Secret) -> R
     let work = async move {
         let reply = server.send(&call).await?;
         match reply.check().map_err(ClaimError::from) {
-            // A repeat may find what the first attempt has left.
+            // A repeat may find the result of the first attempt.
             Err(ClaimError::ClaimExpired | ClaimError::ClaimLost) if reply.is_repeated => Ok(()),
             released => released,
         }
@@ -142,7 +142,7 @@ pub(super) async fn unassign(
     if let Some(token) = token {
         call = call.with("fencingToken", token.get().to_string());
     }
-    // Between the first attempt and a repeat the resource may have been assigned to somebody else.
+    // Between the first attempt and a repeat the resource may have been assigned to another claimant.
     let (call, server) = (call.once(), api.clone());
     let work = async move {
         let unassigned: UnassignedBody = server.send(&call).await?.read()?;

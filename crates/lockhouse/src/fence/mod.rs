@@ -1,18 +1,18 @@
-//! The fence: what a guarded resource itself does with fencing tokens, as a table in the caller's own
+//! The fence: the check of fencing tokens at the guarded resource itself, as a table in the caller's own
 //! database.
 //!
 //! A lock that was lost may go on in the mind of a paused process. The resource knows better if it keeps two
-//! marks, the highest token of any mode and the highest exclusive one, and lets nobody pass who is behind:
+//! marks, the highest token of any mode and the highest exclusive one, and lets no token pass that is behind:
 //!
 //! | mode of the lock | the token must be at least | and raises |
 //! |---|---|---|
 //! | exclusive | the highest of any mode | both marks |
 //! | shared | the highest exclusive one | the mark of any mode |
 //!
-//! Pass the fence at the start of the critical section, so that everybody before is shut out before anything
-//! is read, and again in the transaction that writes. [`sqlite`] and [`postgres`] have the SQL as constants,
-//! for any language; with the features `fence-sqlite` and `fence-postgres` they have functions over it, too.
-//! `docs/fence.md` tells the whole story.
+//! Pass the fence at the start of the critical section, so that all earlier holders are shut out before
+//! anything is read, and again in the transaction that writes. [`sqlite`] and [`postgres`] have the SQL as
+//! constants, for any language; with the features `fence-sqlite` and `fence-postgres` they have functions
+//! over it, too. `docs/fence.md` has the whole story.
 //!
 //! The tokens of one resource must all come from one bucket: those of two have nothing to do with each other.
 
@@ -25,7 +25,7 @@ use crate::FencingToken;
 #[cfg(any(feature = "fence-sqlite", feature = "fence-postgres"))]
 use crate::Mode;
 
-/// Somebody with a higher token was here: the lock with the presented one is held no more, whatever its
+/// A holder with a higher token was here: the lock with the presented one is held no more, whatever its
 /// holder believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
@@ -70,7 +70,7 @@ fn parameters(token: FencingToken, mode: Mode) -> (i64, bool) {
     (token.get() as i64, mode == Mode::Exclusive)
 }
 
-/// What is told of a caller that did not pass, given the mark that it failed.
+/// The error of a caller that did not pass, given the mark that it failed.
 #[cfg(any(feature = "fence-sqlite", feature = "fence-postgres"))]
 fn stale(resource: &[u8], presented: FencingToken, needed: i64) -> Stale {
     // The mark is above a token, and was one itself: the statement keeps nothing else.

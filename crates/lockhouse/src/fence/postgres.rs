@@ -71,22 +71,24 @@ mod functions {
         db.batch_execute(TABLE).await
     }
 
-    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an
-    /// older one.
+    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out holders of older
+    /// ones.
     ///
-    /// Takes one round trip, and a second one to tell what was needed. Until the transaction ends others at
-    /// the fence of this resource wait for it, shared ones as well: keep it short. Whatever else it does
-    /// happens only if it passes: on an error, let it roll back. Every isolation level will do.
+    /// The call takes one round trip, and a second one to report the token that was needed. Until the
+    /// transaction ends others at the fence of this resource wait for it, shared ones as well: keep it short.
+    /// The other work of the transaction takes effect only if it passes: on an error, let it roll back. Every
+    /// isolation level will do.
     ///
     /// # Errors
     ///
-    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the
+    /// [`FenceError::Stale`] if a holder passed that excludes this token, [`FenceError::Database`] if the
     /// database fails: under `repeatable read` and `serializable` also with a serialisation failure, when
-    /// somebody else passed since the transaction began.
+    /// another holder passed since the transaction began.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is done, it may have passed or not; what counts is whether the transaction commits.
+    /// A call that is dropped before it is done may have passed or not: only the commit of the transaction
+    /// counts.
     pub async fn pass(
         tx: &Transaction<'_>,
         resource: impl AsRef<[u8]>,

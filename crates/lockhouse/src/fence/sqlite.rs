@@ -71,15 +71,15 @@ mod functions {
         db.execute_batch(TABLE)
     }
 
-    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out whoever has an
-    /// older one.
+    /// Passes the fence of `resource` with the token of a lock of that mode, and shuts out holders of older
+    /// ones.
     ///
-    /// Whatever else the transaction does happens only if it passes: on an error, let it roll back. Begin it
-    /// as `IMMEDIATE`, so that SQLite does not find only now that somebody else has written since.
+    /// The other work of the transaction takes effect only if it passes: on an error, let it roll back. Begin
+    /// it as `IMMEDIATE`, so that SQLite does not find only now that another connection has written since.
     ///
     /// # Errors
     ///
-    /// [`FenceError::Stale`] if somebody passed who excludes this token, [`FenceError::Database`] if the
+    /// [`FenceError::Stale`] if a holder passed that excludes this token, [`FenceError::Database`] if the
     /// database fails.
     pub fn pass(
         tx: &Transaction<'_>,

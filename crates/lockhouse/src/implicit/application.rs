@@ -1,4 +1,5 @@
-//! The application session: what a request has in hand, and the business transaction in which it is a step.
+//! The application session: the objects and locks of a request, and the business transaction in which it is a
+//! step.
 
 use std::fmt;
 use std::ops::Deref;
@@ -31,7 +32,7 @@ pub struct ApplicationSession {
     step: Arc<Bound>,
 }
 
-/// What lasts from the first step of a business transaction to its last.
+/// The state that lasts from the first step of a business transaction to its last.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     id: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Transaction {
 /// The step that the request is.
 struct Bound {
     is_first: bool,
-    /// A mutex, so that whoever sets it and whoever gives `open` back agree on who was first.
+    /// A mutex, so that the setter of the phase and the task that gives `open` back agree on which was first.
     phase: Mutex<Phase>,
     open: tokio::sync::Mutex<Option<Open>>,
 }
@@ -51,16 +52,16 @@ struct Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The request has succeeded. What the step is still at is part of it, nothing more begins.
+    /// The request has succeeded. Calls that are under way are part of the step, nothing more begins.
     Committing,
     Committed,
-    /// Whoever comes across the step drops it.
+    /// The next task that comes across the step drops it.
     Undone,
 }
 
 struct Open {
     step: Step<'static>,
-    /// What it has locked, also if it was there already.
+    /// Its locks, also those that were there already.
     locked: Vec<OfflineLock>,
     released: Vec<NameBuf>,
 }
@@ -71,7 +72,7 @@ struct InUse<'a> {
     _leaves: Leaves<'a>,
 }
 
-/// Drops an undone step once nobody uses it any more.
+/// Drops an undone step once it is not in use any more.
 struct Leaves<'a>(&'a Bound);
 
 /// An object of the identity map, under its lock.
@@ -114,7 +115,7 @@ impl ApplicationSession {
         self.transaction.id
     }
 
-    /// What the user is called.
+    /// The name of the user.
     pub fn user(&self) -> &str {
         &self.transaction.user
     }
@@ -124,8 +125,8 @@ impl ApplicationSession {
         &self.transaction.owner
     }
 
-    /// Locks a record and then loads it, in this order, so that what is loaded is the newest and stays so.
-    /// `load` is given the lock, with whose token it can pass the [fence](crate::fence). A record that this
+    /// Locks a record and then loads it, in this order, so that the loaded object is the newest and stays so.
+    /// `load` gets the lock, with whose token it can pass the [fence](crate::fence). A record that this
     /// business transaction has loaded under the same lock is the same object again.
     ///
     /// A record of a kind whose readers take no lock is loaded without one, once per step.
@@ -137,7 +138,7 @@ impl ApplicationSession {
     ///
     /// # Cancel safety
     ///
-    /// What was locked is taken back unless the step succeeds.
+    /// Its locks are taken back unless the step succeeds.
     pub async fn load<T: Send + Sync + 'static, E>(
         &self,
         wanted: Wanted,
@@ -180,7 +181,7 @@ impl ApplicationSession {
         }
         let value = load(lock.clone()).await.map_err(LoadError::Load)?;
         let mut objects = objects.lock();
-        // Somebody in this very request may have been quicker.
+        // Another task of this very request may have been quicker.
         let known = objects.guarded(&record, lock.as_ref());
         let guard = lock.as_ref().map(|lock| lock.name.clone());
         let object = known.unwrap_or_else(|| objects.put(record, guard, value));
@@ -191,7 +192,7 @@ impl ApplicationSession {
     ///
     /// # Errors
     ///
-    /// [`AccessError::Lock`] with who has them, [`AccessError::Unbound`].
+    /// [`AccessError::Lock`] with their holders, [`AccessError::Unbound`].
     ///
     /// # Cancel safety
     ///
@@ -213,8 +214,8 @@ impl ApplicationSession {
         Ok(locks)
     }
 
-    /// The lock of a record that must be there already: for a step that works on what an earlier one has
-    /// locked, and takes nothing itself.
+    /// The lock of a record that must be there already: for a step that works on records that an earlier one
+    /// has locked, and takes no lock itself.
     ///
     /// # Errors
     ///
@@ -231,7 +232,7 @@ impl ApplicationSession {
         self.transaction.objects.lock().get(&record.name().to_buf())
     }
 
-    /// Puts an object that was created or changed in the place of what this business transaction has of the
+    /// Puts an object that was created or changed in the place of this business transaction's object of the
     /// record, which must be locked.
     ///
     /// # Errors
@@ -262,7 +263,7 @@ impl ApplicationSession {
     }
 
     async fn bound(&self) -> Result<InUse<'_>, AccessError> {
-        // First, so that it looks even if nobody waits any more for what comes.
+        // The guard is made first, so that it looks even if the future is dropped during the wait.
         let leaves = Leaves(&self.step);
         let open = self.step.open.lock().await;
         let in_use = InUse { open, _leaves: leaves };
@@ -303,7 +304,7 @@ impl ApplicationSession {
     /// `harmless`.
     pub(crate) async fn commit(&self, harmless: impl FnOnce(StoreError)) -> Result<(), Refusal> {
         *self.step.phase.lock() = Phase::Committing;
-        // Waits for a task of the handler that is still at it: what it locks is part of the step.
+        // The commit waits for a task of the handler that is still at work: its locks are part of the step.
         let Some(Open { step, mut locked, released }) = self.step.open.lock().await.take() else {
             let why = "the step was undone before its end".to_owned();
             return Err(Refusal::Store(StoreError::Unknown(why)));
@@ -324,7 +325,7 @@ impl ApplicationSession {
         Ok(())
     }
 
-    /// The request has failed, or nobody waits for it any more.
+    /// The request has failed, or its client has gone.
     pub(crate) fn roll_back(&self) {
         {
             let mut phase = self.step.phase.lock();
@@ -339,8 +340,8 @@ impl ApplicationSession {
 }
 
 impl Bound {
-    /// Drops a step that was undone. If somebody has it in use, in a task that outlives the request, that one
-    /// does it when it has finished.
+    /// Drops a step that was undone. If it is in use, in a task that outlives the request, that task drops it
+    /// when it has finished.
     fn leave(&self) {
         if *self.phase.lock() == Phase::Undone
             && let Ok(mut open) = self.open.try_lock()

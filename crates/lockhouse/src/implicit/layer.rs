@@ -19,12 +19,12 @@ use crate::owners::kinds::Wanted;
 /// Runs the requests of a route as steps of business transactions; made by [`Sessions`].
 ///
 /// A step succeeds with an answer below status 400. With any other, with an error or a panic, and if the
-/// client goes away before the answer, it is undone: what it has locked anew is taken back, what it wanted to
-/// give back stays, and if it was to begin a business transaction then the one before goes on. The steps of
+/// client goes away before the answer, it is undone: its new locks are taken back, locks that it wanted to
+/// give back stay, and if it was to begin a business transaction then the one before goes on. The steps of
 /// one session come one after the other.
 ///
-/// What stands in the extensions of the request: an `Option<WebSession>`, the [`WebSession`] itself if there
-/// is one, and in a step the [`ApplicationSession`].
+/// The extensions of the request have an `Option<WebSession>`, the [`WebSession`] itself if there is one, and
+/// in a step the [`ApplicationSession`].
 #[derive(Clone)]
 pub struct ImplicitLock {
     sessions: Sessions,
@@ -34,7 +34,7 @@ pub struct ImplicitLock {
 
 type WantedBy = dyn Fn(&Parts) -> Vec<Wanted> + Send + Sync;
 
-/// What a route says of itself.
+/// The declaration of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Declared {
     Begins,
@@ -105,7 +105,7 @@ impl ImplicitLock {
         let (mut parts, body) = request.into_parts();
         let (session, is_new) = match self.session(&parts).await {
             Ok(found) => found,
-            // One can look all the same, as nobody in particular.
+            // The request can be served all the same, without a session.
             Err(_) if self.declared == Declared::Nothing => (None, false),
             Err(refusal) => return Ok(refusal.into_response()),
         };

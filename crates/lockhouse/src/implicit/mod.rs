@@ -1,5 +1,5 @@
 //! Implicit locks: a [tower](https://docs.rs/tower) layer, for axum and its like, that runs every request as
-//! a step of a business transaction and takes the locks, so that nobody can forget to.
+//! a step of a business transaction and takes the locks, so that no handler can forget to.
 //! <https://martinfowler.com/eaaCatalog/implicitLock.html>
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //!
 //! - A [`WebSession`] is an [`Owner`](crate::Owner) whose id and secret the browser bears in a cookie. So it
 //!   outlives a restart together with its locks, and ends, with all of them, once it was silent for its time.
-//!   Its *lock remover* is in place before it can lock anything, and hands what it cannot do to a handler of
+//!   Its *lock remover* is in place before it can lock anything, and reports its failures to a handler of
 //!   serious errors.
 //! - Every route declares whether it [begins](Sessions::begins) a business transaction or
 //!   [continues](Sessions::continues) one. Beginning one first gives back all that the session's earlier one
-//!   has left, sparing what is locked again. So a route that begins one changes who has what, even if it
-//!   answers a GET: guard it against other sites as you guard a POST, by `Sec-Fetch-Site` for one, since
-//!   browsers send the cookie along when they follow a link, and answer a HEAD without it.
-//! - The [`ApplicationSession`] is bound to the task of the request: whatever runs in it finds it by
+//!   has left, sparing locks that are taken again. So a route that begins one changes who holds which locks,
+//!   even if it answers a GET: guard it against other sites as you guard a POST, by `Sec-Fetch-Site` for one,
+//!   since browsers send the cookie along when they follow a link, and answer a HEAD without it.
+//! - The [`ApplicationSession`] is bound to the task of the request: the code in that task finds it by
 //!   [`current`](ApplicationSession::current), and loads records through it. That locks them first. In a
 //!   route that declares nothing there is none, and so nothing can be loaded.
 //! - A step is whole: it succeeds with the handler's answer, or everything that it locked is taken back.

@@ -9,7 +9,7 @@ use lockhouse_core::{Acquired, NameBuf};
 
 use crate::owners::lock::OfflineLock;
 
-/// What was loaded or created, by the type of the object and the name of the record.
+/// The objects that were loaded or created, by the type of the object and the name of the record.
 #[derive(Debug, Default)]
 pub(crate) struct Objects(HashMap<(TypeId, NameBuf), Object>);
 
@@ -58,13 +58,13 @@ impl Objects {
         value
     }
 
-    /// The step has succeeded: what is guarded no longer goes.
+    /// The step has succeeded: objects that are guarded no longer go.
     pub(crate) fn settle(&mut self, released: &[NameBuf]) {
         self.0.retain(|_, object| object.guard.as_ref().is_some_and(|guard| !released.contains(guard)));
         self.0.values_mut().for_each(|object| object.is_new = false);
     }
 
-    /// The step was undone, and with it what it brought in.
+    /// The step was undone, and with it the objects that it brought in.
     pub(crate) fn undo(&mut self) {
         self.0.retain(|_, object| !object.is_new);
     }

@@ -21,7 +21,7 @@ pub enum Refusal {
     /// The session could not be found or begun.
     #[error("the session cannot be found: {0}")]
     Owner(OwnerError),
-    /// What the route locks could not be locked.
+    /// The locks of the route could not be taken.
     #[error(transparent)]
     Lock(LockError),
     /// The handler has succeeded, but its step could not be kept: it was undone.
@@ -42,7 +42,7 @@ pub enum AccessError {
     /// No earlier step of the business transaction has locked it, or the lock is gone.
     #[error("{} is not locked by this session", .0.as_name().display())]
     NotLocked(NameBuf),
-    /// It could not be locked.
+    /// The record could not be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
 }
@@ -50,10 +50,10 @@ pub enum AccessError {
 /// Why a record could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError<E = Infallible> {
-    /// It could not be locked, so that it was not loaded.
+    /// The record could not be locked, so that it was not loaded.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It was locked, but could not be loaded.
+    /// The record was locked, but could not be loaded.
     #[error("{0}")]
     Load(E),
 }
@@ -98,6 +98,6 @@ impl Refusal {
 }
 
 fn seconds(duration: std::time::Duration) -> u64 {
-    // Rounded up: whoever comes earlier comes in vain.
+    // The time is rounded up: a client that comes earlier comes in vain.
     duration.as_nanos().div_ceil(1_000_000_000).max(1) as u64
 }

@@ -10,31 +10,31 @@ use tokio::time::Instant;
 use crate::error::StoreError;
 use crate::owners::Owner;
 
-/// Who is told what nobody waits for.
+/// The handler of errors that no caller waits for.
 pub(crate) type Errors = Arc<dyn Fn(SeriousError) + Send + Sync>;
 
-/// Something went wrong behind everybody's back. Nobody's request failed by it, so that somebody has to look.
+/// An error outside of any request. No request failed by it, so that an operator has to look.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeriousError {
-    /// A web session is over, but its locks could not be released. They go at the latest with their owner,
-    /// when nothing was heard of it for its TTL.
+    /// A web session is over, but its locks could not be released. The locks go at the latest with their
+    /// owner, when it was silent for its TTL.
     #[error("the locks of {user:?} (owner {}) could not be released at the end of the session: {error}", owner.get())]
     NotRemoved {
         /// The owner of the locks.
         owner: OwnerId,
-        /// What the user is called.
+        /// The name of the user.
         user: String,
         /// Why.
         error: StoreError,
     },
-    /// A request has succeeded, but what it gave back is still locked, at the latest until the end of its
-    /// session.
+    /// A request has succeeded, but the locks that it gave back are still held, at the latest until the end
+    /// of its session.
     #[error("the locks that a step of {user:?} (owner {}) gave back could not be released: {error}", owner.get())]
     NotGivenBack {
         /// The owner of the locks.
         owner: OwnerId,
-        /// What the user is called.
+        /// The name of the user.
         user: String,
         /// Why.
         error: StoreError,
@@ -43,7 +43,7 @@ pub enum SeriousError {
 
 /// Releases all locks of a web session when the session is over, however that comes. There is exactly one per
 /// session, made together with it and before it can lock anything; so none is ever replaced by another, which
-/// would have to be told whose locks are whose.
+/// would have to learn whose locks are whose.
 pub(crate) struct LockRemover {
     owner: Owner,
     user: String,

@@ -37,7 +37,7 @@ pub struct SessionOptions {
     guests: Option<String>,
 }
 
-/// A user's session with the application, and the owner of all locks that it takes. It ends with
+/// A user's session with the application, and the owner of all locks that it takes. A session ends with
 /// [`end`](Self::end), or once no request of it came for the time that [`SessionOptions`] say.
 #[derive(Clone, Debug)]
 pub struct WebSession {
@@ -45,8 +45,9 @@ pub struct WebSession {
     open: Arc<Open>,
 }
 
-/// What finds a session again: what the cookie holds. An application that keeps sessions of its own can store
-/// its text there, and put the key into the extensions of each request, which counts before any cookie.
+/// The key that finds a session again: the content of the cookie. An application that keeps sessions of its
+/// own can store its text there, and put the key into the extensions of each request, which counts before any
+/// cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionKey {
     owner: OwnerId,
@@ -70,7 +71,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     open: HashMap<OwnerId, Arc<Open>>,
-    /// Those that are over while their owners may not be, as the store is away: nobody finds them again.
+    /// Those that are over while their owners may not be, as the store is away: they are not found again.
     ended: HashSet<OwnerId>,
 }
 
@@ -88,7 +89,7 @@ struct Open {
 }
 
 impl SessionOptions {
-    /// Sessions that end after `timeout` without any request. Whatever goes wrong at their ends is told to
+    /// Sessions that end after `timeout` without any request. Errors at their ends are reported to
     /// `on_serious_error`.
     pub fn new(timeout: Duration, on_serious_error: impl Fn(SeriousError) + Send + Sync + 'static) -> Self {
         let errors = Arc::new(on_serious_error);
@@ -113,8 +114,8 @@ impl SessionOptions {
         self
     }
 
-    /// Whoever has no session gets one of this user name where a business transaction begins; without it the
-    /// request is refused.
+    /// A request without a session gets one of this user name where a business transaction begins; without
+    /// this option the request is refused.
     pub fn guests(mut self, user: &str) -> Self {
         self.guests = Some(user.to_owned());
         self
@@ -153,9 +154,9 @@ impl Sessions {
         ImplicitLock::continues(self.clone())
     }
 
-    /// The layer of whatever else the application serves: it counts as activity, and a handler finds its
-    /// session as `Extension<Option<WebSession>>`. It refuses nobody: if nobody can tell whose session it is,
-    /// it is nobody's.
+    /// The layer of all other routes of the application: a request counts as activity, and a handler finds
+    /// its session as `Extension<Option<WebSession>>`. The layer refuses no request: if its session cannot be
+    /// determined, it has none.
     pub fn attends(&self) -> ImplicitLock {
         ImplicitLock::attends(self.clone())
     }
@@ -174,7 +175,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`OwnerError`] if nobody can tell.
+    /// [`OwnerError`] if that cannot be determined.
     pub async fn find(&self, request: &Parts) -> Result<Option<WebSession>, OwnerError> {
         if let Some(session) = request.extensions.get::<WebSession>() {
             return Ok(Some(session.clone()));
@@ -306,7 +307,7 @@ async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
         let Some(silent) = sessions.upgrade().and_then(|inner| inner.take_silent(owner)) else { return };
         match silent {
             Ok(open) => {
-                // Its error was told already.
+                // Its error was reported already.
                 return end(sessions, open, |_| {}).await;
             }
             Err(ends) => tokio::time::sleep_until(ends).await,
@@ -314,8 +315,8 @@ async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
     }
 }
 
-/// Ends the owner of a session that is forgotten; `first` hears what came of the first attempt. While the
-/// store is away it goes on trying, until the owner has ended by itself.
+/// Ends the owner of a session that is forgotten; `first` gets the result of the first attempt. While the
+/// store is away the task goes on trying, until the owner has ended by itself.
 async fn end(sessions: Weak<Inner>, open: Arc<Open>, first: impl FnOnce(Result<(), StoreError>)) {
     let owner = open.owner.id();
     let timeout = sessions.upgrade().map(|inner| inner.options.timeout);
@@ -331,7 +332,7 @@ async fn end(sessions: Weak<Inner>, open: Arc<Open>, first: impl FnOnce(Result<(
 }
 
 impl WebSession {
-    /// What the user is called.
+    /// The name of the user.
     pub fn user(&self) -> &str {
         &self.open.user
     }
@@ -341,7 +342,7 @@ impl WebSession {
         &self.open.owner
     }
 
-    /// What finds it again.
+    /// The key that finds the session again.
     pub fn key(&self) -> SessionKey {
         SessionKey { owner: self.open.owner.id(), secret: self.open.owner.secret().clone() }
     }
@@ -351,23 +352,23 @@ impl WebSession {
         self.open.cookie.clone()
     }
 
-    /// Ends it, and with it all its locks.
+    /// Ends the session, and with it all its locks.
     ///
     /// # Errors
     ///
-    /// [`StoreError`], which was told to the handler of serious errors, too. The session is over all the
+    /// [`StoreError`], which was reported to the handler of serious errors, too. The session is over all the
     /// same: this process finds it no more, and ends its owner once the store serves again. Only another
     /// process may find it before that, so take the cookie away as well ([`Sessions::no_cookie`]).
     ///
     /// # Cancel safety
     ///
-    /// It ends all the same.
+    /// The session ends all the same.
     pub async fn end(&self) -> Result<(), StoreError> {
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.forget(self.open.owner.id());
         }
         let (told, ended) = tokio::sync::oneshot::channel();
-        // Whoever has gone meanwhile does not hear of it.
+        // A caller that has gone meanwhile gets no result.
         tokio::spawn(end(self.sessions.clone(), self.open.clone(), |ended| _ = told.send(ended)));
         ended.await.unwrap_or(Err(StoreError::Closed))
     }
@@ -382,7 +383,7 @@ impl WebSession {
 }
 
 impl SessionKey {
-    /// As text, for a cookie or a store of sessions. Whoever has it may act as the session.
+    /// As text, for a cookie or a store of sessions. A holder of the text may act as the session.
     pub fn reveal(&self) -> String {
         format!("{}.{}", self.owner, self.secret.reveal())
     }

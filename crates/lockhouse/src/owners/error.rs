@@ -23,7 +23,7 @@ pub enum OwnerError {
     /// A bound was exceeded.
     #[error(transparent)]
     Quota(Quota),
-    /// It cannot be kept.
+    /// The change cannot be made durable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -52,8 +52,8 @@ pub struct Conflict {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// At least one of the names is held, or waited for, by others. It is never waited for: give up, and tell
-    /// who has it.
+    /// At least one of the names is held, or waited for, by others. Offline locks never wait: give up, and
+    /// show who has it.
     #[error("{}", conflicts(.0))]
     Conflict(Vec<Conflict>),
     /// The owner has ended.
@@ -71,7 +71,7 @@ pub enum LockError {
     /// A bound was exceeded.
     #[error(transparent)]
     Quota(Quota),
-    /// It cannot be kept.
+    /// The change cannot be made durable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,5 +1,4 @@
-//! Kinds of record, and what it takes to lock one of them: the lock type belongs to the kind, not to the
-//! call.
+//! Kinds of record, and the modes that lock one of them: the lock type belongs to the kind, not to the call.
 
 use std::fmt::Display;
 
@@ -8,20 +7,20 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// How the records of a kind are locked. <https://martinfowler.com/eaaCatalog/pessimisticOfflineLock.html>
 ///
-/// Readers of an `ExclusiveWrite` kind may see what somebody is about to change. `ExclusiveRead` lets nobody
-/// look while somebody else does, which costs the most concurrency. `ReadWrite` lets any number of readers in
-/// while nobody writes.
+/// Readers of an `ExclusiveWrite` kind may see a record that another owner is about to change.
+/// `ExclusiveRead` allows one reader at a time, which costs the most concurrency. `ReadWrite` allows any
+/// number of readers while there is no writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockType {
-    /// Whoever edits locks the record; readers take no lock.
+    /// An editor locks the record; readers take no lock.
     ExclusiveWrite,
-    /// Whoever as much as reads locks the record.
+    /// A reader locks the record, too.
     ExclusiveRead,
     /// Readers share the record, a writer has it alone.
     ReadWrite,
 }
 
-/// What a record is wanted for.
+/// The purpose for which a record is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// To be read, and kept from changing under one's eyes where its kind has it so.
@@ -63,7 +62,7 @@ pub struct Record {
     lock_type: LockType,
 }
 
-/// A record, and what it is wanted for.
+/// A record, and the purpose for which it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "nothing is locked unless an owner locks it"]
 pub struct Wanted {
@@ -144,7 +143,7 @@ impl Wanted {
     }
 }
 
-/// What is escaped: all but the characters that RFC 3986 calls unreserved.
+/// The characters that are escaped: all but those that RFC 3986 calls unreserved.
 const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(super) async fn open(bucket: &Arc<Shared>, new: &NewOwner) -> Result<Owner, 
     }
 }
 
-/// Ends an owner that nobody hears of.
+/// Ends an owner whose caller has gone.
 struct EndOnDrop<'a> {
     bucket: &'a Arc<Shared>,
     owner: Option<OwnerId>,
@@ -67,7 +67,8 @@ pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -
     let seed = bucket.with(|state| state.manager().owner(id).map(|owner| owner.seed));
     let expected = seed.ok_or(OwnerError::Unknown).and_then(|seed| secret_of(bucket, id, seed));
     match expected {
-        // The secret was told only once its beginning was kept, and nothing else is told here.
+        // The secret was returned only once the owner's beginning was durable, and nothing else is returned
+        // here.
         Ok(expected) if expected == *secret => {
             Ok(Owner { location: BucketLocation::Local(bucket.clone()), id, secret: expected })
         }
@@ -78,7 +79,7 @@ pub(super) async fn resume(bucket: &Arc<Shared>, id: OwnerId, secret: &Secret) -
     }
 }
 
-/// `note` hears what was granted before that is kept.
+/// `note` gets the granted locks before they are durable.
 pub(super) async fn lock(
     bucket: &Arc<Shared>,
     owner: &Owner,
@@ -129,14 +130,14 @@ pub(super) async fn undo(
     Ok(undone)
 }
 
-/// As [`undo`], at once, for those who cannot wait for the answer.
+/// As [`undo`], at once, for callers that cannot wait for the answer.
 pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[Acquisition]) {
     for locks in in_commands(locks) {
         bucket.tell(Command::Undo { owner: owner.id, locks: &locks });
     }
 }
 
-/// What is to be taken back, in parts that every store can keep as a whole.
+/// The locks to be taken back, in parts that every store can write as a whole.
 fn in_commands(locks: &[Acquisition]) -> Vec<Vec<lockhouse_core::GrantToUndo<'_>>> {
     let taken = locks.iter().filter(|acquired| acquired.lock.how != Acquired::AlreadyHeld);
     let taken: Vec<_> = taken
@@ -167,8 +168,8 @@ pub(super) async fn info(bucket: &Arc<Shared>, owner: &Owner) -> Result<Option<O
         expires_at: bucket.wall(owner.expires),
         ends_at: owner.ends.map(|ends| bucket.wall(ends)),
     };
-    // While it lives: its beginning is kept, and what changes with its activity never is. Its end is told
-    // once that is kept.
+    // While the owner lives: its beginning is durable, and the changes with its activity are never written.
+    // Its end is reported once that is durable.
     let seen = bucket.with(|state| state.manager().owner(owner.id).map(describe));
     if seen.is_none() {
         bucket.execute_read(|_| ()).await?;

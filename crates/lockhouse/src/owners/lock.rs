@@ -7,9 +7,9 @@ use lockhouse_core::{Acquired, FencingToken, Mode, NameBuf};
 /// An owner, as it sees itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerInfo {
-    /// What it is called.
+    /// The label of the owner.
     pub label: String,
-    /// What it said of itself.
+    /// The metadata of the owner.
     pub metadata: Option<String>,
     /// How long it lives without any activity.
     pub ttl: Duration,
@@ -26,7 +26,7 @@ pub struct OwnerInfo {
 pub struct OfflineLock {
     /// The resource name.
     pub name: NameBuf,
-    /// How it is held, which may be stronger than what was asked for.
+    /// The mode in which it is held, which may be stronger than the one that was asked for.
     pub mode: Mode,
     /// The fencing token, to be shown to the guarded resource.
     pub token: FencingToken,
@@ -34,12 +34,12 @@ pub struct OfflineLock {
     pub how: Acquired,
 }
 
-/// What a step acquired, as it is taken back.
+/// A lock that a step acquired, as it is taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquisition {
     /// The lock; of a name that the step took and then upgraded, the last one, as fresh.
     pub lock: OfflineLock,
-    /// How often the step was told since that the owner has it already.
+    /// How often the step was answered since that the owner has it already.
     pub again: u32,
 }
 

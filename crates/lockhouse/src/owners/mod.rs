@@ -48,9 +48,9 @@ pub struct Owners {
 
 /// A session or business transaction, which holds offline locks until it releases them or ends.
 ///
-/// It is kept: dropping it changes nothing, and whoever has its id and secret [resumes](Owners::resume) it,
-/// after a restart, too. It ends by [`end`](Self::end), or once nothing was heard of it for its TTL;
-/// [`touch`](Self::touch) and every other call that succeeds count as activity.
+/// An owner is durable: dropping it changes nothing, and a holder of its id and secret
+/// [resumes](Owners::resume) it, after a restart, too. An owner ends by [`end`](Self::end), or once it was
+/// silent for its TTL; [`touch`](Self::touch) and every other call that succeeds count as activity.
 #[derive(Clone, Debug)]
 pub struct Owner {
     location: BucketLocation,
@@ -81,8 +81,7 @@ impl Owners {
         Self { location }
     }
 
-    /// Begins an owner that is called `label` where others are told of it, and that ends once nothing was
-    /// heard of it for `ttl`.
+    /// Begins an owner that others see as `label`, and that ends once it was silent for `ttl`.
     ///
     /// # Errors
     ///
@@ -90,7 +89,7 @@ impl Owners {
     ///
     /// # Cancel safety
     ///
-    /// An owner that nobody heard of ends at once.
+    /// An owner whose future is dropped ends at once.
     pub fn open(&self, label: impl Into<String>, ttl: Duration) -> NewOwner {
         let (location, label) = (self.location.clone(), label.into());
         NewOwner { location, label, ttl, max_life: None, metadata: None }
@@ -111,7 +110,7 @@ impl Owners {
 }
 
 impl NewOwner {
-    /// It ends so long after its beginning, whatever it does.
+    /// The owner ends so long after its beginning, whatever it does.
     pub fn max_life(mut self, max_life: Duration) -> Self {
         self.max_life = Some(max_life);
         self
@@ -143,16 +142,16 @@ impl Owner {
         self.id
     }
 
-    /// What whoever acts for it later has to show.
+    /// The secret that acts for the owner later.
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Locks records at once, all of them or none; what it has already stays as it is. Kinds whose readers
-    /// take no lock give none. Nothing is ever waited for.
+    /// Locks records at once, all of them or none; locks that the owner has already stay as they are. Kinds
+    /// whose readers take no lock give none. The call never waits for a lock.
     ///
     /// The sole reader of a record becomes its writer when it asks, with a new token. Lock before you load:
-    /// only then what is loaded stays the newest.
+    /// only then the loaded record stays the newest.
     ///
     /// # Errors
     ///
@@ -160,8 +159,8 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes back what it had locked, except what others were told meanwhile that the
-    /// owner has, as they may rest on that.
+    /// Dropping the future takes back the locks of the call, except those that others were answered meanwhile
+    /// that the owner has, as they may rely on that.
     pub async fn lock(
         &self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -188,7 +187,7 @@ impl Owner {
         self.lock_names(&names, metadata).await
     }
 
-    /// Locks names as they are, for those who have no kinds of record.
+    /// Locks names as they are, for callers that have no kinds of record.
     ///
     /// # Errors
     ///
@@ -208,7 +207,7 @@ impl Owner {
         locks
     }
 
-    /// `note` hears what was granted, if possible before the future can be dropped.
+    /// `note` gets the granted locks, if possible before the future can be dropped.
     pub(crate) async fn lock_noting(
         &self,
         locks: &[(Name<'_>, Mode)],
@@ -278,10 +277,10 @@ impl Owner {
         call_at!(&self.location, local::give_back | remote::give_back, (self, locks))
     }
 
-    /// Takes back what [`lock`](Self::lock) gave: what it took freshly is released, what it upgraded is
-    /// shared again. What is no longer held under its token is passed over, and so is what the owner had
-    /// before, and what others were told since that the owner has it, as they may rest on that; how many it
-    /// changed.
+    /// Takes back the locks that [`lock`](Self::lock) gave: a lock that was taken freshly is released, one
+    /// that was upgraded is shared again. Locks that are no longer held under their token are passed over,
+    /// and so are those that the owner had before, and those that others were answered since that the owner
+    /// has, as they may rely on that. Returns how many it changed.
     ///
     /// # Errors
     ///
@@ -373,7 +372,7 @@ impl Owner {
     }
 }
 
-/// Takes back what an owner was granted, unless it is emptied before.
+/// Takes back the locks that an owner was granted, unless it is emptied before.
 pub(crate) struct Undo {
     owner: Owner,
     /// Each name once.
@@ -389,8 +388,8 @@ impl Undo {
         &self.owner
     }
 
-    /// Adds what was granted; a name that was taken freshly before and then upgraded is still fresh, with its
-    /// last token.
+    /// Adds the granted locks; a name that was taken freshly before and then upgraded is still fresh, with
+    /// its last token.
     pub(crate) fn note(&mut self, granted: Vec<OfflineLock>) {
         for lock in granted {
             match self.acquired.iter_mut().find(|known| known.lock.name == lock.name) {
@@ -398,7 +397,7 @@ impl Undo {
                 Some(known) if lock.how == Acquired::AlreadyHeld => {
                     known.again += u32::from(known.lock.token == lock.token);
                 }
-                // What was told of it before counts as well, as all of it is taken back.
+                // Its earlier answers count as well, as all of it is taken back.
                 Some(Acquisition { lock: known, .. }) if known.how == Acquired::Fresh => {
                     *known = OfflineLock { how: Acquired::Fresh, ..lock };
                 }

@@ -19,7 +19,7 @@ use crate::remote::http::views::{
 use crate::secret::Secret;
 use crate::whole_millis::whole_millis;
 
-/// The bounds of a server, so that what exceeds them is refused in the same words as in process.
+/// The bounds of a server, so that a call beyond them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;
 
 /// So many locks are given back by one call at most.
@@ -140,7 +140,7 @@ pub(super) async fn undo(api: &Arc<Api>, owner: &Owner, locks: &[Acquisition]) -
     api.carry_out(work, |_| async {}).await?
 }
 
-/// As [`undo`], for those who cannot wait for it; whatever else is asked waits instead.
+/// As [`undo`], for callers that cannot wait for it; all other calls wait instead.
 pub(super) fn undo_soon(api: &Arc<Api>, owner: &Owner, locks: Vec<Acquisition>) {
     let (server, owner) = (api.clone(), owner.clone());
     api.tidy(async move {
@@ -191,7 +191,7 @@ pub(super) async fn end(api: &Arc<Api>, owner: &Owner) -> Result<bool, StoreErro
     let server = api.clone();
     let work = async move {
         let reply = server.send(&call).await?;
-        // A repeat may find what the first attempt has left.
+        // A repeat may find the result of the first attempt.
         Ok(known(reply.check())?.is_some() || reply.is_repeated)
     };
     api.carry_out(work, |_| async {}).await?
@@ -201,8 +201,8 @@ fn of_owner(call: fn(&[&str]) -> Call, id: OwnerId, secret: &Secret) -> Call {
     call(&["owners", &id.to_string()]).by(secret)
 }
 
-/// What was answered; `None` if the server knows no such owner. A secret that was right once is that of an
-/// owner whom it does not know.
+/// The answer; `None` if the server knows no such owner. A secret that was right once is that of an owner
+/// that the server does not know.
 fn known<T>(answer: Result<T, Box<Problem>>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

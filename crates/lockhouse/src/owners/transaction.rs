@@ -8,11 +8,11 @@ use crate::owners::kinds::Wanted;
 use crate::owners::lock::{Acquisition, OfflineLock};
 use crate::owners::{Owner, Undo};
 
-/// A business transaction of an owner: several steps, such as the requests of one user who edits something.
+/// A business transaction of an owner: several steps, such as the requests of one user during an edit.
 ///
-/// What a step locks is locked at once, and taken back if the step fails. What it gives back is given back
-/// when it succeeds, all in one, and so is what an earlier transaction of the same owner left behind when a
-/// new one [begins](Self::begin), sparing what the first step locked again.
+/// The locks of a step are taken at once, and taken back if the step fails. Locks that it gives back go when
+/// it succeeds, all in one. So do those that an earlier transaction of the same owner left behind when a new
+/// one [begins](Self::begin), sparing those that the first step locked again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,18 +42,18 @@ use crate::owners::{Owner, Undo};
 #[derive(Debug)]
 pub struct BusinessTransaction {
     owner: Owner,
-    /// Whether no step has succeeded yet, so that what came before is still to be given back.
+    /// Whether no step has succeeded yet, so that earlier locks are still to be given back.
     is_new: bool,
 }
 
-/// One step. Dropping it takes back what it has locked.
+/// One step. Dropping it takes back the locks that it has taken.
 #[must_use = "a step that is dropped is undone"]
 pub struct Step<'a> {
     /// The one that goes on after the step, if it is kept.
     transaction: Option<&'a mut BusinessTransaction>,
-    /// Whether what came before the transaction is to be given back.
+    /// Whether the locks from before the transaction are to be given back.
     is_first: bool,
-    /// What it was granted, to be taken back unless the step succeeds.
+    /// The locks that it was granted, to be taken back unless the step succeeds.
     undo: Undo,
     releases: Vec<(NameBuf, Option<FencingToken>)>,
 }
@@ -138,13 +138,13 @@ impl Step<'_> {
     ///
     /// # Errors
     ///
-    /// [`LockError`]. What the step has locked before stays until it is dropped.
+    /// [`LockError`]. Locks that the step has taken before stay until it is dropped.
     ///
     /// # Cancel safety
     ///
-    /// What it had locked is taken back together with the step. Over the network, what the step has locked
-    /// before and a future that is dropped asks for again may stay the owner's: whether the step was told so
-    /// is not known then.
+    /// The locks of the call are taken back together with the step. Over the network, a lock that the step
+    /// has taken before and a future that is dropped asks for again may stay the owner's: whether the step
+    /// was answered so is not known then.
     pub async fn lock(
         &mut self,
         wanted: impl IntoIterator<Item = Wanted>,
@@ -168,8 +168,8 @@ impl Step<'_> {
         self.releases.push((name.to_buf(), token));
     }
 
-    /// The step has succeeded: gives back what it released, and in a new transaction what came before, all in
-    /// one.
+    /// The step has succeeded: gives back the locks that it released, and in a new transaction the earlier
+    /// ones, all in one.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Step<'_> {
     ///
     /// # Cancel safety
     ///
-    /// What is given back by the time the future is dropped stays so; the rest of the step is undone.
+    /// Locks that are given back by the time the future is dropped stay so; the rest of the step is undone.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let owner = self.undo.owner().clone();
         if self.is_first {

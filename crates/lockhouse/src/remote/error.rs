@@ -47,7 +47,7 @@ pub enum ConnectError {
         /// The fault.
         why: String,
     },
-    /// The certificate of the server is not believed, or ours is refused, or it speaks no TLS.
+    /// The certificate of the server is not trusted, or ours is refused, or the server speaks no TLS.
     #[error("cannot speak TLS with {address}: {message}")]
     Untrusted {
         /// The server.

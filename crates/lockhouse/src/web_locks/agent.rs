@@ -11,7 +11,7 @@ use crate::web_locks::backend::Backend;
 use crate::web_locks::local_agent::LocalAgent;
 use crate::web_locks::locks::LockManager;
 
-/// Somebody who asks for locks: about what a tab or a worker is in a browser. Dropping it terminates it: its
+/// A requester of locks: about the same as a tab or a worker in a browser. Dropping it terminates it: its
 /// requests end, its locks are released. <https://w3c.github.io/web-locks/#agent-integration>
 #[derive(Debug)]
 pub struct Agent {
@@ -19,7 +19,7 @@ pub struct Agent {
 }
 
 impl Bucket {
-    /// A new agent of this process. It has no lease: it lives until it is dropped.
+    /// A new agent of this process. The agent has no lease: it lives until it is dropped.
     ///
     /// # Errors
     ///

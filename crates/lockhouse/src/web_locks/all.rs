@@ -97,7 +97,7 @@ impl IntoFuture for RequestAll {
     type Output = Result<Vec<LockGuard>, RequestError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    /// Dropping the future aborts what waits and releases what is held.
+    /// Dropping the future aborts pending requests and releases held locks.
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.acquire())
     }

@@ -10,8 +10,8 @@ use crate::web_locks::local_agent::LocalAgent;
 /// A lock that is held until the guard is dropped, or the lock is [lost](Self::lost).
 ///
 /// Dropping it never blocks on the network, never spawns a task and never fails. Over the network the
-/// session's task tells the server, and tells it again until that is acknowledged or the lease ends; use
-/// [`release`](Self::release) to be sure.
+/// session's task sends the release to the server, and repeats it until that is acknowledged or the lease
+/// ends; use [`release`](Self::release) to be sure.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
@@ -60,11 +60,11 @@ impl LockGuard {
     }
 
     /// A number that grows with every grant of the bucket: hand it to the guarded resource, which then can
-    /// refuse whoever comes with an older one.
+    /// refuse clients with an older one.
     ///
-    /// It stays the same after a loss, when the resource refuses it as soon as it has seen a newer one. Over
-    /// the network, reading it also looks at the lease: if that has run out, the [loss](Self::loss) is known
-    /// from then on.
+    /// The number stays the same after a loss, when the resource refuses it as soon as it has seen a newer
+    /// one. Over the network, reading it also looks at the lease: if that has run out, the [loss](Self::loss)
+    /// is known from then on.
     pub fn fencing_token(&self) -> FencingToken {
         #[cfg(feature = "remote")]
         if let Hold::Remote(hold) = &self.hold {
@@ -73,7 +73,7 @@ impl LockGuard {
         self.token
     }
 
-    /// Waits until the lock is lost, and tells why. Never returns while it is held.
+    /// Waits until the lock is lost, and returns why. Never returns while it is held.
     ///
     /// # Cancel safety
     ///

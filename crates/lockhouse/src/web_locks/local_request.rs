@@ -31,12 +31,12 @@ pub(crate) struct LocalRequest<'a> {
 
 #[derive(Debug)]
 struct Waiting {
-    /// `None` if it was refused, which may not be told yet.
+    /// `None` if it was refused, which may not be announced yet.
     request: Option<RequestId>,
     rare: Option<Box<Rare>>,
 }
 
-/// What few have that wait.
+/// The parts that few waiting requests have.
 #[derive(Debug)]
 struct Rare {
     limits: Option<WaitLimits>,
@@ -76,7 +76,7 @@ impl<'a> LocalRequest<'a> {
     #[inline]
     fn make(&mut self, context: &mut Context<'_>) -> Result<Option<Grant>, RequestError> {
         let agent = self.agent.as_ref().expect("polled after completion");
-        // It was looked at before, but the future may have lain about since.
+        // The token was checked before, but the future may have lain about since.
         if self.options.as_ref().is_some_and(|options| options.is_aborted()) {
             return Err(RequestError::Aborted);
         }
@@ -171,7 +171,7 @@ impl Drop for LocalRequest<'_> {
 }
 
 impl Waiting {
-    /// Whether nothing else can end it, and whoever grants it knows whom to wake.
+    /// Whether nothing but its grant can end it, and the grant knows its waker.
     #[inline]
     fn is_for_the_grant_only(&self) -> bool {
         self.rare.is_none()

@@ -12,15 +12,16 @@ use crate::web_locks::request::Request;
 ///
 /// # No re-entrancy, no upgrade
 ///
-/// A task that waits for a name which its own agent holds waits like anybody else, and so does one that asks
-/// for exclusive under its own shared lock.
+/// A task that waits for a name which its own agent holds waits like any other, and so does one that asks for
+/// exclusive under its own shared lock.
 #[derive(Clone, Debug)]
 pub struct LockManager {
     pub(crate) backend: Backend,
 }
 
 impl LockManager {
-    /// Begins a request: await it for the guard, or configure it first. It is made when it is first polled.
+    /// Begins a request: await it for the guard, or configure it first. The request is made when it is first
+    /// polled.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -67,8 +68,8 @@ impl LockManager {
     }
 
     /// Begins a request for several names, which are taken one after another in one strict order, so that
-    /// those who take several names this way cannot deadlock. It is no cure-all: others may take locks behind
-    /// one's back.
+    /// tasks that take several names this way cannot deadlock. The order is no cure-all: others may take
+    /// locks behind one's back.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

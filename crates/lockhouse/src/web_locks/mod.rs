@@ -1,4 +1,4 @@
-//! Web Locks: agents, their requests, and the guards of what they hold.
+//! Web Locks: agents, their requests, and the guards of their locks.
 
 pub(crate) mod agent;
 pub(crate) mod all;

@@ -1,4 +1,4 @@
-//! What few requests ask for: metadata, a longest hold, a timeout, a cancellation token.
+//! Options that few requests use: metadata, a longest hold, a timeout, a cancellation token.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::error::RequestError;
 
-/// What few requests have, and so is kept apart: a plain request stays small.
+/// The options of few requests. They are stored apart, so that a plain request stays small.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestOptions {
     pub(crate) metadata: Option<String>,
@@ -26,7 +26,7 @@ impl RequestOptions {
     }
 }
 
-/// What may end a wait before its grant: the cancellation token, the timeout.
+/// The causes that may end a wait before its grant: the cancellation token, the timeout.
 #[derive(Debug)]
 pub(crate) struct WaitLimits {
     signal: Option<Pin<Box<WaitForCancellationFutureOwned>>>,

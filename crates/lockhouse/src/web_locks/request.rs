@@ -54,11 +54,11 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Take the name from whoever holds it, ahead of all who wait.
+    /// Take the name from its holders, ahead of the queue.
     ///
-    /// For what cannot be recovered otherwise: the victims' code keeps running, no longer alone, and nobody
-    /// can promise the thief that nobody else is still at work. Guard the resource by the
-    /// [fencing token](LockGuard::fencing_token).
+    /// For cases that cannot be recovered otherwise: the victims' code keeps running, no longer alone, and
+    /// nothing can promise the thief that no other code is still at work. Guard the resource by the [fencing
+    /// token](LockGuard::fencing_token).
     pub fn steal(mut self) -> Self {
         self.steal = true;
         self
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
     /// then.
     ///
     /// Needs a tokio runtime with time enabled, which watches the time. Should that runtime end before the
-    /// lock does, whoever uses the bucket next in another one takes over.
+    /// lock does, the next use of the bucket in another one takes over.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options().max_hold = Some(max_hold);
         self
