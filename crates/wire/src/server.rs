@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use lockhouse_core::{FencingToken, Mode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Envelope;
@@ -50,7 +50,8 @@ pub enum ServerFrame<'a> {
 }
 
 /// The answer to `hello`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Welcome<'a> {
     /// Name and version of the server, for logs.
     pub server: Cow<'a, str>,
@@ -69,6 +70,7 @@ pub struct Welcome<'a> {
     /// How long the bucket still waits for reclaims at most, in milliseconds; 0: it does not wait.
     pub recovering_ms: u64,
     /// How long the credential is still valid, in milliseconds; none: without an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub credential_ms: Option<u64>,
     /// How long agents live without a pong, in milliseconds.
     pub lease_ms: u64,
@@ -79,7 +81,8 @@ pub struct Welcome<'a> {
 }
 
 /// The bounds of a server for one session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WireLimits {
     /// Bytes of a frame.
     pub frame_bytes: u64,
@@ -283,7 +286,7 @@ impl<'a> Envelope<ServerFrame<'a>> {
     pub fn write(&self, out: &mut String) {
         let unnumbered = |out, kind| ObjectWriter::frame(out, kind, None, self.ack);
         match &self.frame {
-            ServerFrame::Welcome(welcome) => welcome.write(unnumbered(out, "welcome")),
+            ServerFrame::Welcome(welcome) => unnumbered(out, "welcome").end_with(welcome),
             ServerFrame::Numbered { seq, event } => event.write(out, *seq, self.ack),
             ServerFrame::Snapshot(page) => page.write(unnumbered(out, "snapshot")),
             ServerFrame::Ping { n, answered } => {
@@ -451,33 +454,6 @@ impl WireLimits {
             requests_per_agent: inner("limits", "requestsPerAgent", raw.requests_per_agent)
                 .number(&NATURAL)?,
         })
-    }
-
-    fn write(self, mut object: ObjectWriter<'_>) {
-        object.number("frameBytes", self.frame_bytes);
-        object.number("nameUnits", self.name_units);
-        object.number("metadataBytes", self.metadata_bytes);
-        object.number("agents", self.agents);
-        object.number("requestsPerAgent", self.requests_per_agent);
-        object.end();
-    }
-}
-
-impl Welcome<'_> {
-    fn write(&self, mut object: ObjectWriter<'_>) {
-        object.text("server", &self.server);
-        object.text("epoch", &self.epoch);
-        object.text("session", &self.session);
-        object.text("secret", &self.secret);
-        object.flag("resumed", self.resumed);
-        object.number("received", self.received);
-        object.flag("reclaims", self.reclaims);
-        object.number("recoveringMs", self.recovering_ms);
-        object.number_if_any("credentialMs", self.credential_ms);
-        object.number("leaseMs", self.lease_ms);
-        object.number("heartbeatMs", self.heartbeat_ms);
-        self.limits.write(ObjectWriter::begin(object.key("limits")));
-        object.end();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use lockhouse_core::Name;
+use serde::Serialize;
 
 /// An object under construction at the end of a text.
 pub(super) struct ObjectWriter<'o> {
@@ -87,6 +88,16 @@ impl<'o> ObjectWriter<'o> {
         let out = self.key(key);
         // Writing into a String cannot fail, and no instant of a clock lies beyond the year 9999.
         _ = write!(out, "\"{}\"", humantime::format_rfc3339_millis(value));
+    }
+
+    /// Writes the fields of a struct, at least one, as the last members.
+    pub(super) fn end_with(mut self, fields: &impl Serialize) {
+        // Derived code fails for no numbers, flags and texts, only for maps with other keys than texts.
+        let object = serde_json::to_string(fields).expect("no map");
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(',');
+        }
+        self.out.push_str(&object[1..]);
     }
 
     pub(super) fn null(&mut self, key: &str) {
