@@ -7,8 +7,8 @@
 //! effects, snapshots, statuses.
 
 mod action;
+mod announced;
 mod offline;
-mod told;
 mod world;
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use foldhash::fast::FixedState;
 
 use crate::Verdict;
 use crate::panics::{guarded, silenced};
-use told::Breach;
+use announced::Breach;
 
 /// How much of the small world is explored.
 #[derive(Debug, clap::Args)]
@@ -107,12 +107,12 @@ pub(crate) fn run(args: &Args) -> Verdict {
         action::LEASE
     );
     let web = silenced(|| explore::<world::World>(depth, requests));
-    web.tell(started);
+    web.print(started);
     let started_offline = Stopwatch::now();
     let depth = (depth + DEEPER).min(MAX_DEPTH);
     println!("2 names, 2 owners, 1 claimant, 1 agent; to depth {depth}");
     let offline = silenced(|| explore::<offline::World>(depth, requests));
-    offline.tell(started_offline);
+    offline.print(started_offline);
     let states = web.states + offline.states;
     let enough = states >= MIN_STATES || args.depth.is_some();
     let breaches = web.breaches() + offline.breaches();
@@ -136,7 +136,7 @@ impl Exploration {
         u8::from(self.found.is_some())
     }
 
-    fn tell(&self, started: Stopwatch) {
+    fn print(&self, started: Stopwatch) {
         let Self { states, transitions, .. } = self;
         println!(
             "{states} states, {transitions} transitions checked in {:.1} s",

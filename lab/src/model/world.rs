@@ -7,12 +7,12 @@ use lockhouse_core::{
 };
 
 use super::action::{AGENTS, Action, HOLD, KINDS, LEASE, NAMES, SHARED_IF_AVAILABLE, TICK_MS};
-use super::told::{Asked, Breach, Status, Told, promise};
+use super::announced::{Announced, Asked, Breach, Status, promise};
 use super::{Key, KeyBuilder, SmallWorld};
 
 pub(super) struct World {
     core: LockManager<FixedState>,
-    told: Told,
+    announced: Announced,
     limits: Limits,
 }
 
@@ -23,7 +23,7 @@ impl SmallWorld for World {
     fn new(requests_per_agent: u32) -> Result<Self, Breach> {
         let limits = Limits { requests_per_agent, ..Limits::DEFAULT };
         let core = LockManager::with_limits(FixedState::default(), limits);
-        let mut world = Self { core, told: Told::default(), limits };
+        let mut world = Self { core, announced: Announced::default(), limits };
         (0..AGENTS).try_for_each(|agent| world.act(Action::Join { agent }))?;
         Ok(world)
     }
@@ -32,7 +32,7 @@ impl SmallWorld for World {
     fn actions(&self) -> Vec<Action> {
         let mut actions = vec![Action::Tick];
         for agent in 0..AGENTS {
-            let Some(alive) = self.told.agents[agent] else {
+            let Some(alive) = self.announced.agents[agent] else {
                 actions.push(Action::Join { agent });
                 continue;
             };
@@ -43,15 +43,15 @@ impl SmallWorld for World {
             let all = (0..NAMES.len()).flat_map(|name| (0..KINDS.len()).map(move |kind| (name, kind)));
             actions.extend(all.map(|(name, kind)| Action::Request { agent, name, kind }));
         }
-        let live = self.told.asked.iter().enumerate().filter(|(_, asked)| asked.status != Status::Ended);
+        let live = self.announced.asked.iter().enumerate().filter(|(_, asked)| asked.status != Status::Ended);
         actions.extend(live.map(|(request, _)| Action::Finish { request }));
         actions
     }
 
     /// Executes the action, and checks all output.
     fn act(&mut self, action: Action) -> Result<(), Breach> {
-        let now = Instant::from_millis(self.told.now * TICK_MS);
-        let agent = |agent: usize| self.told.agents[agent].map(|alive| alive.id).ok_or("nobody there");
+        let now = Instant::from_millis(self.announced.now * TICK_MS);
+        let agent = |agent: usize| self.announced.agents[agent].map(|alive| alive.id).ok_or("nobody there");
         let name = |name: usize| Name::new(NAMES[name]).map_err(|invalid| invalid.to_string());
         let command = match action {
             Action::Request { agent: by, name: of, kind } => {
@@ -61,7 +61,7 @@ impl SmallWorld for World {
                 Command::Request(request)
             }
             Action::Finish { request } => {
-                let Asked { id: request, status, .. } = self.told.asked[request];
+                let Asked { id: request, status, .. } = self.announced.asked[request];
                 if status == Status::Pending {
                     Command::Abort { request }
                 } else {
@@ -78,7 +78,7 @@ impl SmallWorld for World {
         };
         let outcome = self.core.handle(now, command);
         let effects = self.effects();
-        self.told.hear(action, Some(&outcome), &effects, self.limits.requests_per_agent)
+        self.announced.observe(action, Some(&outcome), &effects, self.limits.requests_per_agent)
     }
 
     /// Checks that the core's state is the one that its output announced, and keeps the promises.
@@ -97,7 +97,7 @@ impl SmallWorld for World {
     /// every action; the world is over then.
     fn try_out(mut self) -> Result<(), Breach> {
         self.check_stale_commands()?;
-        let [first, ..] = self.told.agents;
+        let [first, ..] = self.announced.agents;
         if first.is_none() {
             self.act(Action::Join { agent: 0 })?;
         }
@@ -105,7 +105,7 @@ impl SmallWorld for World {
             self.act(Action::Request { agent: 0, name, kind: SHARED_IF_AVAILABLE })?;
         }
         for agent in 0..AGENTS {
-            if self.told.agents[agent].is_some() {
+            if self.announced.agents[agent].is_some() {
                 self.act(Action::End { agent })?;
             }
         }
@@ -119,22 +119,22 @@ impl SmallWorld for World {
     fn key(&self) -> Key {
         let mut key = KeyBuilder::new();
         for name in 0..NAMES.len() {
-            let mut held: Vec<_> = self.told.held(name).collect();
+            let mut held: Vec<_> = self.announced.held(name).collect();
             held.sort_by_key(|held| match held.status {
                 Status::Held { token, .. } => token.get(),
                 _ => 0,
             });
-            let pending: Vec<_> = self.told.pending(name).collect();
+            let pending: Vec<_> = self.announced.pending(name).collect();
             key.push(held.len() as u128, 4);
             key.push(pending.len() as u128, 4);
             held.iter().chain(&pending).for_each(|asked| self.push_request(&mut key, asked));
         }
-        for agent in self.told.agents {
+        for agent in self.announced.agents {
             key.push(u128::from(agent.is_some()), 1);
         }
-        let lease = self.told.agents[0].and_then(|alive| alive.lease_ends);
-        key.push(u128::from(lease.map_or(0, |ends| ends - self.told.now)), 2);
-        let wakes = self.core.next_timeout().map_or(0, |at| at.as_millis() / TICK_MS - self.told.now);
+        let lease = self.announced.agents[0].and_then(|alive| alive.lease_ends);
+        key.push(u128::from(lease.map_or(0, |ends| ends - self.announced.now)), 2);
+        let wakes = self.core.next_timeout().map_or(0, |at| at.as_millis() / TICK_MS - self.announced.now);
         key.push(u128::from(wakes), 2);
         key.finish()
     }
@@ -142,15 +142,15 @@ impl SmallWorld for World {
 
 impl World {
     fn tick(&mut self) -> Result<(), Breach> {
-        self.told.now += 1;
-        self.core.handle_timeout(Instant::from_millis(self.told.now * TICK_MS));
+        self.announced.now += 1;
+        self.core.handle_timeout(Instant::from_millis(self.announced.now * TICK_MS));
         let effects = self.effects();
-        self.told.hear(Action::Tick, None, &effects, self.limits.requests_per_agent)
+        self.announced.observe(Action::Tick, None, &effects, self.limits.requests_per_agent)
     }
 
     fn check_stale_commands(&mut self) -> Result<(), Breach> {
-        let now = Instant::from_millis(self.told.now * TICK_MS);
-        for Asked { id: request, status, .. } in &self.told.asked {
+        let now = Instant::from_millis(self.announced.now * TICK_MS);
+        for Asked { id: request, status, .. } in &self.announced.asked {
             let request = *request;
             if !matches!(status, Status::Held { .. }) {
                 let outcome = self.core.handle(now, Command::Release { request });
@@ -161,7 +161,7 @@ impl World {
                 promise!(outcome == Outcome::Aborted { pending: false }, "abort of {status:?}: {outcome:?}");
             }
         }
-        for &agent in &self.told.dead {
+        for &agent in &self.announced.dead {
             let outcome = self.core.handle(now, Command::End { agent });
             promise!(outcome == Outcome::Ended { alive: false }, "end of a dead agent: {outcome:?}");
             let outcome = self.core.handle(now, Command::Renew { agent });
@@ -173,11 +173,14 @@ impl World {
 
     /// Exclusion, and no request waits without a reason.
     fn check_name(&self, name: usize) -> Result<(), Breach> {
-        let held: Vec<_> = self.told.held(name).collect();
+        let held: Vec<_> = self.announced.held(name).collect();
         let exclusive = held.iter().filter(|held| held.mode == lockhouse_core::Mode::Exclusive).count();
         promise!(exclusive == 0 || held.len() == 1, "{held:?} are held at once");
-        if let Some(first) = self.told.pending(name).next() {
-            promise!(!self.told.fits(name, first.mode), "{first:?} is first and grantable, and still waits");
+        if let Some(first) = self.announced.pending(name).next() {
+            promise!(
+                !self.announced.fits(name, first.mode),
+                "{first:?} is first and grantable, and still waits"
+            );
         }
         Ok(())
     }
@@ -189,53 +192,53 @@ impl World {
         for (name, text) in NAMES.iter().enumerate() {
             let of_name = |entry: &&SnapshotEntry| entry.name.as_name().as_str() == Some(text);
             let pending: Vec<_> = snapshot.pending.iter().filter(of_name).collect();
-            let told: Vec<_> = self.told.pending(name).collect();
-            promise!(pending.len() == told.len(), "told {told:?}, shown {pending:?}");
-            for (place, (shown, told)) in (1..).zip(pending.iter().zip(&told)) {
-                self.check_entry(shown, told)?;
+            let announced: Vec<_> = self.announced.pending(name).collect();
+            promise!(pending.len() == announced.len(), "told {announced:?}, shown {pending:?}");
+            for (place, (shown, announced)) in (1..).zip(pending.iter().zip(&announced)) {
+                self.check_entry(shown, announced)?;
                 promise!(shown.state == LockState::Pending { place }, "{shown:?} stands at place {place}");
             }
             let held: Vec<_> = snapshot.held.iter().filter(of_name).collect();
-            promise!(held.len() == self.told.held(name).count(), "told other locks than {held:?}");
+            promise!(held.len() == self.announced.held(name).count(), "told other locks than {held:?}");
             for shown in &held {
-                let mut all = self.told.held(name);
-                let told = all.find(|told| matches!(told.status, Status::Held { token, .. } if shown.state == LockState::Held(token)));
-                self.check_entry(shown, told.ok_or_else(|| format!("nobody was told of {shown:?}"))?)?;
+                let mut all = self.announced.held(name);
+                let announced = all.find(|announced| matches!(announced.status, Status::Held { token, .. } if shown.state == LockState::Held(token)));
+                self.check_entry(shown, announced.ok_or_else(|| format!("nobody was told of {shown:?}"))?)?;
             }
             names += usize::from(!pending.is_empty() || !held.is_empty());
         }
         let counted = (self.core.len(), self.core.names());
         promise!(counted == (snapshot.pending.len() + snapshot.held.len(), names), "{counted:?} are counted");
-        promise!(self.told.live().count() == counted.0, "a snapshot of {counted:?} shows other names");
+        promise!(self.announced.live().count() == counted.0, "a snapshot of {counted:?} shows other names");
         Ok(())
     }
 
-    fn check_entry(&self, shown: &SnapshotEntry, told: &Asked) -> Result<(), Breach> {
-        let alive =
-            self.told.agents[told.agent].ok_or_else(|| format!("{told:?} is of an agent that has ended"))?;
+    fn check_entry(&self, shown: &SnapshotEntry, announced: &Asked) -> Result<(), Breach> {
+        let alive = self.announced.agents[announced.agent]
+            .ok_or_else(|| format!("{announced:?} is of an agent that has ended"))?;
         let same = shown.party == Party::Agent(alive.id)
-            && shown.label == NAME_OF[told.agent]
-            && shown.mode == told.mode;
-        let expires = match told.status {
+            && shown.label == NAME_OF[announced.agent]
+            && shown.mode == announced.mode;
+        let expires = match announced.status {
             Status::Held { expires, .. } => expires.map(|at| Instant::from_millis(at * TICK_MS)),
             _ => None,
         };
-        promise!(same && shown.expires == expires, "{shown:?} was told as {told:?}");
+        promise!(same && shown.expires == expires, "{shown:?} was told as {announced:?}");
         Ok(())
     }
 
     fn check_statuses(&self) -> Result<(), Breach> {
-        for told in &self.told.asked {
-            let expected = match told.status {
+        for announced in &self.announced.asked {
+            let expected = match announced.status {
                 Status::Pending => RequestStatus::Pending,
                 Status::Held { token, .. } => RequestStatus::Held(token),
                 Status::Ended => RequestStatus::Ended,
             };
-            let status = self.core.status(told.id);
-            promise!(status == expected, "{told:?} stands {status:?}");
+            let status = self.core.status(announced.id);
+            promise!(status == expected, "{announced:?} stands {status:?}");
         }
-        let dead_lives = self.told.dead.iter().any(|id| self.core.is_alive(*id));
-        let alive_dead = self.told.agents.iter().flatten().any(|alive| !self.core.is_alive(alive.id));
+        let dead_lives = self.announced.dead.iter().any(|id| self.core.is_alive(*id));
+        let alive_dead = self.announced.agents.iter().flatten().any(|alive| !self.core.is_alive(alive.id));
         promise!(!dead_lives && !alive_dead, "the wrong agents live");
         Ok(())
     }
@@ -243,7 +246,10 @@ impl World {
     /// Nothing that is due goes on, and the core wakes in time for what comes.
     fn check_deadlines(&self) -> Result<(), Breach> {
         let next = self.next_due();
-        promise!(next.is_none_or(|next| next > self.told.now), "something is due since {next:?} and goes on");
+        promise!(
+            next.is_none_or(|next| next > self.announced.now),
+            "something is due since {next:?} and goes on"
+        );
         let wakes = self.core.next_timeout().map(Instant::as_millis);
         let in_time = match (wakes, next) {
             (Some(wakes), Some(next)) => wakes <= next * TICK_MS,
@@ -255,8 +261,8 @@ impl World {
     }
 
     fn next_due(&self) -> Option<u64> {
-        let leases = self.told.agents.iter().flatten().filter_map(|alive| alive.lease_ends);
-        let holds = self.told.asked.iter().filter_map(|asked| match asked.status {
+        let leases = self.announced.agents.iter().flatten().filter_map(|alive| alive.lease_ends);
+        let holds = self.announced.asked.iter().filter_map(|asked| match asked.status {
             Status::Held { expires, .. } => expires,
             _ => None,
         });
@@ -269,7 +275,7 @@ impl World {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, Breach> {
-        match self.core.handle(Instant::from_millis(self.told.now * TICK_MS), Command::Snapshot) {
+        match self.core.handle(Instant::from_millis(self.announced.now * TICK_MS), Command::Snapshot) {
             Outcome::Snapshot(snapshot) => Ok(snapshot),
             other => Err(format!("a snapshot is answered by {other:?}")),
         }
@@ -279,7 +285,7 @@ impl World {
         key.push(asked.agent as u128, 2);
         key.push(u128::from(asked.mode == lockhouse_core::Mode::Shared), 1);
         // The age among its agent's requests decides in which order they go with it.
-        let older = self.told.live().take_while(|older| older.id != asked.id);
+        let older = self.announced.live().take_while(|older| older.id != asked.id);
         key.push(older.clone().filter(|older| older.agent == asked.agent).count() as u128, 2);
         // The age among those with a longest hold decides which one ends first if two do at one instant.
         key.push(u128::from(asked.hold), 1);
@@ -287,7 +293,7 @@ impl World {
             key.push(older.filter(|older| older.hold).count() as u128, 4);
         }
         if let Status::Held { expires: Some(at), .. } = asked.status {
-            key.push(u128::from(at - self.told.now), 1);
+            key.push(u128::from(at - self.announced.now), 1);
         }
     }
 }

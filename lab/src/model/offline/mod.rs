@@ -1,7 +1,7 @@
 //! A small world of two owners, one claimant and one agent, on two names.
 
 mod action;
-mod told;
+mod announced;
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{
@@ -10,15 +10,15 @@ use lockhouse_core::{
     Unlock,
 };
 
-use super::told::{Breach, promise};
+use super::announced::{Breach, promise};
 use super::{Key, KeyBuilder, SmallWorld};
 use action::{AGENTS_REQUESTS, Action, Ask, CLAIM, NAMES, OWNERS, TICK_MS, TTL, Which};
-use told::{Status, Told};
+use announced::{Announced, Status};
 
 pub(super) struct World {
     core: LockManager<FixedState>,
     agent: AgentId,
-    told: Told,
+    announced: Announced,
 }
 
 impl SmallWorld for World {
@@ -29,37 +29,38 @@ impl SmallWorld for World {
         let limits = Limits { requests_per_agent: AGENTS_REQUESTS, ..Limits::DEFAULT };
         let mut core = LockManager::with_limits(FixedState::default(), limits);
         match core.handle(Instant::default(), Command::Join(NewAgent::new("agent"))) {
-            Outcome::Joined(agent) => Ok(Self { core, agent, told: Told::default() }),
+            Outcome::Joined(agent) => Ok(Self { core, agent, announced: Announced::default() }),
             other => Err(format!("the agent is answered by {other:?}")),
         }
     }
 
     fn actions(&self) -> Vec<Action> {
-        let finish = self.told.asked.iter().enumerate().filter(|(_, asked)| asked.status != Status::Ended);
+        let finish =
+            self.announced.asked.iter().enumerate().filter(|(_, asked)| asked.status != Status::Ended);
         let finish = finish.map(|(request, _)| Action::Finish { request });
         action::all().into_iter().filter(|action| self.is_possible(*action)).chain(finish).collect()
     }
 
     fn act(&mut self, action: Action) -> Result<(), Breach> {
         if action == Action::Tick {
-            self.told.now += 1;
+            self.announced.now += 1;
             self.core.handle_timeout(self.now());
             let effects = self.effects();
-            return self.told.hear(action, None, &effects);
+            return self.announced.observe(action, None, &effects);
         }
         let outcome = self.carry_out(action)?;
         let effects = self.effects();
-        self.told.hear(action, Some(&outcome), &effects)
+        self.announced.observe(action, Some(&outcome), &effects)
     }
 
     fn check(&mut self) -> Result<(), Breach> {
         for (name, text) in NAMES.iter().enumerate() {
-            let held = self.told.held_modes(name);
+            let held = self.announced.held_modes(name);
             let alone = held.len() < 2 || held.iter().all(|mode| *mode == Mode::Shared);
             promise!(alone, "{text} is held by {held:?} at once");
-            if let Some(first) = self.told.pending(name).next() {
+            if let Some(first) = self.announced.pending(name).next() {
                 promise!(
-                    !self.told.fits(name, first.mode),
+                    !self.announced.fits(name, first.mode),
                     "{first:?} is first and grantable, and still waits"
                 );
             }
@@ -82,7 +83,7 @@ impl SmallWorld for World {
             self.act(Action::Unassign { name })?;
         }
         for owner in 0..OWNERS {
-            if self.told.owners[owner].is_some() {
+            if self.announced.owners[owner].is_some() {
                 self.act(Action::EndOwner { owner })?;
             }
         }
@@ -99,9 +100,14 @@ impl SmallWorld for World {
         for name in 0..NAMES.len() {
             self.push_name(&mut key, name);
         }
-        for (owner, told) in self.told.owners.iter().enumerate() {
-            key.push(told.as_ref().map_or(0, |told| 1 + u128::from(told.expires - self.told.now)), 2);
-            let undoable = self.told.undoable(owner);
+        for (owner, announced) in self.announced.owners.iter().enumerate() {
+            key.push(
+                announced
+                    .as_ref()
+                    .map_or(0, |announced| 1 + u128::from(announced.expires - self.announced.now)),
+                2,
+            );
+            let undoable = self.announced.undoable(owner);
             key.push(
                 (0..NAMES.len())
                     .map(|name| u128::from(undoable.iter().any(|(of, _)| *of == name)) << name)
@@ -116,10 +122,11 @@ impl SmallWorld for World {
                 2,
             );
             // The older lock goes first when the owner ends.
-            let tokens: Vec<_> = self.told.owners[owner].iter().flat_map(|owner| owner.locks).collect();
+            let tokens: Vec<_> = self.announced.owners[owner].iter().flat_map(|owner| owner.locks).collect();
             key.push(u128::from(tokens.first() > tokens.last()), 1);
         }
-        let wakes = self.core.next_timeout().map_or(0, |at| 1 + at.as_millis() / TICK_MS - self.told.now);
+        let wakes =
+            self.core.next_timeout().map_or(0, |at| 1 + at.as_millis() / TICK_MS - self.announced.now);
         key.push(u128::from(wakes), 3);
         key.finish()
     }
@@ -127,7 +134,7 @@ impl SmallWorld for World {
 
 impl World {
     fn is_possible(&self, action: Action) -> bool {
-        let lives = |owner: usize| self.told.owners[owner].is_some();
+        let lives = |owner: usize| self.announced.owners[owner].is_some();
         match action {
             Action::Open { owner } => !lives(owner),
             Action::Touch { owner }
@@ -136,17 +143,17 @@ impl World {
             | Action::LockBoth { owner }
             | Action::Unlock { owner, .. }
             | Action::UnlockAllBut { owner } => lives(owner),
-            Action::Undo { owner } => !self.told.undoable(owner).is_empty(),
+            Action::Undo { owner } => !self.announced.undoable(owner).is_empty(),
             Action::Renew { name, which }
             | Action::GiveBack { name, which }
-            | Action::Finalize { name, which } => self.told.token(name, which).is_some(),
+            | Action::Finalize { name, which } => self.announced.token(name, which).is_some(),
             _ => true,
         }
     }
 
     fn carry_out(&mut self, action: Action) -> Result<Outcome, Breach> {
         let now = self.now();
-        let owner = |owner: usize| self.told.id(owner).ok_or("nobody there");
+        let owner = |owner: usize| self.announced.id(owner).ok_or("nobody there");
         let locks: Vec<(Name<'_>, Mode)>;
         let unlocks: Vec<_>;
         let undone: Vec<GrantToUndo<'_>>;
@@ -160,9 +167,9 @@ impl World {
                 };
                 Command::Request(NewRequest::new(self.agent, name(of)?, acquire))
             }
-            Action::Finish { request } => match self.told.asked[request] {
-                told::Asked { id: request, status: Status::Pending, .. } => Command::Abort { request },
-                told::Asked { id: request, .. } => Command::Release { request },
+            Action::Finish { request } => match self.announced.asked[request] {
+                announced::Asked { id: request, status: Status::Pending, .. } => Command::Abort { request },
+                announced::Asked { id: request, .. } => Command::Release { request },
             },
             Action::Open { owner } => {
                 let (label, ttl_ms) = (LABELS[owner], TTL * TICK_MS);
@@ -187,14 +194,14 @@ impl World {
                 Command::Lock(NewLocks { owner: owner(by)?, locks: &locks, metadata: None })
             }
             Action::Unlock { owner: by, name: of } => {
-                unlocks = vec![(name(of)?, self.told.lock(by, of).map(|(_, token)| token))];
+                unlocks = vec![(name(of)?, self.announced.lock(by, of).map(|(_, token)| token))];
                 Command::Unlock { owner: owner(by)?, locks: Unlock::These(&unlocks) }
             }
             Action::UnlockAllBut { owner: by } => {
                 Command::Unlock { owner: owner(by)?, locks: Unlock::AllBut(&spared) }
             }
             Action::Undo { owner: by } => {
-                let last = self.told.owners[by].iter().flat_map(|owner| &owner.last);
+                let last = self.announced.owners[by].iter().flat_map(|owner| &owner.last);
                 let acquired = |(of, lock): &(usize, OwnedLock)| {
                     let OwnedLock { token, how, .. } = *lock;
                     Ok(GrantToUndo { name: name(*of)?, token, how, repeats: 0 })
@@ -213,7 +220,7 @@ impl World {
     }
 
     fn claim_command(&self, action: Action) -> Result<Command<'static>, Breach> {
-        let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.told.token(of, which)));
+        let claim = |of: usize, which: Which| Ok::<_, Breach>((name(of)?, self.announced.token(of, which)));
         let command = match action {
             Action::Claim { name: of } => {
                 let (name, ttl_ms) = (name(of)?, CLAIM * TICK_MS);
@@ -246,7 +253,7 @@ impl World {
 
     /// The core has the state that its changes announced, and no more.
     fn check_claims(&self, of: usize) -> Result<(), Breach> {
-        let (claims, name) = (&self.told.claims[of], name(of)?);
+        let (claims, name) = (&self.announced.claims[of], name(of)?);
         let current =
             self.core.claim_of(name).map(|claim| (claim.token, claim.expires.as_millis() / TICK_MS));
         promise!(current == claims.current, "{current:?} is current, {claims:?} was told");
@@ -256,8 +263,11 @@ impl World {
     }
 
     fn check_owners(&self) -> Result<(), Breach> {
-        promise!(self.core.owners().len() == self.told.owners.iter().flatten().count(), "other owners live");
-        for owner in self.told.owners.iter().flatten() {
+        promise!(
+            self.core.owners().len() == self.announced.owners.iter().flatten().count(),
+            "other owners live"
+        );
+        for owner in self.announced.owners.iter().flatten() {
             let view = self.core.owner(owner.id).ok_or_else(|| format!("{owner:?} does not live"))?;
             promise!(
                 view.expires.as_millis() == owner.expires * TICK_MS,
@@ -279,11 +289,12 @@ impl World {
         let Outcome::Snapshot(snapshot) = self.core.handle(now, Command::Snapshot) else {
             return Err("a snapshot is answered by something else".to_owned());
         };
-        let live =
-            |status: fn(Status) -> bool| self.told.asked.iter().filter(move |asked| status(asked.status));
+        let live = |status: fn(Status) -> bool| {
+            self.announced.asked.iter().filter(move |asked| status(asked.status))
+        };
         let held = live(|status| matches!(status, Status::Held(_))).count();
-        let owned = self.told.owners.iter().flatten().flat_map(|owner| owner.locks).flatten().count();
-        let claimed = self.told.claims.iter().filter(|claims| claims.current.is_some()).count();
+        let owned = self.announced.owners.iter().flatten().flat_map(|owner| owner.locks).flatten().count();
+        let claimed = self.announced.claims.iter().filter(|claims| claims.current.is_some()).count();
         let shown =
             |party: fn(&Party) -> bool| snapshot.held.iter().filter(|entry| party(&entry.party)).count();
         let counts = (
@@ -292,19 +303,23 @@ impl World {
             shown(|party| matches!(party, Party::Claimant)),
             snapshot.pending.len(),
         );
-        let told = (held, owned, claimed, live(|status| status == Status::Pending).count());
-        promise!(counts == told, "{counts:?} are shown, {told:?} were told");
+        let announced = (held, owned, claimed, live(|status| status == Status::Pending).count());
+        promise!(counts == announced, "{counts:?} are shown, {announced:?} were told");
         promise!(snapshot.held.iter().all(|entry| matches!(entry.state, LockState::Held(_))), "{snapshot:?}");
-        promise!(self.core.len() == held + owned + claimed + told.3, "{} are counted", self.core.len());
+        promise!(self.core.len() == held + owned + claimed + announced.3, "{} are counted", self.core.len());
         Ok(())
     }
 
     /// Nothing that is due goes on, and the core wakes in time for what comes.
     fn check_deadlines(&self) -> Result<(), Breach> {
-        let owners = self.told.owners.iter().flatten().map(|owner| owner.expires);
-        let claims = self.told.claims.iter().filter_map(|claims| claims.current).map(|(_, expires)| expires);
+        let owners = self.announced.owners.iter().flatten().map(|owner| owner.expires);
+        let claims =
+            self.announced.claims.iter().filter_map(|claims| claims.current).map(|(_, expires)| expires);
         let next = owners.chain(claims).min();
-        promise!(next.is_none_or(|next| next > self.told.now), "something is due since {next:?} and goes on");
+        promise!(
+            next.is_none_or(|next| next > self.announced.now),
+            "something is due since {next:?} and goes on"
+        );
         let wakes = self.core.next_timeout().map(Instant::as_millis);
         let in_time = match (wakes, next) {
             (Some(wakes), Some(next)) => wakes <= next * TICK_MS,
@@ -318,33 +333,33 @@ impl World {
     fn push_name(&self, key: &mut KeyBuilder, name: usize) {
         // Holders in the order of their grants: the agent, the owners, the claimant.
         let mut held: Vec<(u64, u128)> = Vec::new();
-        for asked in self.told.asked.iter().filter(|asked| asked.name == name) {
+        for asked in self.announced.asked.iter().filter(|asked| asked.name == name) {
             if let Status::Held(token) = asked.status {
                 held.push((token.get(), u128::from(asked.mode == Mode::Shared)));
             }
         }
         for owner in 0..OWNERS {
-            let lock = self.told.lock(owner, name);
+            let lock = self.announced.lock(owner, name);
             held.extend(lock.map(|(mode, token)| {
                 (token.get(), 2 + 2 * owner as u128 + u128::from(mode == Mode::Shared))
             }));
         }
-        held.extend(self.told.claims[name].current.map(|(token, _)| (token.get(), 6)));
+        held.extend(self.announced.claims[name].current.map(|(token, _)| (token.get(), 6)));
         held.sort_unstable();
         key.push(held.len() as u128, 3);
         held.iter().for_each(|(_, holder)| key.push(*holder, 3));
-        let pending: Vec<Mode> = self.told.pending(name).map(|asked| asked.mode).collect();
+        let pending: Vec<Mode> = self.announced.pending(name).map(|asked| asked.mode).collect();
         key.push(pending.len() as u128, 2);
         pending.iter().for_each(|mode| key.push(u128::from(*mode == Mode::Shared), 1));
-        let claims = &self.told.claims[name];
-        key.push(claims.current.map_or(0, |(_, expires)| u128::from(expires - self.told.now)), 2);
+        let claims = &self.announced.claims[name];
+        key.push(claims.current.map_or(0, |(_, expires)| u128::from(expires - self.announced.now)), 2);
         key.push(u128::from(claims.assigned.is_some()), 1);
         key.push(u128::from(claims.last.is_some()), 1);
         key.push(u128::from(claims.former.is_some()), 1);
     }
 
     fn now(&self) -> Instant {
-        Instant::from_millis(self.told.now * TICK_MS)
+        Instant::from_millis(self.announced.now * TICK_MS)
     }
 
     fn effects(&mut self) -> Vec<Effect> {

@@ -8,7 +8,7 @@ use lockhouse_core::{
 };
 
 use super::action::{AGENTS_REQUESTS, Action, Ask, CLAIM, NAMES, OWNERS, TICK_MS, TTL, Which};
-use crate::model::told::{Breach, promise};
+use crate::model::announced::{Breach, promise};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
@@ -44,7 +44,7 @@ pub(super) struct Claims {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Announced {
     pub(super) now: u64,
     /// In order of arrival.
     pub(super) asked: Vec<Asked>,
@@ -56,9 +56,9 @@ pub(super) struct Told {
     reserved: u64,
 }
 
-impl Told {
+impl Announced {
     /// Takes in everything that the core said to one action.
-    pub(super) fn hear(
+    pub(super) fn observe(
         &mut self,
         action: Action,
         outcome: Option<&Outcome>,
@@ -72,10 +72,10 @@ impl Told {
             self.asked[request].status = Status::Ended;
         }
         for effect in effects {
-            self.hear_effect(action, effect)?;
+            self.observe_effect(action, effect)?;
         }
         match outcome {
-            Some(outcome) => self.hear_outcome(action, outcome, &before),
+            Some(outcome) => self.observe_outcome(action, outcome, &before),
             None => Ok(()),
         }
     }
@@ -109,9 +109,9 @@ impl Told {
         self.fits(name, mode) && self.pending(name).next().is_none()
     }
 
-    fn hear_effect(&mut self, action: Action, effect: &Effect) -> Result<(), Breach> {
+    fn observe_effect(&mut self, action: Action, effect: &Effect) -> Result<(), Breach> {
         match effect {
-            Effect::Change(change) => self.hear_change(action, change),
+            Effect::Change(change) => self.observe_change(action, change),
             Effect::Granted { grant, .. } => {
                 let at = self.asked.iter().position(|asked| asked.id == grant.request);
                 let at = at.ok_or_else(|| format!("{grant:?} is of nobody"))?;
@@ -139,7 +139,7 @@ impl Told {
     }
 
     /// Each change must have its reason in what was asked, and be possible.
-    fn hear_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
+    fn observe_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
         match change {
             Change::TokensReserved { up_to } => {
                 promise!(*up_to > self.reserved, "{change:?} after {}", self.reserved);
@@ -169,7 +169,7 @@ impl Told {
             }
             Change::Locked(record) => {
                 let (at, name) = (self.index_of(record.owner)?, index(&record.name)?);
-                self.hear_locked(action, at, name, record.mode, record.token)
+                self.observe_locked(action, at, name, record.mode, record.token)
             }
             Change::Unlocked { name, owner, token, reason, .. } => {
                 let (at, name) = (self.index_of(*owner)?, index(name)?);
@@ -181,12 +181,12 @@ impl Told {
             Change::Claimed(_)
             | Change::Unclaimed { .. }
             | Change::Assigned(_)
-            | Change::Unassigned { .. } => self.hear_claim_change(action, change),
+            | Change::Unassigned { .. } => self.observe_claim_change(action, change),
         }
     }
 
     /// Of the changes those of claims and assignments.
-    fn hear_claim_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
+    fn observe_claim_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
         match change {
             Change::Claimed(record) => {
                 let name = index(&record.name)?;
@@ -240,7 +240,7 @@ impl Told {
         Ok(())
     }
 
-    fn hear_locked(
+    fn observe_locked(
         &mut self,
         action: Action,
         owner: usize,
@@ -277,32 +277,39 @@ impl Told {
         Ok(())
     }
 
-    fn hear_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
+    fn observe_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
         match action {
-            Action::Request { name, ask } => self.hear_request(name, ask, outcome),
+            Action::Request { name, ask } => self.observe_request(name, ask, outcome),
             Action::Finish { .. } => Ok(()),
-            Action::Lock { owner, name, mode } => self.hear_answer(owner, &[(name, mode)], outcome, before),
+            Action::Lock { owner, name, mode } => {
+                self.observe_answer(owner, &[(name, mode)], outcome, before)
+            }
             Action::LockBoth { owner } => {
                 let both: Vec<(usize, Mode)> = (0..NAMES.len()).map(|name| (name, Mode::Exclusive)).collect();
-                self.hear_answer(owner, &both, outcome, before)
+                self.observe_answer(owner, &both, outcome, before)
             }
             Action::Open { .. }
             | Action::Touch { .. }
             | Action::EndOwner { .. }
             | Action::Unlock { .. }
             | Action::UnlockAllBut { .. }
-            | Action::Undo { .. } => self.hear_owner_outcome(action, outcome, before),
-            Action::Claim { name } => self.hear_claim(name, outcome, before),
+            | Action::Undo { .. } => self.observe_owner_outcome(action, outcome, before),
+            Action::Claim { name } => self.observe_claim(name, outcome, before),
             Action::Renew { .. }
             | Action::GiveBack { .. }
             | Action::Finalize { .. }
-            | Action::Unassign { .. } => self.hear_claim_outcome(action, outcome, before),
+            | Action::Unassign { .. } => self.observe_claim_outcome(action, outcome, before),
             Action::Tick => Err(unexpected(action, outcome)),
         }
     }
 
     /// The answers to an owner's command, other than those about locks that it asks for.
-    fn hear_owner_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
+    fn observe_owner_outcome(
+        &mut self,
+        action: Action,
+        outcome: &Outcome,
+        before: &Self,
+    ) -> Result<(), Breach> {
         match (action, outcome) {
             (Action::Open { owner }, Outcome::OwnerOpened(id)) => {
                 promise!(self.id(owner) == Some(*id), "{id} opens, but was not told as a change");
@@ -343,7 +350,12 @@ impl Told {
     }
 
     /// The answers to a claimant about a claim that it has made.
-    fn hear_claim_outcome(&mut self, action: Action, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
+    fn observe_claim_outcome(
+        &mut self,
+        action: Action,
+        outcome: &Outcome,
+        before: &Self,
+    ) -> Result<(), Breach> {
         match (action, outcome) {
             (Action::Renew { name, which }, outcome) => match (before.presented(name, which), outcome) {
                 (Ok(()), Outcome::ClaimRenewed { expires }) => {
@@ -351,14 +363,18 @@ impl Told {
                     promise!(expires.as_millis() == ends * TICK_MS, "a renewed claim ends at {expires:?}");
                     self.claims[name].current = before.claims[name].current.map(|(token, _)| (token, ends));
                 }
-                (Err(refusal), Outcome::Refused(told)) => promise!(refusal == *told, "{action:?}: {told:?}"),
+                (Err(refusal), Outcome::Refused(announced)) => {
+                    promise!(refusal == *announced, "{action:?}: {announced:?}")
+                }
                 _ => return Err(unexpected(action, outcome)),
             },
             (Action::GiveBack { name, which }, outcome) => match (before.presented(name, which), outcome) {
                 (Ok(()), Outcome::ClaimReleased) => {
                     promise!(self.claims[name].current.is_none(), "a claim that was given back goes on");
                 }
-                (Err(refusal), Outcome::Refused(told)) => promise!(refusal == *told, "{action:?}: {told:?}"),
+                (Err(refusal), Outcome::Refused(announced)) => {
+                    promise!(refusal == *announced, "{action:?}: {announced:?}")
+                }
                 _ => return Err(unexpected(action, outcome)),
             },
             (Action::Finalize { name, which }, outcome) => {
@@ -369,8 +385,8 @@ impl Told {
                         promise!(Some(record.token) == token, "{record:?} for {token:?}");
                         promise!(self.claims[name].assigned == token, "final, but not told as a change");
                     }
-                    (Err(refusal), Outcome::Refused(told)) if !again => {
-                        promise!(refusal == *told, "{action:?}: {told:?}");
+                    (Err(refusal), Outcome::Refused(announced)) if !again => {
+                        promise!(refusal == *announced, "{action:?}: {announced:?}");
                     }
                     _ => return Err(unexpected(action, outcome)),
                 }
@@ -384,7 +400,7 @@ impl Told {
         Ok(())
     }
 
-    fn hear_request(&mut self, name: usize, ask: Ask, outcome: &Outcome) -> Result<(), Breach> {
+    fn observe_request(&mut self, name: usize, ask: Ask, outcome: &Outcome) -> Result<(), Breach> {
         let mode = if ask == Ask::Shared { Mode::Shared } else { Mode::Exclusive };
         let live = self.asked.iter().filter(|asked| asked.status != Status::Ended).count();
         let (id, status) = match outcome {
@@ -410,7 +426,7 @@ impl Told {
     }
 
     /// All of it or nothing, as the state before has it.
-    fn hear_answer(
+    fn observe_answer(
         &mut self,
         owner: usize,
         asked: &[(usize, Mode)],
@@ -425,8 +441,8 @@ impl Told {
         let expected: Option<Vec<Acquired>> = asked.iter().map(|(name, mode)| how(*name, *mode)).collect();
         match (outcome, expected) {
             (Outcome::Locked(locks), Some(expected)) => {
-                let told: Vec<Acquired> = locks.iter().map(|lock| lock.how).collect();
-                promise!(told == expected, "{asked:?} are told as {told:?}, not {expected:?}");
+                let announced: Vec<Acquired> = locks.iter().map(|lock| lock.how).collect();
+                promise!(announced == expected, "{asked:?} are told as {announced:?}, not {expected:?}");
                 for ((name, _), lock) in asked.iter().zip(locks) {
                     let has = self.lock(owner, *name);
                     promise!(has == Some((lock.mode, lock.token)), "{lock:?} was told, {has:?} as a change");
@@ -449,7 +465,7 @@ impl Told {
         Ok(())
     }
 
-    fn hear_claim(&mut self, name: usize, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
+    fn observe_claim(&mut self, name: usize, outcome: &Outcome, before: &Self) -> Result<(), Breach> {
         let claims = &before.claims[name];
         let right = match outcome {
             Outcome::Claimed(grant) => {

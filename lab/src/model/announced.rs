@@ -37,7 +37,7 @@ pub(super) struct Alive {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Announced {
     pub(super) now: u64,
     /// In order of arrival.
     pub(super) asked: Vec<Asked>,
@@ -56,9 +56,9 @@ macro_rules! promise {
 }
 pub(super) use promise;
 
-impl Told {
+impl Announced {
     /// Takes in everything that the core said to one action.
-    pub(super) fn hear(
+    pub(super) fn observe(
         &mut self,
         action: Action,
         outcome: Option<&Outcome>,
@@ -68,14 +68,14 @@ impl Told {
         let before = self.asked.clone();
         // The locks that the caller ended are over before any other agent gains from that.
         if let Some(outcome) = outcome {
-            self.hear_ends(action, outcome)?;
+            self.observe_ends(action, outcome)?;
         }
         for effect in effects {
-            self.hear_effect(action, effect)?;
+            self.observe_effect(action, effect)?;
         }
         match (action, outcome) {
             (Action::Request { agent, name, kind }, Some(outcome)) => {
-                self.hear_answer(agent, name, kind, outcome, limit)?;
+                self.observe_answer(agent, name, kind, outcome, limit)?;
                 self.check_losses(name, KINDS[kind].0, &before)
             }
             (Action::Join { agent }, Some(Outcome::Joined(id))) => {
@@ -119,7 +119,7 @@ impl Told {
         }
     }
 
-    fn hear_ends(&mut self, action: Action, outcome: &Outcome) -> Result<(), Breach> {
+    fn observe_ends(&mut self, action: Action, outcome: &Outcome) -> Result<(), Breach> {
         match (action, outcome) {
             (Action::Finish { request }, Outcome::Aborted { pending }) => {
                 promise!(*pending, "an abort found nothing, though the request is pending");
@@ -138,7 +138,7 @@ impl Told {
         Ok(())
     }
 
-    fn hear_effect(&mut self, action: Action, effect: &Effect) -> Result<(), Breach> {
+    fn observe_effect(&mut self, action: Action, effect: &Effect) -> Result<(), Breach> {
         match *effect {
             Effect::Granted { agent, grant } => {
                 promise!(!matches!(action, Action::Request { .. }), "a request lets another one be granted");
@@ -180,7 +180,7 @@ impl Told {
         }
     }
 
-    fn hear_answer(
+    fn observe_answer(
         &mut self,
         agent: usize,
         name: usize,
@@ -208,10 +208,10 @@ impl Told {
             }
             (Outcome::Refused(Refusal::Unavailable { holders, queued }), Acquire::IfAvailable(_)) => {
                 promise!(within && !free, "an available lock is refused");
-                let told = (holders.len(), *queued as usize);
+                let announced = (holders.len(), *queued as usize);
                 promise!(
-                    told == (self.held(name).count(), self.pending(name).count()),
-                    "a refusal tells of {told:?}"
+                    announced == (self.held(name).count(), self.pending(name).count()),
+                    "a refusal tells of {announced:?}"
                 );
                 Ok(())
             }
