@@ -76,7 +76,7 @@ pub(crate) struct Crowd<T> {
     child: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    told: PhantomData<T>,
+    report: PhantomData<T>,
 }
 
 impl<T: DeserializeOwned> Crowd<T> {
@@ -86,7 +86,7 @@ impl<T: DeserializeOwned> Crowd<T> {
         let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let questions = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().context("the crowd has no output")?);
-        Ok(Self { child, questions, answers, told: PhantomData })
+        Ok(Self { child, questions, answers, report: PhantomData })
     }
 
     /// The `T` with the work done so far.
@@ -99,9 +99,9 @@ impl<T: DeserializeOwned> Crowd<T> {
     /// Has all of them go.
     pub(crate) fn end(mut self) -> Result<T> {
         drop(self.questions.take());
-        let told = self.answer()?;
+        let report = self.answer()?;
         ensure!(self.child.wait()?.success(), "the crowd fell over");
-        Ok(told)
+        Ok(report)
     }
 
     fn answer(&mut self) -> Result<T> {
@@ -133,8 +133,8 @@ pub(crate) fn questions() -> mpsc::UnboundedReceiver<()> {
 }
 
 /// In the process of a crowd: the answer.
-pub(crate) fn tell(told: &impl Serialize) -> Result<()> {
-    let line = serde_json::to_string(told)?;
+pub(crate) fn send_report(report: &impl Serialize) -> Result<()> {
+    let line = serde_json::to_string(report)?;
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}")?;
     Ok(stdout.flush()?)

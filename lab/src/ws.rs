@@ -41,7 +41,7 @@ pub(crate) struct ClientSession {
 
 /// The answers of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Granted {
         id: u64,
         token: u64,
@@ -167,12 +167,12 @@ impl Client {
     /// # Cancel safety
     ///
     /// Cancelled while a ping is answered, that answer may be late: it is sent with what comes next.
-    pub(crate) async fn hear(&mut self) -> Result<Heard> {
-        Ok(self.hear_in_full().await?.1)
+    pub(crate) async fn receive(&mut self) -> Result<Received> {
+        Ok(self.receive_in_full().await?.1)
     }
 
-    /// As [`hear`](Self::hear), with the text of the frame.
-    pub(crate) async fn hear_in_full(&mut self) -> Result<(String, Heard)> {
+    /// As [`receive`](Self::receive), with the text of the frame.
+    pub(crate) async fn receive_in_full(&mut self) -> Result<(String, Received)> {
         loop {
             let text = self.message().await?;
             let frame =
@@ -186,18 +186,18 @@ impl Client {
                 ServerFrame::Ack => {}
                 ServerFrame::Numbered { seq, event } => {
                     ensure!(seq == self.session.received + 1, "frame {seq} after {}", self.session.received);
-                    let heard = heard(event)?;
+                    let received = to_received(event)?;
                     self.session.received = seq;
                     self.session.unacknowledged += 1;
                     if self.session.unacknowledged >= ACK_AFTER {
                         self.session.unacknowledged = 0;
                         self.send(Envelope { ack: seq, frame: ClientFrame::Ack }).await?;
                     }
-                    return Ok((text, heard));
+                    return Ok((text, received));
                 }
                 ServerFrame::Snapshot(page) => {
                     let (id, more) = (page.id, page.more);
-                    return Ok((text, Heard::Snapshot { id, more }));
+                    return Ok((text, Received::Snapshot { id, more }));
                 }
                 ServerFrame::Fatal { code, problem } => bail!("fatal {}: {problem}", code.word()),
                 ServerFrame::Welcome(_) | ServerFrame::Closing => bail!("out of place: {text}"),
@@ -219,9 +219,9 @@ impl Client {
 
     /// Answers pings for so long, and takes nothing else for granted.
     pub(crate) async fn idle(&mut self, length: Duration) -> Result<()> {
-        match timeout(length, self.hear()).await {
+        match timeout(length, self.receive()).await {
             Err(_) => Ok(()),
-            Ok(heard) => bail!("while nothing was asked: {:?}", heard?),
+            Ok(received) => bail!("while nothing was asked: {:?}", received?),
         }
     }
 
@@ -275,15 +275,15 @@ async fn open(address: SocketAddr, from: Ipv4Addr, query: &str) -> Result<WebSoc
     timeout(PATIENCE, opening).await.context("no handshake")?
 }
 
-fn heard(event: ServerEvent<'_>) -> Result<Heard> {
+fn to_received(event: ServerEvent<'_>) -> Result<Received> {
     Ok(match event {
-        ServerEvent::Granted { id, token, .. } => Heard::Granted { id, token: token.get() },
-        ServerEvent::Refused { id, .. } => Heard::Refused { id },
-        ServerEvent::Released { id, held } => Heard::Released { id, held },
-        ServerEvent::Lost { id, .. } => Heard::Lost { id },
+        ServerEvent::Granted { id, token, .. } => Received::Granted { id, token: token.get() },
+        ServerEvent::Refused { id, .. } => Received::Refused { id },
+        ServerEvent::Released { id, held } => Received::Released { id, held },
+        ServerEvent::Lost { id, .. } => Received::Lost { id },
         ServerEvent::Ended { agent, .. } => bail!("agent {agent} was ended"),
         ServerEvent::Error { id, code, problem, .. } => {
-            Heard::Error { id, code: code.word(), message: problem.message.into_owned() }
+            Received::Error { id, code: code.word(), message: problem.message.into_owned() }
         }
     })
 }

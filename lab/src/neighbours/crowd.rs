@@ -18,8 +18,8 @@ use tokio::time::sleep;
 
 use super::http::Http;
 use crate::Verdict;
-use crate::serving::{questions, tell};
-use crate::ws::{Client, Heard};
+use crate::serving::{questions, send_report};
+use crate::ws::{Client, Received};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -148,11 +148,11 @@ async fn crowd(args: &Args) -> Result<()> {
     spawn_local(crowd.clone().spend(Http::new(args.address, &args.key)?));
     let mut asked = questions();
     while asked.recv().await.is_some() {
-        tell(&*crowd.tally.borrow())?;
+        send_report(&*crowd.tally.borrow())?;
     }
     crowd.over.set(true);
     let tally = crowd.tally.borrow().clone();
-    tell(&tally)
+    send_report(&tally)
 }
 
 impl Crowd {
@@ -173,9 +173,9 @@ impl Crowd {
         let mut client = self.connect(0, "b", &format!("{}-before", self.tenant)).await?;
         for _ in 0..200 {
             client.request("name 0", Acquire::Wait(Mode::Exclusive)).await?;
-            if let Heard::Granted { id, .. } = client.hear().await? {
+            if let Received::Granted { id, .. } = client.receive().await? {
                 client.release(id).await?;
-                client.hear().await?;
+                client.receive().await?;
             }
         }
         client.goodbye().await
@@ -237,14 +237,14 @@ impl Crowd {
             }
         }
         while !waited_for.is_empty() {
-            let (id, is_refused) = match client.hear().await? {
-                Heard::Granted { id, .. } => {
+            let (id, is_refused) = match client.receive().await? {
+                Received::Granted { id, .. } => {
                     held.push(id);
                     (id, false)
                 }
-                Heard::Error { id: Some(id), .. } => (id, true),
-                Heard::Refused { id } | Heard::Snapshot { id, more: false } => (id, false),
-                Heard::Lost { id } => {
+                Received::Error { id: Some(id), .. } => (id, true),
+                Received::Refused { id } | Received::Snapshot { id, more: false } => (id, false),
+                Received::Lost { id } => {
                     held.retain(|held| *held != id);
                     continue;
                 }
@@ -285,11 +285,11 @@ impl Crowd {
                 ),
                 _ => ("query", http.get(bucket, "query", &[("limit", "1000")], None).await),
             };
-            let told: Value =
+            let problem: Value =
                 answer.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-            let code = told["code"].as_str().unwrap_or_default();
+            let code = problem["code"].as_str().unwrap_or_default();
             // A bucket that is full says of what.
-            let is_full = told["value"].is_string();
+            let is_full = problem["value"].is_string();
             self.count(|tally| match (code, path) {
                 ("rate_limited", _) => tally.rate += 1,
                 ("quota_exceeded", "owners") if is_full => tally.owners += 1,
@@ -298,7 +298,7 @@ impl Crowd {
                 ("overloaded", _) => tally.connections += 1,
                 _ => tally.done += 1,
             });
-            let wait = Duration::from_millis(told["retryAfterMs"].as_u64().unwrap_or_default());
+            let wait = Duration::from_millis(problem["retryAfterMs"].as_u64().unwrap_or_default());
             sleep(wait.clamp(Duration::from_millis(1), 4 * PAUSE)).await;
         }
     }

@@ -10,7 +10,7 @@
 pub(crate) mod crowd;
 mod http;
 mod story;
-mod told;
+mod transcript;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use xtask::workspace::tree;
 
 use self::crowd::Tally;
 use self::story::{Length, Stage};
-use self::told::Told;
+use self::transcript::Transcript;
 use crate::Verdict;
 use crate::serving::{self, Crowd, ServerProcess};
 
@@ -231,7 +231,7 @@ fn micros(time: Duration) -> f64 {
 
 /// A script that was played.
 struct Played {
-    told: Told,
+    transcript: Transcript,
     /// The times of the pairs.
     times: Vec<Duration>,
     /// The neighbour's refusals meanwhile, if there was one, and the duration.
@@ -268,12 +268,12 @@ impl<'a> Place<'a> {
     fn turn(&self, args: &Args, turn: u32, first: usize, compared: &mut Compared) -> Result<()> {
         let seed = args.seed.wrapping_add(1000 * u64::from(turn) + first as u64);
         let alone = self.play(args, seed, first, false)?;
-        if let Some(why) = &alone.told.broke_off {
+        if let Some(why) = &alone.transcript.broke_off {
             anyhow::bail!("the script of {} broke off without a neighbour: {why}", TENANTS[first]);
         }
-        ensure!(!says(&alone.told, "rate_limited"), "the script is faster than the rate of its tenant");
+        ensure!(!says(&alone.transcript, "rate_limited"), "the script is faster than the rate of its tenant");
         let beside = self.play(args, seed, first, true)?;
-        let (answers, differences) = alone.told.differences(&beside.told);
+        let (answers, differences) = alone.transcript.differences(&beside.transcript);
         compared.alone.extend(alone.times);
         compared.beside.extend(beside.times);
         if let Some((tally, meanwhile)) = beside.beside {
@@ -301,12 +301,14 @@ impl<'a> Place<'a> {
         let length = Length { steps: args.steps as usize, pairs: args.pairs as usize };
         let start = Instant::now();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (told, times) = runtime.block_on(story::play(&stage, seed, length));
-        let Some((mut crowd, before)) = neighbour else { return Ok(Played { told, times, beside: None }) };
+        let (transcript, times) = runtime.block_on(story::play(&stage, seed, length));
+        let Some((mut crowd, before)) = neighbour else {
+            return Ok(Played { transcript, times, beside: None });
+        };
         let after = crowd.ask()?;
         let meanwhile = start.elapsed();
         crowd.end()?;
-        Ok(Played { told, times, beside: Some((after.since(&before), meanwhile)) })
+        Ok(Played { transcript, times, beside: Some((after.since(&before), meanwhile)) })
     }
 
     /// The neighbour, once it is at its limits.
@@ -335,8 +337,8 @@ impl<'a> Place<'a> {
     }
 }
 
-fn says(told: &Told, word: &str) -> bool {
-    told.answers.iter().any(|answer| answer.told["code"] == word)
+fn says(transcript: &Transcript, word: &str) -> bool {
+    transcript.answers.iter().any(|answer| answer.value["code"] == word)
 }
 
 #[cfg(test)]
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_or_takes_too_long_fails() {
+    fn a_difference_or_a_long_time_fails() {
         assert!(compared(150).holds(&args()));
         assert_eq!(compared(150).verdict(), "5000 answers compared, 0 differ, p99 x 1.50");
         assert!(!compared(151).holds(&args()));
@@ -371,10 +373,10 @@ mod tests {
         assert!(Compared { answers: 399, ..compared(100) }.enough(&args()).is_err());
         let mut idle = compared(100);
         idle.neighbour.claims = 3;
-        let told = idle.enough(&args()).unwrap_err().to_string();
-        assert!(told.contains("refused 3 times by claims"), "{told}");
+        let error = idle.enough(&args()).unwrap_err().to_string();
+        assert!(error.contains("refused 3 times by claims"), "{error}");
         let slow = Compared { meanwhile: Duration::from_secs(3), ..compared(100) };
-        let told = slow.enough(&args()).unwrap_err().to_string();
-        assert!(told.contains("by its rate 33 times in a second"), "{told}");
+        let error = slow.enough(&args()).unwrap_err().to_string();
+        assert!(error.contains("by its rate 33 times in a second"), "{error}");
     }
 }

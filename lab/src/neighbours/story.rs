@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::http::Http;
-use super::told::Told;
-use crate::ws::{Client, Heard, PATIENCE};
+use super::transcript::Transcript;
+use crate::ws::{Client, PATIENCE, Received};
 
 /// Where the script is played, and as whom.
 #[derive(Clone, Debug)]
@@ -50,26 +50,26 @@ const TABLES: [(&str, &str); 4] = [("b", ""), ("b", ""), ("c", ""), ("b", "top")
 const ENOUGH: usize = 500;
 
 /// Plays the script; returns the answers, and how long each pair of request and release took.
-pub(super) async fn play(stage: &Stage, seed: u64, length: Length) -> (Told, Vec<Duration>) {
+pub(super) async fn play(stage: &Stage, seed: u64, length: Length) -> (Transcript, Vec<Duration>) {
     let mut story = Story {
         stage,
         random: Random::new(seed),
-        told: Told::default(),
+        transcript: Transcript::default(),
         clients: Vec::new(),
         owners: Vec::new(),
         claims: Vec::new(),
         pairs: Vec::new(),
     };
     if let Err(error) = story.run(length).await {
-        story.told.broke_off = Some(format!("{error:#}"));
+        story.transcript.broke_off = Some(format!("{error:#}"));
     }
-    (story.told, story.pairs)
+    (story.transcript, story.pairs)
 }
 
 struct Story<'a> {
     stage: &'a Stage,
     random: Random,
-    told: Told,
+    transcript: Transcript,
     clients: Vec<Web>,
     /// Ids and secrets.
     owners: Vec<(String, String)>,
@@ -144,9 +144,9 @@ impl Story<'_> {
             let id = web.own.remove(place);
             web.client.abort(id).await?;
             web.client.release(id).await?;
-            self.hear_until(
+            self.receive_until(
                 at,
-                |heard| matches!(heard, Heard::Released { id: released, .. } if *released == id),
+                |received| matches!(received, Received::Released { id: released, .. } if *released == id),
             )
             .await?;
         } else {
@@ -165,7 +165,7 @@ impl Story<'_> {
                 // No answer shows that the request has arrived; a look before that would not see it.
                 self.see(at).await?;
             } else {
-                self.hear_until(at, |heard| heard.answers(id)).await?;
+                self.receive_until(at, |received| received.answers(id)).await?;
             }
         }
         self.look(self.clients[at].table).await
@@ -241,9 +241,9 @@ impl Story<'_> {
         let at = 2;
         let start = Instant::now();
         let id = self.clients[at].client.request("pair", Acquire::Wait(Mode::Exclusive)).await?;
-        self.hear_until(at, |heard| heard.answers(id)).await?;
+        self.receive_until(at, |received| received.answers(id)).await?;
         self.clients[at].client.release(id).await?;
-        self.hear_until(at, |heard| matches!(heard, Heard::Released { .. })).await?;
+        self.receive_until(at, |received| matches!(received, Received::Released { .. })).await?;
         self.pairs.push(start.elapsed());
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Story<'_> {
         for number in 0..ENOUGH {
             let name = format!("{} {number}", self.stage.tenant);
             let id = self.clients[0].client.request(&name, Acquire::IfAvailable(Mode::Exclusive)).await?;
-            if let Heard::Error { .. } = self.hear_until(0, |heard| heard.answers(id)).await? {
+            if let Received::Error { .. } = self.receive_until(0, |received| received.answers(id)).await? {
                 break;
             }
         }
@@ -300,24 +300,27 @@ impl Story<'_> {
     /// The notices and the snapshot of that client.
     async fn see(&mut self, at: usize) -> Result<()> {
         let asked = self.clients[at].client.query(true).await?;
-        let is_told = |heard: &Heard| matches!(heard, Heard::Snapshot { id, more: false } if *id == asked);
-        self.hear_until(at, is_told).await?;
+        let is_end =
+            |received: &Received| matches!(received, Received::Snapshot { id, more: false } if *id == asked);
+        self.receive_until(at, is_end).await?;
         Ok(())
     }
 
     /// Notes all frames that the client receives up to the expected one.
-    async fn hear_until(&mut self, at: usize, is_it: impl Fn(&Heard) -> bool) -> Result<Heard> {
+    async fn receive_until(&mut self, at: usize, is_it: impl Fn(&Received) -> bool) -> Result<Received> {
         loop {
             let web = &mut self.clients[at];
-            let hearing = timeout(PATIENCE, web.client.hear_in_full()).await;
-            let (text, heard) = hearing.context("nothing more is told")??;
-            if let Heard::Refused { id } | Heard::Lost { id } | Heard::Error { id: Some(id), .. } = &heard {
+            let receiving = timeout(PATIENCE, web.client.receive_in_full()).await;
+            let (text, received) = receiving.context("nothing more is told")??;
+            if let Received::Refused { id } | Received::Lost { id } | Received::Error { id: Some(id), .. } =
+                &received
+            {
                 web.own.retain(|own| own != id);
             }
-            let text = if let Heard::Snapshot { .. } = heard { sorted(&text)? } else { text };
+            let text = if let Received::Snapshot { .. } = received { sorted(&text)? } else { text };
             self.note(format!("client {at}"), &text);
-            if is_it(&heard) {
-                return Ok(heard);
+            if is_it(&received) {
+                return Ok(received);
             }
         }
     }
@@ -331,9 +334,9 @@ impl Story<'_> {
         body: Value,
     ) -> Result<Value> {
         let text = http.post(bucket, path, secret, &body).await?;
-        let told = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         self.note(format!("{path} in {bucket}"), &text);
-        Ok(told)
+        Ok(value)
     }
 
     async fn get(&mut self, http: &Http, bucket: &str, path: &str, query: &[(&str, &str)]) -> Result<()> {
@@ -343,11 +346,11 @@ impl Story<'_> {
     }
 
     fn note(&mut self, asked: String, text: &str) {
-        self.told.note(asked, text, self.stage.other);
+        self.transcript.note(asked, text, self.stage.other);
     }
 }
 
-impl Heard {
+impl Received {
     /// Whether it is the answer to that request.
     pub(super) fn answers(&self, request: u64) -> bool {
         match self {

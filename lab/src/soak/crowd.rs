@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 use super::tally::Shared;
 use super::visitor::Visitor;
 use crate::Verdict;
-use crate::serving::{questions, tell};
+use crate::serving::{questions, send_report};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -50,15 +50,15 @@ async fn visit(args: &Args) -> Result<()> {
     let answering = async {
         // An empty line is a question, the end of the input the end.
         while asked.recv().await.is_some() {
-            tell(&shared.tally())?;
+            send_report(&shared.tally())?;
         }
         anyhow::Ok(())
     };
-    let (told, ()) = tokio::join!(answering, coming);
-    told?;
+    let (answered, ()) = tokio::join!(answering, coming);
+    answered?;
     shared.end();
     for visitor in visitors {
         visitor.await.context("a visitor fell over")?;
     }
-    tell(&shared.tally())
+    send_report(&shared.tally())
 }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_back_and_what_goes_wrong_fails() {
+    fn resources_that_are_not_returned_and_errors_fail() {
         assert!(soaked().holds());
         assert_eq!(soaked().verdict(), "memory +1.0 %, descriptors +0, 0 errors");
         let mut grown = soaked();
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn a_run_that_did_too_little_proves_nothing() {
         assert!(soaked().enough(&args()).is_ok());
-        let told = Soaked { present: [1000, 500], ..soaked() }.enough(&args()).unwrap_err().to_string();
-        assert!(told.contains("500 connections at the last measurement"), "{told}");
+        let error = Soaked { present: [1000, 500], ..soaked() }.enough(&args()).unwrap_err().to_string();
+        assert!(error.contains("500 connections at the last measurement"), "{error}");
         let mut idle = soaked();
         idle.tally.granted = 100;
         assert!(idle.enough(&args()).is_err());

@@ -10,7 +10,7 @@ use random::Random;
 use tokio::time::{sleep, timeout};
 
 use super::tally::Shared;
-use crate::ws::{Client, Heard, PATIENCE};
+use crate::ws::{Client, PATIENCE, Received};
 
 /// The number of visitors that share a bucket.
 const PER_BUCKET: usize = 50;
@@ -82,9 +82,9 @@ impl Visitor {
     async fn look(&mut self, client: &mut Client) -> Result<()> {
         let id = client.query(false).await?;
         loop {
-            match timeout(PATIENCE, client.hear()).await {
-                Ok(heard) => match heard? {
-                    Heard::Snapshot { id: answered, more } if answered == id => {
+            match timeout(PATIENCE, client.receive()).await {
+                Ok(received) => match received? {
+                    Received::Snapshot { id: answered, more } if answered == id => {
                         if !more {
                             return Ok(());
                         }
@@ -111,13 +111,13 @@ impl Visitor {
             client.release(id).await?;
             return self.given_up(client, id).await;
         }
-        match timeout(PATIENCE, client.hear()).await {
-            Ok(heard) => match heard? {
-                Heard::Granted { id: granted, .. } if granted == id => {
+        match timeout(PATIENCE, client.receive()).await {
+            Ok(received) => match received? {
+                Received::Granted { id: granted, .. } if granted == id => {
                     self.shared.add(|tally| tally.granted += 1);
                     Ok(Some(id))
                 }
-                Heard::Refused { id: refused } if refused == id => {
+                Received::Refused { id: refused } if refused == id => {
                     self.shared.add(|tally| tally.refused += 1);
                     Ok(None)
                 }
@@ -130,10 +130,10 @@ impl Visitor {
     /// A grant may have been under way; then the lock is held, and released.
     async fn given_up(&mut self, client: &mut Client, id: u64) -> Result<Option<u64>> {
         loop {
-            match timeout(PATIENCE, client.hear()).await {
-                Ok(heard) => match heard? {
-                    Heard::Granted { id: granted, .. } if granted == id => {}
-                    Heard::Released { id: released, .. } if released == id => {
+            match timeout(PATIENCE, client.receive()).await {
+                Ok(received) => match received? {
+                    Received::Granted { id: granted, .. } if granted == id => {}
+                    Received::Released { id: released, .. } if released == id => {
                         self.shared.add(|tally| tally.given_up += 1);
                         return Ok(None);
                     }
@@ -146,9 +146,9 @@ impl Visitor {
 
     async fn let_go(&mut self, client: &mut Client, id: u64) -> Result<()> {
         client.release(id).await?;
-        match timeout(PATIENCE, client.hear()).await {
-            Ok(heard) => match heard? {
-                Heard::Released { id: released, held: true } if released == id => Ok(()),
+        match timeout(PATIENCE, client.receive()).await {
+            Ok(received) => match received? {
+                Received::Released { id: released, held: true } if released == id => Ok(()),
                 other => bail!("release {id} was answered with {other:?}"),
             },
             Err(_) => bail!("release {id} was not answered for {} s", PATIENCE.as_secs()),

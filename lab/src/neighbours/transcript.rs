@@ -6,12 +6,12 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) asked: String,
-    pub(super) told: Value,
+    pub(super) value: Value,
 }
 
 /// All answers to a tenant in one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Transcript {
     pub(super) answers: Vec<Answer>,
     /// Where the other tenant appeared in it.
     pub(super) leaks: Vec<String>,
@@ -28,15 +28,15 @@ const INSTANTS: [&str; 4] = ["assignedAt", "endsAt", "expiresAt", "since"];
 /// The length up to which a leak is shown.
 const SHOWN: usize = 200;
 
-impl Told {
+impl Transcript {
     /// Notes an answer in which nothing of `other` may be.
     pub(super) fn note(&mut self, asked: String, text: &str, other: &str) {
         if text.contains(other) {
             let shown: String = text.chars().take(SHOWN).collect();
             self.leaks.push(format!("{asked}: {shown}"));
         }
-        let told = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-        self.answers.push(Answer { asked, told: comparable(told) });
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        self.answers.push(Answer { asked, value: comparable(value) });
     }
 
     /// The differences between the answers beside a neighbour and those without, and how many answers were
@@ -47,10 +47,12 @@ impl Told {
         let mut differences: Vec<String> = pairs
             .filter(|(_, (alone, beside))| alone != beside)
             .map(|(number, (alone, beside))| {
-                let Answer { asked, told } = alone;
-                let Answer { asked: asked_there, told: told_there } = beside;
+                let Answer { asked, value } = alone;
+                let Answer { asked: asked_there, value: value_there } = beside;
                 let what = if asked == asked_there { String::new() } else { format!(" {asked_there}:") };
-                format!("answer {number}, {asked}: {told} alone, but{what} {told_there} beside the neighbour")
+                format!(
+                    "answer {number}, {asked}: {value} alone, but{what} {value_there} beside the neighbour"
+                )
             })
             .collect();
         if let Some(why) = &beside.broke_off {
@@ -67,8 +69,8 @@ fn comparable(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(comparable).collect(),
         Value::Object(members) => {
-            let kept = members.into_iter().filter(|(key, _)| !DROPPED.contains(&&**key));
-            let kept = kept.map(|(key, value)| {
+            let compared = members.into_iter().filter(|(key, _)| !DROPPED.contains(&&**key));
+            let compared = compared.map(|(key, value)| {
                 let value = match value {
                     Value::Null => Value::Null,
                     _ if INSTANTS.contains(&&*key) => Value::from("an instant"),
@@ -77,7 +79,7 @@ fn comparable(value: Value) -> Value {
                 };
                 (key, value)
             });
-            Value::Object(kept.collect())
+            Value::Object(compared.collect())
         }
         other => other,
     }
@@ -87,37 +89,39 @@ fn comparable(value: Value) -> Value {
 mod tests {
     use super::*;
 
-    fn told(texts: &[&str]) -> Told {
-        let mut told = Told::default();
-        texts.iter().for_each(|text| told.note("x".to_owned(), text, "beryl"));
-        told
+    fn transcript(texts: &[&str]) -> Transcript {
+        let mut transcript = Transcript::default();
+        texts.iter().for_each(|text| transcript.note("x".to_owned(), text, "beryl"));
+        transcript
     }
 
     #[test]
     fn instants_and_secrets_are_not_compared_and_all_else_is() {
-        let one = told(&[r#"{"since":"2026-01-01T00:00:00.000Z","token":"a","fencingToken":1,"ack":4}"#]);
-        let same = told(&[r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":1,"ack":5}"#]);
+        let one =
+            transcript(&[r#"{"since":"2026-01-01T00:00:00.000Z","token":"a","fencingToken":1,"ack":4}"#]);
+        let same =
+            transcript(&[r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":1,"ack":5}"#]);
         assert_eq!(one.differences(&same), (1, Vec::new()));
         for other in [
             r#"{"since":"2026-01-01T00:00:07.000Z","token":"b","fencingToken":2}"#,
             r#"{"since":null,"token":"b","fencingToken":1}"#,
             r#"{"token":"b","fencingToken":1}"#,
         ] {
-            assert_eq!(one.differences(&told(&[other])).1.len(), 1, "{other}");
+            assert_eq!(one.differences(&transcript(&[other])).1.len(), 1, "{other}");
         }
     }
 
     #[test]
     fn a_run_that_is_shorter_or_breaks_off_differs() {
-        let two = told(&["1", "2"]);
-        assert_eq!(two.differences(&told(&["1"])).1, ["2 answers alone, but 1 beside"]);
-        let broken = Told { broke_off: Some("closed".to_owned()), ..two.clone() };
+        let two = transcript(&["1", "2"]);
+        assert_eq!(two.differences(&transcript(&["1"])).1, ["2 answers alone, but 1 beside"]);
+        let broken = Transcript { broke_off: Some("closed".to_owned()), ..two.clone() };
         assert_eq!(two.differences(&broken).1, ["broke off beside the neighbour: closed"]);
     }
 
     #[test]
     fn the_name_of_the_neighbour_is_a_leak_wherever_it_stands() {
-        let leak = told(&[r#"{"holders":[{"clientId":"beryl 3"}]}"#]);
+        let leak = transcript(&[r#"{"holders":[{"clientId":"beryl 3"}]}"#]);
         assert_eq!(leak.differences(&leak).1.len(), 1);
     }
 }
