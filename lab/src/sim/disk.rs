@@ -177,8 +177,9 @@ impl Noted {
 
     fn note(&self, batches: &[Arc<CommitBatch>], outcomes: &[CommitOutcome]) {
         let mut ledger = self.ledger.lock();
-        let kept = batches.iter().zip(outcomes).filter(|(_, outcome)| **outcome == CommitOutcome::Committed);
-        kept.for_each(|(batch, _)| ledger.note(batch));
+        let committed =
+            batches.iter().zip(outcomes).filter(|(_, outcome)| **outcome == CommitOutcome::Committed);
+        committed.for_each(|(batch, _)| ledger.note(batch));
     }
 
     /// The outcome of a commit to the memory store, which answers at once; none if it does not.

@@ -18,7 +18,7 @@ impl Stage {
         self.web_clients.iter_mut().for_each(RemoteWebClient::is_back);
         self.settle();
         look::read_out(&self.life, &self.places);
-        self.everybody_leaves();
+        self.clients_leave();
         self.pass(3000);
         self.nothing_is_left();
         self.stop_is_clean()
@@ -37,11 +37,11 @@ impl Stage {
                 .filter(|web_client| web_client.has_no_session())
                 .for_each(|web_client| web_client.act(life, random));
             self.pass(25);
-            self.everybody_hears();
+            self.clients_receive();
         }
     }
 
-    fn everybody_leaves(&mut self) {
+    fn clients_leave(&mut self) {
         for _ in 0..ROUNDS {
             let Self { life, owner_clients, claim_clients, workers, web_clients, .. } = self;
             owner_clients.iter_mut().for_each(|owner_client| owner_client.leave(life));
@@ -57,12 +57,12 @@ impl Stage {
                 return;
             }
             self.pass(50);
-            self.everybody_hears();
+            self.clients_receive();
         }
-        self.somebody_sleeps_on();
+        self.report_waiting_clients();
     }
 
-    fn somebody_sleeps_on(&mut self) {
+    fn report_waiting_clients(&mut self) {
         let owner_clients = self.owner_clients.iter().filter(|owner_client| !owner_client.has_left()).count();
         let claim_clients = self.claim_clients.iter().filter(|claim_client| !claim_client.has_left()).count();
         let workers = self.workers.iter().filter(|worker| !worker.has_left()).count();

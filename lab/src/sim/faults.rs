@@ -19,8 +19,8 @@ impl Stage {
             34..42 => self.calendar_is_set(),
             42..50 => self.web_client_stops(),
             50..58 => self.link_is_cut(),
-            58..75 => self.weather_calms_down(),
-            _ => self.weather_turns(),
+            58..75 => self.faults_calm_down(),
+            _ => self.faults_begin(),
         }
         Ok(())
     }
@@ -28,7 +28,7 @@ impl Stage {
     /// The process is killed, and started again.
     fn crash(&mut self) -> Result<(), String> {
         self.fails("crash");
-        self.everybody_hears();
+        self.clients_receive();
         self.kill();
         let downtime_ms = if self.random.percent(60) { 0 } else { self.random.below(900) as u64 };
         self.is_down(downtime_ms);
@@ -39,7 +39,7 @@ impl Stage {
     fn take_over(&mut self) -> Result<(), String> {
         self.fails("takeover");
         self.stop_displaced();
-        self.everybody_hears();
+        self.clients_receive();
         self.server_is_gone();
         let next = self.next_life()?;
         let life = std::mem::replace(&mut self.life, next);
@@ -57,7 +57,7 @@ impl Stage {
         let life = &self.life;
         let ended = life.close();
         life.run(1);
-        self.everybody_hears();
+        self.clients_receive();
         let now = self.journal.now_ms();
         let counts_on = self.web_clients.iter().filter(|web_client| web_client.holds(now)).count();
         match ended {
@@ -105,12 +105,12 @@ impl Stage {
         self.web_clients[at].cut(self.journal.now_ms(), ms);
     }
 
-    fn weather_calms_down(&mut self) {
+    fn faults_calm_down(&mut self) {
         self.disk.set_faults(fault_plan::CALM);
         self.disk.set_slowest(if self.random.percent(50) { 0 } else { 8 });
     }
 
-    fn weather_turns(&mut self) {
+    fn faults_begin(&mut self) {
         let (name, faults) = fault_plan::some(&mut self.random);
         self.fails(name);
         self.disk.set_faults(faults);
@@ -198,8 +198,8 @@ impl Stage {
         life.run(1);
         let (number, server) = (life.server.number, &life.server);
         workers.iter_mut().for_each(|worker| worker.must_know_of_the_end(server));
-        self.owner_clients.iter_mut().for_each(OwnerClient::hear);
-        self.claim_clients.iter_mut().for_each(ClaimClient::hear);
+        self.owner_clients.iter_mut().for_each(OwnerClient::receive);
+        self.claim_clients.iter_mut().for_each(ClaimClient::receive);
         let owner_clients =
             self.owner_clients.iter().filter(|owner_client| owner_client.waits_for(number)).count();
         let claim_clients =

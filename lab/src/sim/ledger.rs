@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Whether the store knows that web locks of this bucket are announced in this epoch.
-    pub(crate) fn is_told(&self, scope: &Arc<Scope>) -> bool {
+    pub(crate) fn needs_recovery(&self, scope: &Arc<Scope>) -> bool {
         self.announced_in.get(scope).is_some_and(|epoch| *epoch == self.epoch)
     }
 

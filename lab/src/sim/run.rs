@@ -36,7 +36,7 @@ struct Sum {
 }
 
 pub(super) fn all(args: &Args) -> Verdict {
-    hear_panics();
+    record_panics();
     let started = Stopwatch::now();
     let sum = play_all(args);
     print!("{}", sum.tally);
@@ -78,7 +78,7 @@ pub(super) fn all(args: &Args) -> Verdict {
 }
 
 pub(super) fn only(args: &Args, number: u64) -> Verdict {
-    hear_panics();
+    record_panics();
     let played = play(args.seed, number, true);
     let mut lines: Vec<(u64, String)> = played.notes.clone();
     for event in &played.events {
@@ -180,7 +180,7 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-fn hear_panics() {
+fn record_panics() {
     std::panic::set_hook(Box::new(|info| {
         PANICS.with_borrow_mut(|panics| panics.push(format!("panic: {info}")));
     }));

@@ -107,14 +107,14 @@ impl Stage {
             if self.random.percent(5) {
                 self.something_fails()?;
             }
-            self.somebody_acts();
+            self.a_client_acts();
             self.time_passes();
-            self.everybody_hears();
+            self.clients_receive();
         }
         Ok(())
     }
 
-    fn somebody_acts(&mut self) {
+    fn a_client_acts(&mut self) {
         let Self { random, life, displaced, owner_clients, claim_clients, workers, web_clients, .. } = self;
         let who = random.below(100);
         if who >= 76 {
@@ -163,15 +163,15 @@ impl Stage {
         }
     }
 
-    pub(super) fn everybody_hears(&mut self) {
+    pub(super) fn clients_receive(&mut self) {
         let server = &self.life.server;
-        self.owner_clients.iter_mut().for_each(OwnerClient::hear);
-        self.claim_clients.iter_mut().for_each(ClaimClient::hear);
-        self.workers.iter_mut().for_each(|worker| worker.hear(server));
-        self.web_clients.iter_mut().for_each(|web_client| web_client.hear(&self.life));
+        self.owner_clients.iter_mut().for_each(OwnerClient::receive);
+        self.claim_clients.iter_mut().for_each(ClaimClient::receive);
+        self.workers.iter_mut().for_each(|worker| worker.receive(server));
+        self.web_clients.iter_mut().for_each(|web_client| web_client.receive(&self.life));
         if let Some(displaced) = &mut self.displaced {
             let server = &displaced.life.server;
-            displaced.workers.iter_mut().for_each(|worker| worker.hear(server));
+            displaced.workers.iter_mut().for_each(|worker| worker.receive(server));
         }
     }
 }

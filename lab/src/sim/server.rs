@@ -70,7 +70,7 @@ impl ServerHandle {
     }
 
     /// Checks a grant that was announced just now: the disk must have it.
-    pub(crate) fn told(&self, place: &Place, sort: Sort, number: u64) {
+    pub(crate) fn check_durable(&self, place: &Place, sort: Sort, number: u64) {
         if !self.disk.ledger(|ledger| ledger.has(&place.scope, sort, number)) {
             self.journal.breach(format!(
                 "bucket {:?}: {sort:?} {number} was told before it was durable",
@@ -80,7 +80,7 @@ impl ServerHandle {
     }
 
     /// Checks a token of this life that was announced just now.
-    pub(crate) fn told_token(&self, place: &Place, token: FencingToken) {
+    pub(crate) fn check_token(&self, place: &Place, token: FencingToken) {
         let token = token.get();
         let (mark, floor) =
             self.disk.ledger(|ledger| (ledger.mark(&place.scope), ledger.floor(&place.scope)));

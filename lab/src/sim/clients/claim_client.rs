@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse::{ClaimError, Claims, Secret};
 use random::Random;
 
-use super::owner_client::Desk;
+use super::owner_client::Caller;
 use crate::history::record::{Completion, Gain, Invocation, Reason};
 use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
@@ -50,7 +50,7 @@ impl ClaimClient {
 
     /// Asks for something, or gives up what was asked.
     pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
-        self.hear();
+        self.receive();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
                 life.server.journal.count("futures dropped");
@@ -60,26 +60,26 @@ impl ClaimClient {
             }
             return;
         }
-        let desk = self.desk(&life.server);
+        let caller = self.caller(&life.server);
         let known = self.some_claim(random);
         self.asked = Some(match (random.below(100), known) {
             (0..30, _) | (_, None) => {
                 let (wanted, again) = self.new_claim(random);
-                life.start(claim(desk, wanted, again))
+                life.start(claim(caller, wanted, again))
             }
-            (30..42, Some(known)) => life.start(renew(desk, known)),
-            (42..54, Some(known)) => life.start(release(desk, known)),
-            (54..78, Some(known)) => life.start(finalize(desk, known)),
+            (30..42, Some(known)) => life.start(renew(caller, known)),
+            (42..54, Some(known)) => life.start(release(caller, known)),
+            (54..78, Some(known)) => life.start(finalize(caller, known)),
             (78..92, Some(known)) => {
                 let token = random.percent(50).then_some(known.token);
-                life.start(unassign(desk, known.name, token))
+                life.start(unassign(caller, known.name, token))
             }
-            (_, Some(known)) => life.start(wrong_token(desk, known)),
+            (_, Some(known)) => life.start(wrong_token(caller, known)),
         });
     }
 
     /// Takes note of an answer.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let Some(asked) = &self.asked else { return };
         match asked.take() {
             Some(Some(known)) => self.claims.push(known),
@@ -96,7 +96,7 @@ impl ClaimClient {
 
     /// Notes that this life of the server is over, and its answers with it.
     pub(crate) fn life_is_over(&mut self, life: u64) {
-        self.hear();
+        self.receive();
         if self.waits_for(life) {
             self.asked = None;
         }
@@ -111,22 +111,22 @@ impl ClaimClient {
             && info.fencing_token.get() == known.token
         {
             let call = Invocation::Renew { name: NAMES[known.name].to_owned(), claim: known.id.clone() };
-            let op = self.desk(&life.server).ask(call);
+            let op = self.caller(&life.server).ask(call);
             life.server.journal.ok(op, false, Gain::default());
         }
     }
 
     /// Waits for the last answer; claims end by themselves.
     pub(crate) fn leave(&mut self, _: &ServerLife) {
-        self.hear();
+        self.receive();
     }
 
     pub(crate) fn has_left(&self) -> bool {
         self.asked.is_none()
     }
 
-    fn desk(&self, server: &ServerHandle) -> Desk {
-        Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
+    fn caller(&self, server: &ServerHandle) -> Caller {
+        Caller { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
     }
 
     /// Mostly the latest.
@@ -151,7 +151,7 @@ impl ClaimClient {
     }
 }
 
-impl Desk {
+impl Caller {
     fn claims(&self) -> Claims {
         self.server.bucket(&self.place).claims()
     }
@@ -167,7 +167,7 @@ impl Desk {
             ClaimError::AlreadyAssigned(assignment) => {
                 self.server.journal.count("claim: already assigned");
                 let token = assignment.fencing_token.get();
-                self.server.told(&self.place, Sort::Assignment, token);
+                self.server.check_durable(&self.place, Sort::Assignment, token);
                 let (reason, claimant) = (Reason::AlreadyAssigned, Some(assignment.claimant.clone()));
                 if let Some(op) = op {
                     self.server
@@ -188,103 +188,104 @@ impl Desk {
     }
 }
 
-async fn claim(desk: Desk, wanted: Keyed, again: bool) -> Option<Known> {
+async fn claim(caller: Caller, wanted: Keyed, again: bool) -> Option<Known> {
     let Keyed { name, ttl_ms, key } = wanted;
-    let claimant = desk.client.to_string();
-    let op = desk.ask(Invocation::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
-    let mut new = desk.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
+    let claimant = caller.client.to_string();
+    let op =
+        caller.ask(Invocation::Claim { name: NAMES[name].to_owned(), claimant: claimant.clone(), ttl_ms });
+    let mut new = caller.claims().claim(NAMES[name], claimant, Duration::from_millis(ttl_ms));
     if let Some(key) = key {
         new = new.idempotency_key(key);
     }
     match new.await {
         Ok(claim) => {
             let (secret, token) = (claim.token().clone(), claim.fencing_token());
-            desk.server.told(&desk.place, Sort::Claim, token.get());
-            let (id, is_new) = desk.server.journal.id_of_claim(&secret);
+            caller.server.check_durable(&caller.place, Sort::Claim, token.get());
+            let (id, is_new) = caller.server.journal.id_of_claim(&secret);
             if !again {
-                desk.server.told_token(&desk.place, token);
+                caller.server.check_token(&caller.place, token);
             }
-            desk.server.journal.count(if is_new { "claim: claimed" } else { "claim: told again" });
+            caller.server.journal.count(if is_new { "claim: claimed" } else { "claim: told again" });
             let (token, claim) = (token.get(), Some(id.clone()));
             let gain = Gain { token: Some(token), again, claim, ..Gain::default() };
             // A client that has given up does not get the answer.
-            desk.server.journal.ok(op, true, gain).then_some(Known { id, name, secret, token })
+            caller.server.journal.ok(op, true, gain).then_some(Known { id, name, secret, token })
         }
         Err(error) => {
-            desk.not_claimed(op, &error);
+            caller.not_claimed(op, &error);
             None
         }
     }
 }
 
-async fn renew(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Invocation::Renew { name, claim });
-    match desk.claims().renew(NAMES[known.name], &known.secret).await {
+async fn renew(caller: Caller, known: Known) -> Option<Known> {
+    let op = caller.call(&known, |name, claim| Invocation::Renew { name, claim });
+    match caller.claims().renew(NAMES[known.name], &known.secret).await {
         Ok(_) => {
-            desk.server.journal.count("claim: renewed");
-            desk.server.journal.ok(op, false, Gain::default());
+            caller.server.journal.count("claim: renewed");
+            caller.server.journal.ok(op, false, Gain::default());
         }
-        Err(error) => desk.not_claimed(op, &error),
+        Err(error) => caller.not_claimed(op, &error),
     }
     None
 }
 
-async fn release(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Invocation::ReleaseClaim { name, claim });
-    match desk.claims().release(NAMES[known.name], &known.secret).await {
+async fn release(caller: Caller, known: Known) -> Option<Known> {
+    let op = caller.call(&known, |name, claim| Invocation::ReleaseClaim { name, claim });
+    match caller.claims().release(NAMES[known.name], &known.secret).await {
         Ok(()) => {
-            desk.server.told(&desk.place, Sort::Unclaimed, known.token);
-            desk.server.journal.count("claim: released");
-            desk.server.journal.ok(op, true, Gain::default());
+            caller.server.check_durable(&caller.place, Sort::Unclaimed, known.token);
+            caller.server.journal.count("claim: released");
+            caller.server.journal.ok(op, true, Gain::default());
         }
-        Err(error) => desk.not_claimed(op, &error),
+        Err(error) => caller.not_claimed(op, &error),
     }
     None
 }
 
-async fn finalize(desk: Desk, known: Known) -> Option<Known> {
-    let op = desk.call(&known, |name, claim| Invocation::Finalize { name, claim });
-    match desk.claims().finalize(NAMES[known.name], &known.secret).await {
+async fn finalize(caller: Caller, known: Known) -> Option<Known> {
+    let op = caller.call(&known, |name, claim| Invocation::Finalize { name, claim });
+    match caller.claims().finalize(NAMES[known.name], &known.secret).await {
         Ok(assignment) => {
             let token = assignment.fencing_token.get();
-            desk.server.told(&desk.place, Sort::Assignment, token);
-            desk.server.journal.count("claim: finalized");
+            caller.server.check_durable(&caller.place, Sort::Assignment, token);
+            caller.server.journal.count("claim: finalized");
             let claimant = Some(assignment.claimant);
-            desk.server.journal.ok(op, true, Gain { token: Some(token), claimant, ..Gain::default() });
+            caller.server.journal.ok(op, true, Gain { token: Some(token), claimant, ..Gain::default() });
         }
-        Err(error) => desk.not_claimed(op, &error),
+        Err(error) => caller.not_claimed(op, &error),
     }
     None
 }
 
-async fn unassign(desk: Desk, name: usize, token: Option<u64>) -> Option<Known> {
-    let op = desk.ask(Invocation::Unassign { name: NAMES[name].to_owned() });
+async fn unassign(caller: Caller, name: usize, token: Option<u64>) -> Option<Known> {
+    let op = caller.ask(Invocation::Unassign { name: NAMES[name].to_owned() });
     let fencing = token.map(lockhouse::FencingToken::new);
-    match desk.claims().unassign(NAMES[name], fencing).await {
+    match caller.claims().unassign(NAMES[name], fencing).await {
         Ok(was) => {
             if let Some(token) = token.filter(|_| was) {
-                desk.server.told(&desk.place, Sort::Unassigned, token);
+                caller.server.check_durable(&caller.place, Sort::Unassigned, token);
             }
-            desk.server.journal.count(if was { "claim: unassigned" } else { "claim: nothing to unassign" });
+            caller.server.journal.count(if was { "claim: unassigned" } else { "claim: nothing to unassign" });
             if token.is_some() && !was {
                 // Another assignment may stand.
-                desk.server.journal.refused(op, Reason::Other);
+                caller.server.journal.refused(op, Reason::Other);
             } else {
-                desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+                caller.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
             }
         }
-        Err(error) => desk.not_claimed(op, &error),
+        Err(error) => caller.not_claimed(op, &error),
     }
     None
 }
 
 /// A token that belongs to no claim gives no right to anything.
-async fn wrong_token(desk: Desk, known: Known) -> Option<Known> {
+async fn wrong_token(caller: Caller, known: Known) -> Option<Known> {
     let wrong: Result<Secret, _> = "00".repeat(20).parse();
     if let Ok(wrong) = wrong
-        && desk.claims().finalize(NAMES[known.name], &wrong).await.is_ok()
+        && caller.claims().finalize(NAMES[known.name], &wrong).await.is_ok()
     {
-        desk.server.strange(format!("{} was made final with a token that is nobody's", NAMES[known.name]));
+        caller.server.strange(format!("{} was made final with a token that is nobody's", NAMES[known.name]));
     }
     None
 }

@@ -45,7 +45,7 @@ impl OwnerClient {
 
     /// Asks for something, or gives up what was asked.
     pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
-        self.hear();
+        self.receive();
         if let Some(asked) = &self.asked {
             if random.percent(15) {
                 life.server.journal.count("futures dropped");
@@ -56,32 +56,32 @@ impl OwnerClient {
             }
             return;
         }
-        let desk = self.desk(&life.server);
+        let caller = self.caller(&life.server);
         let Some(known) = self.owner.clone() else {
             let (ttl_ms, max_ms) = (200 + random.below(1500) as u64, random.percent(15).then_some(1000));
-            self.asked = Some(life.start(questions::open(desk, ttl_ms, max_ms)));
+            self.asked = Some(life.start(questions::open(caller, ttl_ms, max_ms)));
             return;
         };
         self.asked = Some(match random.below(100) {
-            0..35 => life.start(questions::lock(desk, known, wishes(random))),
+            0..35 => life.start(questions::lock(caller, known, wishes(random))),
             35..50 => {
                 let (name, stale) = (random.below(NAMES.len()), random.percent(20));
-                life.start(questions::unlock(desk, known, name, stale))
+                life.start(questions::unlock(caller, known, name, stale))
             }
-            50..55 => life.start(questions::unlock_all(desk, known)),
+            50..55 => life.start(questions::unlock_all(caller, known)),
             55..75 => {
                 let plan = Plan::new(random);
-                life.start(questions::step(desk, known, plan))
+                life.start(questions::step(caller, known, plan))
             }
-            75..85 => life.start(questions::touch(desk, known)),
-            85..92 => life.start(questions::end(desk, known)),
-            92..95 => life.start(questions::wrong_secret(desk, known)),
-            _ => life.start(questions::look(desk, known)),
+            75..85 => life.start(questions::touch(caller, known)),
+            85..92 => life.start(questions::end(caller, known)),
+            92..95 => life.start(questions::wrong_secret(caller, known)),
+            _ => life.start(questions::look(caller, known)),
         });
     }
 
     /// Takes note of an answer.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let Some(asked) = &self.asked else { return };
         match asked.take() {
             Some(Learned::Opened(known)) => self.owner = Some(known),
@@ -99,7 +99,7 @@ impl OwnerClient {
 
     /// Notes that this life of the server is over, and its answers with it.
     pub(crate) fn life_is_over(&mut self, life: u64) {
-        self.hear();
+        self.receive();
         if self.waits_for(life) {
             self.asked = None;
         }
@@ -108,11 +108,11 @@ impl OwnerClient {
     /// After a restart: is the owner still there? Its lease runs anew.
     pub(crate) fn look_again(&mut self, life: &ServerLife) {
         let Some(known) = self.owner.clone() else { return };
-        let desk = self.desk(&life.server);
-        let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
-        let found = life.block_on(desk.owner(&known, op));
+        let caller = self.caller(&life.server);
+        let op = caller.ask(Invocation::Touch { owner: known.id.to_string() });
+        let found = life.block_on(caller.owner(&known, op));
         match found {
-            Ok(_) => _ = desk.server.journal.ok(op, false, Gain::default()),
+            Ok(_) => _ = caller.server.journal.ok(op, false, Gain::default()),
             Err(Learned::Gone) => self.owner = None,
             Err(_) => {}
         }
@@ -120,11 +120,11 @@ impl OwnerClient {
 
     /// Ends the owner, so that nothing is left.
     pub(crate) fn leave(&mut self, life: &ServerLife) {
-        self.hear();
+        self.receive();
         if self.asked.is_none()
             && let Some(known) = self.owner.clone()
         {
-            self.asked = Some(life.start(questions::end(self.desk(&life.server), known)));
+            self.asked = Some(life.start(questions::end(self.caller(&life.server), known)));
         }
     }
 
@@ -142,20 +142,20 @@ impl OwnerClient {
         }
     }
 
-    fn desk(&self, server: &ServerHandle) -> Desk {
-        Desk { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
+    fn caller(&self, server: &ServerHandle) -> Caller {
+        Caller { server: server.clone(), client: self.name.clone(), place: self.place.clone() }
     }
 }
 
 /// Where a client asks.
 #[derive(Clone, Debug)]
-pub(super) struct Desk {
+pub(super) struct Caller {
     pub(super) server: ServerHandle,
     pub(super) client: Arc<str>,
     pub(super) place: Place,
 }
 
-impl Desk {
+impl Caller {
     pub(super) fn ask(&self, call: Invocation) -> Op {
         self.server.ask(&self.client, &self.place, call)
     }
@@ -189,9 +189,9 @@ impl Desk {
 
     fn granted(&self, op: Op, lock: &OfflineLock) {
         let token = lock.token;
-        self.server.told(&self.place, Sort::Lock, token.get());
+        self.server.check_durable(&self.place, Sort::Lock, token.get());
         if lock.how != Acquired::AlreadyHeld {
-            self.server.told_token(&self.place, token);
+            self.server.check_token(&self.place, token);
         }
         self.server.journal.count(match lock.how {
             Acquired::Fresh => "offline: locked",

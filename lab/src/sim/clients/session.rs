@@ -230,10 +230,10 @@ impl Task {
             self.server.journal.breach(format!("token {token} was brought back with a void ticket"));
         }
         if tag.is_multiple_of(2) {
-            self.server.told_token(&self.place, token);
+            self.server.check_token(&self.place, token);
         }
-        let is_told = self.server.disk.ledger(|ledger| ledger.is_told(&self.place.scope));
-        if !is_told && !self.server.is_displaced() {
+        let needs_recovery = self.server.disk.ledger(|ledger| ledger.needs_recovery(&self.place.scope));
+        if !needs_recovery && !self.server.is_displaced() {
             self.server
                 .journal
                 .breach(format!("token {token} was told before the store knows that it has to recover"));

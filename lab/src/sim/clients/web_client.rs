@@ -1,7 +1,7 @@
 //! Remote clients, with a lease and with tickets: their web locks outlive a crash of the server, if the
 //! clients come back in time.
 
-mod hearing;
+mod receiving;
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl RemoteWebClient {
         if self.is_away(&life.server.journal) {
             return;
         }
-        self.hear(life);
+        self.receive(life);
         if self.session.is_none() {
             let lease_ms = if random.percent(80) { 300 } else { 300 + random.below(300) as u64 };
             self.session = Some(Session::begin(life, &self.place, &self.label, lease_ms));
@@ -154,7 +154,7 @@ impl RemoteWebClient {
     }
 
     /// Reads what the server has sent.
-    pub(crate) fn hear(&mut self, life: &ServerLife) {
+    pub(crate) fn receive(&mut self, life: &ServerLife) {
         let journal = &life.server.journal;
         if self.is_away(journal) {
             return;
@@ -176,7 +176,7 @@ impl RemoteWebClient {
 
     /// Gives back and gives up everything.
     pub(crate) fn leave(&mut self, life: &ServerLife) {
-        self.hear(life);
+        self.receive(life);
         if self.session.is_none() {
             self.session = Some(Session::begin(life, &self.place, &self.label, 300));
         }

@@ -39,7 +39,7 @@ impl Worker {
 
     /// Asks for something, gives something back, or gives something up.
     pub(crate) fn act(&mut self, life: &ServerLife, random: &mut Random) {
-        self.hear(&life.server);
+        self.receive(&life.server);
         match random.below(100) {
             0..55 if self.pending.len() < 3 => self.request(life, random),
             0..85 if !self.held.is_empty() => self.release(life, random),
@@ -51,7 +51,7 @@ impl Worker {
     }
 
     /// Takes note of grants, refusals and losses.
-    pub(crate) fn hear(&mut self, server: &ServerHandle) {
+    pub(crate) fn receive(&mut self, server: &ServerHandle) {
         let (pending, over): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.pending).into_iter().partition(|pending| !pending.asked.is_over());
         self.pending = pending;
@@ -78,9 +78,9 @@ impl Worker {
 
     /// Everything that it has goes.
     pub(crate) fn leave(&mut self, life: &ServerLife) {
-        self.hear(&life.server);
+        self.receive(&life.server);
         while let Some((op, guard)) = self.held.pop() {
-            self.tell_release(&life.server, op);
+            self.record_release(&life.server, op);
             drop(guard);
         }
     }
@@ -96,7 +96,7 @@ impl Worker {
 
     /// Checks the worker once its house has learnt that it is displaced.
     pub(crate) fn must_know_of_the_end(&mut self, server: &ServerHandle) {
-        self.hear(server);
+        self.receive(server);
         if !self.pending.is_empty() {
             server.journal.breach(format!(
                 "{} requests of {} sleep on, though the house has lost its store",
@@ -152,7 +152,7 @@ impl Worker {
         let (server, place, request) = (server.clone(), self.place.clone(), request.mode(wish));
         let asked = life.start(async move {
             let result = request.await;
-            told(&server, &place, op, steals, &result);
+            record_result(&server, &place, op, steals, &result);
             result
         });
         self.pending.push(Pending { op, steals, signal, asked });
@@ -160,7 +160,7 @@ impl Worker {
 
     fn release(&mut self, life: &ServerLife, random: &mut Random) {
         let (op, guard) = self.held.swap_remove(random.below(self.held.len()));
-        self.tell_release(&life.server, op);
+        self.record_release(&life.server, op);
         if random.percent(50) {
             drop(guard);
         } else if let Err(Loss::Superseded | Loss::SessionEnded | Loss::Broken) =
@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    fn tell_release(&self, server: &ServerHandle, op: Op) {
+    fn record_release(&self, server: &ServerHandle, op: Op) {
         if let Some(of) = op.filter(|_| !server.is_displaced()) {
             let release = server.ask(&self.name, &self.place, Invocation::Release { of });
             server.journal.ok(release, false, Gain::default());
@@ -205,7 +205,7 @@ impl Worker {
 
     fn end_agent(&mut self, server: &ServerHandle) {
         for (op, _) in &self.held {
-            self.tell_release(server, *op);
+            self.record_release(server, *op);
         }
         self.held.clear();
         if self.agent.take().is_some() {
@@ -215,7 +215,7 @@ impl Worker {
 }
 
 /// Writes down how a request ended, at once.
-fn told(
+fn record_result(
     server: &ServerHandle,
     place: &Place,
     op: Op,
@@ -225,7 +225,7 @@ fn told(
     let journal = &server.journal;
     let error = match result {
         Ok(guard) => {
-            server.told_token(place, guard.fencing_token());
+            server.check_token(place, guard.fencing_token());
             journal.count("web: granted");
             let token = Some(guard.fencing_token().get());
             journal.ok(op, false, Gain { token, ..Gain::default() });

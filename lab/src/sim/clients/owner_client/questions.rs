@@ -5,82 +5,83 @@ use std::time::Duration;
 use lockhouse::core::Acquired;
 use lockhouse::{BusinessTransaction, Mode, OfflineLock, OwnerError, Secret};
 
-use super::{Desk, Known, Learned, Plan, mode, record, wanted};
+use super::{Caller, Known, Learned, Plan, mode, record, wanted};
 use crate::history::record::{Gain, Invocation, Reason};
 use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::look;
 use crate::sim::server::NAMES;
 
-pub(super) async fn open(desk: Desk, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
+pub(super) async fn open(caller: Caller, ttl_ms: u64, max_ms: Option<u64>) -> Learned {
     // A calendar that is set makes longest lives shorter or longer, so that nothing of them is certain.
     let known_max = max_ms.map(|_| 0);
-    let op = desk.ask(Invocation::OpenOwner { ttl_ms, max_ms: known_max });
-    let mut new = desk.server.bucket(&desk.place).owners().open(&*desk.client, Duration::from_millis(ttl_ms));
+    let op = caller.ask(Invocation::OpenOwner { ttl_ms, max_ms: known_max });
+    let mut new =
+        caller.server.bucket(&caller.place).owners().open(&*caller.client, Duration::from_millis(ttl_ms));
     if let Some(max_ms) = max_ms {
         new = new.max_life(Duration::from_millis(max_ms));
     }
     match new.await {
         Ok(owner) => {
             let (id, secret) = (owner.id(), owner.secret().clone());
-            desk.server.told(&desk.place, Sort::Owner, id.get());
-            desk.server.journal.count("owner: opened");
+            caller.server.check_durable(&caller.place, Sort::Owner, id.get());
+            caller.server.journal.count("owner: opened");
             let gain = Gain { owner: Some(id.to_string()), ..Gain::default() };
             // A client that has given up does not get the answer.
-            if desk.server.journal.ok(op, true, gain) {
+            if caller.server.journal.ok(op, true, gain) {
                 Learned::Opened(Known { id, secret })
             } else {
                 Learned::Nothing
             }
         }
         Err(OwnerError::Store(error)) => {
-            desk.server.failed(op, &error);
+            caller.server.failed(op, &error);
             Learned::Nothing
         }
         Err(OwnerError::Closed) => {
-            desk.server.journal.refused(op, Reason::Other);
+            caller.server.journal.refused(op, Reason::Other);
             Learned::Nothing
         }
         Err(error) => {
-            desk.server.strange(error);
+            caller.server.strange(error);
             Learned::Nothing
         }
     }
 }
 
-pub(super) async fn lock(desk: Desk, known: Known, wishes: Vec<(usize, Mode)>) -> Learned {
-    let ops = ask_locks(&desk, &known, &wishes);
-    let owner = match desk.owner(&known, ops[0]).await {
+pub(super) async fn lock(caller: Caller, known: Known, wishes: Vec<(usize, Mode)>) -> Learned {
+    let ops = ask_locks(&caller, &known, &wishes);
+    let owner = match caller.owner(&known, ops[0]).await {
         Ok(owner) => owner,
         Err(learned) => {
-            ops.iter().for_each(|op| desk.server.journal.unknown(*op));
+            ops.iter().for_each(|op| caller.server.journal.unknown(*op));
             return learned;
         }
     };
     match owner.lock(wanted(&wishes)).await {
         Ok(locks) => {
-            ops.iter().zip(&locks).for_each(|(op, lock)| desk.granted(*op, lock));
+            ops.iter().zip(&locks).for_each(|(op, lock)| caller.granted(*op, lock));
             Learned::Nothing
         }
-        Err(error) => desk.not_locked(&ops, &error),
+        Err(error) => caller.not_locked(&ops, &error),
     }
 }
 
-fn ask_locks(desk: &Desk, known: &Known, wishes: &[(usize, Mode)]) -> Vec<Op> {
+fn ask_locks(caller: &Caller, known: &Known, wishes: &[(usize, Mode)]) -> Vec<Op> {
     let ask = |(name, wish): &(usize, Mode)| {
         let (owner, name) = (known.id.to_string(), NAMES[*name].to_owned());
-        desk.ask(Invocation::Lock { owner, name, mode: mode(*wish) })
+        caller.ask(Invocation::Lock { owner, name, mode: mode(*wish) })
     };
     wishes.iter().map(ask).collect()
 }
 
-fn ask_unlock(desk: &Desk, known: &Known, name: usize) -> Op {
-    desk.ask(Invocation::Unlock { owner: known.id.to_string(), name: NAMES[name].to_owned() })
+fn ask_unlock(caller: &Caller, known: &Known, name: usize) -> Op {
+    caller.ask(Invocation::Unlock { owner: known.id.to_string(), name: NAMES[name].to_owned() })
 }
 
-pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -> Learned {
-    let op = ask_unlock(&desk, &known, name);
-    let owner = match desk.owner(&known, op).await {
+pub(super) async fn unlock(caller: Caller, known: Known, name: usize, stale: bool) -> Learned {
+    let op = ask_unlock(&caller, &known, name);
+    let owner = match caller.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
@@ -88,60 +89,60 @@ pub(super) async fn unlock(desk: Desk, known: Known, name: usize, stale: bool) -
     let token = stale.then(|| lockhouse::FencingToken::new(1));
     match owner.unlock(record(name).as_name(), token).await {
         Ok(was) if stale => {
-            desk.server.journal.unknown(op);
+            caller.server.journal.unknown(op);
             if was {
-                desk.server.strange("an unlock with a token that is nobody's has unlocked something");
+                caller.server.strange("an unlock with a token that is nobody's has unlocked something");
             }
         }
         Ok(was) => {
-            desk.unlocked(&known, name);
-            desk.server.journal.count(if was { "offline: unlocked" } else { "offline: nothing to unlock" });
-            desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            caller.unlocked(&known, name);
+            caller.server.journal.count(if was { "offline: unlocked" } else { "offline: nothing to unlock" });
+            caller.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
         }
-        Err(error) => desk.server.failed(op, &error),
+        Err(error) => caller.server.failed(op, &error),
     }
     Learned::Nothing
 }
 
-pub(super) async fn unlock_all(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Invocation::UnlockAll { owner: known.id.to_string() });
-    let owner = match desk.owner(&known, op).await {
+pub(super) async fn unlock_all(caller: Caller, known: Known) -> Learned {
+    let op = caller.ask(Invocation::UnlockAll { owner: known.id.to_string() });
+    let owner = match caller.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
     match owner.unlock_all().await {
         Ok(count) => {
-            (0..NAMES.len()).for_each(|name| desk.unlocked(&known, name));
-            desk.server.journal.ok(op, true, Gain { was: Some(count > 0), ..Gain::default() });
+            (0..NAMES.len()).for_each(|name| caller.unlocked(&known, name));
+            caller.server.journal.ok(op, true, Gain { was: Some(count > 0), ..Gain::default() });
         }
-        Err(error) => desk.server.failed(op, &error),
+        Err(error) => caller.server.failed(op, &error),
     }
     Learned::Nothing
 }
 
-pub(super) async fn touch(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
-    let owner = match desk.owner(&known, op).await {
+pub(super) async fn touch(caller: Caller, known: Known) -> Learned {
+    let op = caller.ask(Invocation::Touch { owner: known.id.to_string() });
+    let owner = match caller.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
     match owner.touch().await {
         Ok(true) => {
-            desk.server.journal.count("owner: touched");
-            desk.server.journal.ok(op, false, Gain::default());
+            caller.server.journal.count("owner: touched");
+            caller.server.journal.ok(op, false, Gain::default());
             Learned::Nothing
         }
-        Ok(false) => desk.gone(op),
+        Ok(false) => caller.gone(op),
         Err(error) => {
-            desk.server.failed(op, &error);
+            caller.server.failed(op, &error);
             Learned::Nothing
         }
     }
 }
 
-pub(super) async fn end(desk: Desk, known: Known) -> Learned {
-    let op = desk.ask(Invocation::EndOwner { owner: known.id.to_string() });
-    let owner = match desk.owner(&known, op).await {
+pub(super) async fn end(caller: Caller, known: Known) -> Learned {
+    let op = caller.ask(Invocation::EndOwner { owner: known.id.to_string() });
+    let owner = match caller.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
@@ -149,68 +150,68 @@ pub(super) async fn end(desk: Desk, known: Known) -> Learned {
         Ok(was) => {
             let id = known.id.get();
             if was {
-                desk.server.told(&desk.place, Sort::OwnerEnded, id);
+                caller.server.check_durable(&caller.place, Sort::OwnerEnded, id);
             }
-            desk.server.journal.count("owner: ended");
-            desk.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
+            caller.server.journal.count("owner: ended");
+            caller.server.journal.ok(op, true, Gain { was: Some(was), ..Gain::default() });
             Learned::Gone
         }
         Err(error) => {
-            desk.server.failed(op, &error);
+            caller.server.failed(op, &error);
             Learned::Nothing
         }
     }
 }
 
-pub(super) async fn wrong_secret(desk: Desk, known: Known) -> Learned {
+pub(super) async fn wrong_secret(caller: Caller, known: Known) -> Learned {
     let wrong: Result<Secret, _> = "00".repeat(20).parse();
-    let owners = desk.server.bucket(&desk.place).owners();
+    let owners = caller.server.bucket(&caller.place).owners();
     if let Ok(wrong) = wrong
         && owners.resume(known.id, &wrong).await.is_ok()
     {
-        desk.server.strange(format!("owner {} was found with a secret that is nobody's", known.id));
+        caller.server.strange(format!("owner {} was found with a secret that is nobody's", known.id));
     }
     Learned::Nothing
 }
 
-pub(super) async fn look(desk: Desk, known: Known) -> Learned {
+pub(super) async fn look(caller: Caller, known: Known) -> Learned {
     let ops: Vec<_> =
-        (0..NAMES.len()).map(|name| desk.ask(Invocation::Look { name: NAMES[name].to_owned() })).collect();
+        (0..NAMES.len()).map(|name| caller.ask(Invocation::Look { name: NAMES[name].to_owned() })).collect();
     _ = known;
-    match look::found(&desk.server, &desk.place).await {
+    match look::found(&caller.server, &caller.place).await {
         Ok(found) => {
             for (name, op) in NAMES.iter().zip(ops) {
                 let here = found.iter().filter(|found| found.name == *name).cloned().collect();
-                desk.server.journal.ok(op, true, Gain { found: Some(here), ..Gain::default() });
+                caller.server.journal.ok(op, true, Gain { found: Some(here), ..Gain::default() });
             }
         }
-        Err(error) => ops.iter().for_each(|op| desk.server.failed(*op, &error)),
+        Err(error) => ops.iter().for_each(|op| caller.server.failed(*op, &error)),
     }
     Learned::Nothing
 }
 
 /// A step of a business transaction: it locks, and then succeeds or is undone.
-pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
-    let op = desk.ask(Invocation::Touch { owner: known.id.to_string() });
-    let owner = match desk.owner(&known, op).await {
+pub(super) async fn step(caller: Caller, known: Known, plan: Plan) -> Learned {
+    let op = caller.ask(Invocation::Touch { owner: known.id.to_string() });
+    let owner = match caller.owner(&known, op).await {
         Ok(owner) => owner,
         Err(learned) => return learned,
     };
-    desk.server.journal.unknown(op);
+    caller.server.journal.unknown(op);
     let mut transaction =
         if plan.begins { BusinessTransaction::begin(&owner) } else { BusinessTransaction::resume(&owner) };
     let mut step = transaction.step();
     let mut locked: Vec<OfflineLock> = Vec::new();
     let mut failed = None;
     for wishes in &plan.locks {
-        let ops = ask_locks(&desk, &known, wishes);
+        let ops = ask_locks(&caller, &known, wishes);
         match step.lock(wanted(wishes)).await {
             Ok(locks) => {
-                ops.iter().zip(&locks).for_each(|(op, lock)| desk.granted(*op, lock));
+                ops.iter().zip(&locks).for_each(|(op, lock)| caller.granted(*op, lock));
                 locked.extend(locks);
             }
             Err(error) => {
-                failed = Some(desk.not_locked(&ops, &error));
+                failed = Some(caller.not_locked(&ops, &error));
                 break;
             }
         }
@@ -223,42 +224,42 @@ pub(super) async fn step(desk: Desk, known: Known, plan: Plan) -> Learned {
                 plan.releases.contains(name) || (plan.begins && !spared)
             })
             .collect();
-        let ops: Vec<Op> = names.iter().map(|name| ask_unlock(&desk, &known, *name)).collect();
+        let ops: Vec<Op> = names.iter().map(|name| ask_unlock(&caller, &known, *name)).collect();
         match step.commit().await {
             Ok(()) => {
-                desk.server.journal.count("step: committed");
-                names.into_iter().for_each(|name| desk.unlocked(&known, name));
+                caller.server.journal.count("step: committed");
+                names.into_iter().for_each(|name| caller.unlocked(&known, name));
                 // The steps of an owner that has ended succeed as well, as nothing is left to give back.
                 let lives = owner.touch().await == Ok(true);
                 for op in ops {
                     if lives {
-                        desk.server.journal.ok(op, true, Gain::default());
+                        caller.server.journal.ok(op, true, Gain::default());
                     } else {
-                        desk.server.journal.unknown(op);
+                        caller.server.journal.unknown(op);
                     }
                 }
             }
             Err(error) => {
-                desk.server.failed(None, &error);
-                ops.into_iter().for_each(|op| desk.server.journal.unknown(op));
-                undone(&desk, &known, &locked);
+                caller.server.failed(None, &error);
+                ops.into_iter().for_each(|op| caller.server.journal.unknown(op));
+                undone(&caller, &known, &locked);
             }
         }
         return Learned::Nothing;
     }
-    undone(&desk, &known, &locked);
+    undone(&caller, &known, &locked);
     drop(step);
     failed.unwrap_or(Learned::Nothing)
 }
 
 /// Notes that the locks of a step are taken back, of which no client gets a notice.
-fn undone(desk: &Desk, known: &Known, locked: &[OfflineLock]) {
-    desk.server.journal.count("step: undone");
+fn undone(caller: &Caller, known: &Known, locked: &[OfflineLock]) {
+    caller.server.journal.count("step: undone");
     for name in 0..NAMES.len() {
         let here = record(name);
         if locked.iter().any(|lock| lock.name == here && lock.how != Acquired::AlreadyHeld) {
-            let op = ask_unlock(desk, known, name);
-            desk.server.journal.unknown(op);
+            let op = ask_unlock(caller, known, name);
+            caller.server.journal.unknown(op);
         }
     }
 }
