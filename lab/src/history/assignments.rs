@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::breach::{Breach, Kind, Teller};
+use super::breach::{Breach, Kind, Reporter};
 use super::ends::Instants;
 use super::pair::Op;
 use super::record::{Invocation, Thing};
@@ -18,17 +18,17 @@ struct Final<'a> {
 }
 
 /// Judges one name.
-pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
+pub(crate) fn judge(story: &Story<'_>, reporter: &Reporter, breaches: &mut Vec<Breach>) {
     let finals: Vec<Final<'_>> = story.ops.iter().filter_map(|op| acknowledged(op)).collect();
     if finals.is_empty() {
         return;
     }
-    let mut tell = |what: String, places: &[Source<'_>]| {
-        breaches.push(teller.breach(Kind::DoubleAssignment, story.bucket, Some(story.name), &what, places));
+    let mut report = |what: String, places: &[Source<'_>]| {
+        breaches.push(reporter.breach(Kind::DoubleAssignment, story.bucket, Some(story.name), &what, places));
     };
-    one_claimant_each(story, &finals, &mut tell);
-    one_at_a_time(story, &finals, &mut tell);
-    only_current_claims(story, &finals, &mut tell);
+    one_claimant_each(story, &finals, &mut report);
+    one_at_a_time(story, &finals, &mut report);
+    only_current_claims(story, &finals, &mut report);
 }
 
 fn acknowledged(op: &Op) -> Option<Final<'_>> {
@@ -36,10 +36,10 @@ fn acknowledged(op: &Op) -> Option<Final<'_>> {
     Some(Final { op, claim, claimant: gain.claimant.as_deref()?, token: gain.token? })
 }
 
-type Tell<'t> = &'t mut dyn FnMut(String, &[Source<'_>]);
+type Report<'t> = &'t mut dyn FnMut(String, &[Source<'_>]);
 
 /// A claim was made by one claimant, and is assigned to that one, with the token of the claim.
-fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
+fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], report: Report<'_>) {
     let mut whose: HashMap<u64, (&str, &Op)> = HashMap::new();
     for op in &story.ops {
         if let (Invocation::Claim { claimant, .. }, Some((gain, _))) = (&op.call, op.gain())
@@ -54,12 +54,12 @@ fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
                 "claim {:?} has token {token}, and was made final with token {}",
                 last.claim, last.token
             );
-            tell(what, &[Source::Op(last.op)]);
+            report(what, &[Source::Op(last.op)]);
         }
         let (claimant, before) = *whose.entry(last.token).or_insert((last.claimant, last.op));
         if claimant != last.claimant {
             let what = format!("token {} belongs to {claimant:?} and to {:?}", last.token, last.claimant);
-            tell(what, &[Source::Op(before), Source::Op(last.op)]);
+            report(what, &[Source::Op(before), Source::Op(last.op)]);
         }
     }
     for sight in &story.sights {
@@ -68,7 +68,7 @@ fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
             match whose.get(&found.token) {
                 Some((other, before)) if other != claimant => {
                     let what = format!("token {} belongs to {other:?} and to {claimant:?}", found.token);
-                    tell(what, &[Source::Op(before), sight.source]);
+                    report(what, &[Source::Op(before), sight.source]);
                 }
                 _ => {}
             }
@@ -77,7 +77,7 @@ fn one_claimant_each(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
 }
 
 /// Between the assignments of two claims there is an unassign, one for each such pair.
-fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
+fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], report: Report<'_>) {
     let mut unassigns: Vec<&Op> = unassigns(story).collect();
     unassigns.sort_by_key(|op| op.closes);
     let mut unassigns: VecDeque<&Op> = unassigns.into();
@@ -97,7 +97,7 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
                         "token {} and token {} were both made final, with no unassign between",
                         before.token, last.token
                     );
-                    tell(what, &[Source::Op(before.op), Source::Op(last.op)]);
+                    report(what, &[Source::Op(before.op), Source::Op(last.op)]);
                 }
             }
         }
@@ -107,13 +107,13 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
 
 /// No claim becomes final after the name was granted to another claimant, after its own release, or after its
 /// assignment was taken back.
-fn only_current_claims(story: &Story<'_>, finals: &[Final<'_>], tell: Tell<'_>) {
+fn only_current_claims(story: &Story<'_>, finals: &[Final<'_>], report: Report<'_>) {
     let current = Current::of(story);
     let mut first: HashMap<u64, &Op> = HashMap::new();
     for last in finals {
         if let Some((why, op)) = current.not(story, last, first.get(&last.token).copied()) {
             let what = format!("claim {:?} with token {} was made final after {why}", last.claim, last.token);
-            tell(what, &[Source::Op(op), Source::Op(last.op)]);
+            report(what, &[Source::Op(op), Source::Op(last.op)]);
         }
         first.entry(last.token).or_insert(last.op);
     }

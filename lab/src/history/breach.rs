@@ -37,11 +37,11 @@ pub(crate) struct Breach {
 }
 
 /// Tells breaches of one history.
-pub(crate) struct Teller {
+pub(crate) struct Reporter {
     origin: u64,
 }
 
-impl Teller {
+impl Reporter {
     pub(crate) fn of(history: &History) -> Self {
         Self { origin: history.origin }
     }

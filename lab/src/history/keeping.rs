@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::breach::{Breach, Kind, Teller, thing};
+use super::breach::{Breach, Kind, Reporter, thing};
 use super::ends::Instants;
 use super::owners::{OwnerLife, OwnerLives};
 use super::pair::{History, Op};
@@ -34,28 +34,28 @@ impl Sort {
 }
 
 /// Judges one name.
-pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
-    let mut told: HashSet<Key> = HashSet::new();
+pub(crate) fn judge(story: &Story<'_>, reporter: &Reporter, breaches: &mut Vec<Breach>) {
+    let mut reported: HashSet<Key> = HashSet::new();
     let mut past = Past::of(story);
     for sight in &story.sights {
         for found in sight.shown().filter(|found| !matches!(found.thing, Thing::Web { .. })) {
             if let Some((what, other)) = past.contradicts(story, sight, found)
-                && told.insert(key(&found.thing, found.token))
+                && reported.insert(key(&found.thing, found.token))
             {
                 let what = format!("{} {what}", thing(&found.thing, found.token));
                 let mut places = vec![sight.source];
                 places.extend(other);
-                breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
+                breaches.push(reporter.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
             }
         }
     }
     for fact in &story.facts {
         if let Some(sight) = denied_without_a_cause(story, fact)
-            && told.insert(key(&fact.thing, fact.token))
+            && reported.insert(key(&fact.thing, fact.token))
         {
-            let what = format!("{}, is gone without a cause", teller.fact(fact));
+            let what = format!("{}, is gone without a cause", reporter.fact(fact));
             let places = [fact.source, sight.source];
-            breaches.push(teller.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
+            breaches.push(reporter.breach(Kind::Lost, story.bucket, Some(story.name), &what, &places));
         }
     }
 }
@@ -64,21 +64,21 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
 pub(crate) fn judge_owners(
     history: &History,
     owners: &OwnerLives<'_>,
-    teller: &Teller,
+    reporter: &Reporter,
     breaches: &mut Vec<Breach>,
 ) {
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for op in &history.ops {
         let Some(id) = op.call.owner() else { continue };
         let Some(owner) = owners.get(&op.bucket, id) else { continue };
-        let Some((other, what)) = gone_too_early(history, owner, op, teller).or_else(|| back(owner, op))
+        let Some((other, what)) = gone_too_early(history, owner, op, reporter).or_else(|| back(owner, op))
         else {
             continue;
         };
-        if told.insert(owner.opened.invoked.line) {
+        if reported.insert(owner.opened.invoked.line) {
             let what = format!("owner {id:?} {what}");
             let places = [Source::Op(other), Source::Op(op)];
-            breaches.push(teller.breach(Kind::Lost, &op.bucket, None, &what, &places));
+            breaches.push(reporter.breach(Kind::Lost, &op.bucket, None, &what, &places));
         }
     }
 }
@@ -89,14 +89,14 @@ fn gone_too_early<'a>(
     history: &History,
     owner: &OwnerLife<'a>,
     op: &Op,
-    teller: &Teller,
+    reporter: &Reporter,
 ) -> Option<(&'a Op, String)> {
     let (_, durable) = owner.opened.gain()?;
     let kill = if durable { u64::MAX } else { history.kill_after(owner.opened.closes) };
     let until = owner.ended.min(owner.lives_until).min(kill);
     let early =
         op.refusal() == Some(Reason::OwnerGone) && owner.opened.closes < op.invoked.ns && op.closes < until;
-    early.then(|| (owner.opened, format!("is gone, though its lease lasts to {}", teller.ms(until))))
+    early.then(|| (owner.opened, format!("is gone, though its lease lasts to {}", reporter.ms(until))))
 }
 
 /// The owner goes on, though its end was acknowledged or it was denied.

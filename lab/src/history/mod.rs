@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::Verdict;
-use breach::{Breach, Kind, Teller};
+use breach::{Breach, Kind, Reporter};
 use owners::OwnerLives;
 use pair::History;
 
@@ -97,15 +97,15 @@ pub(crate) fn judge_events(events: impl IntoIterator<Item = record::Event>) -> a
 
 fn judge_history(history: &History) -> anyhow::Result<Findings> {
     refuse_too_little(history)?;
-    let teller = Teller::of(history);
+    let reporter = Reporter::of(history);
     let owners = OwnerLives::of(history);
     let mut breaches = Vec::new();
-    tokens::judge(history, &teller, &mut breaches);
-    keeping::judge_owners(history, &owners, &teller, &mut breaches);
+    tokens::judge(history, &reporter, &mut breaches);
+    keeping::judge_owners(history, &owners, &reporter, &mut breaches);
     for story in story::stories(history, &owners) {
-        overlaps::judge(&story, &teller, &mut breaches);
-        keeping::judge(&story, &teller, &mut breaches);
-        assignments::judge(&story, &teller, &mut breaches);
+        overlaps::judge(&story, &reporter, &mut breaches);
+        keeping::judge(&story, &reporter, &mut breaches);
+        assignments::judge(&story, &reporter, &mut breaches);
     }
     Ok(Findings { events: history.events, acknowledged: history.acknowledged, breaches })
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::breach::{Breach, Kind, Teller};
+use super::breach::{Breach, Kind, Reporter};
 use super::story::{Fact, Story};
 
 /// More pairs of one name than this are not listed one by one: they are one disaster.
 const MAX_PAIRS: usize = 1000;
 
 /// Goes through the certain holding intervals in their order and compares each with those that still last.
-pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breach>) {
+pub(crate) fn judge(story: &Story<'_>, reporter: &Reporter, breaches: &mut Vec<Breach>) {
     let granted: HashSet<u64> = story.facts.iter().filter(|fact| !fact.seen).map(|fact| fact.token).collect();
     let holds = story.facts.iter().filter(|fact| {
         fact.thing.is_hold() && fact.since < fact.until && !(fact.seen && granted.contains(&fact.token))
@@ -20,7 +20,7 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
         active.retain(|other| other.until > hold.since);
         for other in &active {
             if other.token != hold.token && other.thing.excludes(&hold.thing) {
-                told(story, teller, &mut pairs, (other, hold), breaches);
+                report(story, reporter, &mut pairs, (other, hold), breaches);
             }
         }
         active.push(hold);
@@ -35,7 +35,7 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
                 {
                     let what =
                         format!("token {} and token {} are shown as held at once", one.token, two.token);
-                    breaches.push(teller.breach(
+                    breaches.push(reporter.breach(
                         Kind::Overlap,
                         story.bucket,
                         Some(story.name),
@@ -48,16 +48,16 @@ pub(crate) fn judge(story: &Story<'_>, teller: &Teller, breaches: &mut Vec<Breac
     }
 }
 
-fn told(
+fn report(
     story: &Story<'_>,
-    teller: &Teller,
+    reporter: &Reporter,
     pairs: &mut HashSet<(u64, u64)>,
     (one, two): (&Fact<'_>, &Fact<'_>),
     breaches: &mut Vec<Breach>,
 ) {
     if pairs.len() < MAX_PAIRS && pairs.insert(ordered(one.token, two.token)) {
-        let what = format!("{}; {}", teller.fact(one), teller.fact(two));
-        breaches.push(teller.breach(
+        let what = format!("{}; {}", reporter.fact(one), reporter.fact(two));
+        breaches.push(reporter.breach(
             Kind::Overlap,
             story.bucket,
             Some(story.name),

@@ -162,11 +162,11 @@ pub(crate) fn stories<'a>(
     names.into_iter().map(move |(key, mut ops)| {
         ops.sort_by_key(|op| op.invoked.ns);
         let found = found.remove(&key).unwrap_or_default();
-        tell(history, owners, key, ops, &found)
+        story_of(history, owners, key, ops, &found)
     })
 }
 
-fn tell<'a>(
+fn story_of<'a>(
     history: &'a History,
     owners: &'a OwnerLives<'a>,
     (bucket, name): (&'a str, &'a str),

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::breach::{Breach, Kind, Teller};
+use super::breach::{Breach, Kind, Reporter};
 use super::pair::{History, Op};
 use super::record::Invocation;
 use super::story::Source;
 
 /// Of two grants, one of which was answered before the other was asked for, the later has the higher token;
 /// no two are equal.
-pub(crate) fn judge(history: &History, teller: &Teller, breaches: &mut Vec<Breach>) {
+pub(crate) fn judge(history: &History, reporter: &Reporter, breaches: &mut Vec<Breach>) {
     let mut buckets: HashMap<&str, Vec<(&Op, u64)>> = HashMap::new();
     for op in &history.ops {
         if let Some(token) = granted(op) {
@@ -19,11 +19,11 @@ pub(crate) fn judge(history: &History, teller: &Teller, breaches: &mut Vec<Breac
     let mut buckets: Vec<_> = buckets.into_iter().collect();
     buckets.sort_by_key(|(bucket, _)| *bucket);
     for (bucket, grants) in &mut buckets {
-        judge_bucket(bucket, grants, teller, breaches);
+        judge_bucket(bucket, grants, reporter, breaches);
     }
 }
 
-fn judge_bucket(bucket: &str, grants: &mut [(&Op, u64)], teller: &Teller, breaches: &mut Vec<Breach>) {
+fn judge_bucket(bucket: &str, grants: &mut [(&Op, u64)], reporter: &Reporter, breaches: &mut Vec<Breach>) {
     let mut answered = grants.to_vec();
     answered.sort_by_key(|(op, _)| op.closes);
     grants.sort_by_key(|(op, _)| op.invoked.ns);
@@ -37,7 +37,7 @@ fn judge_bucket(bucket: &str, grants: &mut [(&Op, u64)], teller: &Teller, breach
         let twin = known.insert(*token, op);
         if let Some((before, high)) = highest.filter(|(_, high)| *high >= *token) {
             let what = format!("token {token} was granted after token {high}");
-            breaches.push(teller.breach(
+            breaches.push(reporter.breach(
                 Kind::TokenRegression,
                 bucket,
                 op.call.name(),
@@ -46,7 +46,7 @@ fn judge_bucket(bucket: &str, grants: &mut [(&Op, u64)], teller: &Teller, breach
             ));
         } else if let Some(twin) = twin {
             let what = format!("token {token} was granted twice");
-            breaches.push(teller.breach(
+            breaches.push(reporter.breach(
                 Kind::TokenRegression,
                 bucket,
                 op.call.name(),

@@ -59,7 +59,7 @@ fn differences(name: &str, wanted: &Wanted) -> Vec<String> {
 }
 
 #[test]
-fn planted_histories_are_judged_as_they_must_be() {
+fn planted_histories_get_their_verdicts() {
     let wrong: Vec<String> = wanted().iter().flat_map(|(name, wanted)| differences(name, wanted)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
@@ -103,7 +103,7 @@ fn every_event_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_a_correct_table_does_is_never_a_breach() {
+fn the_history_of_a_correct_table_has_no_breach() {
     for seed in 0..SEEDS {
         let judgement = judge(&*lines(&naive::history(seed, &PLAN))).unwrap();
         let accounts: Vec<&str> = judgement.breaches.iter().map(|breach| breach.account.as_str()).collect();

@@ -108,12 +108,12 @@ fn forget_lock(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
         all.iter().filter(long).filter_map(|op| op.gain()?.owner.as_deref()).collect();
     let unsure: HashSet<&str> =
         all.iter().filter(|op| op.is_unknown()).filter_map(|op| op.call.owner()).collect();
-    let told: HashSet<u64> = all.iter().filter_map(Op::granted).collect();
+    let granted: HashSet<u64> = all.iter().filter_map(Op::granted).collect();
     forget(events, random, |found| match &found.thing {
         Thing::Offline { owner, .. } => {
             let owner = owner.as_str();
             found.name != "n0"
-                && told.contains(&found.token)
+                && granted.contains(&found.token)
                 && owners.contains(owner)
                 && !unsure.contains(owner)
         }
@@ -128,12 +128,12 @@ fn forget_assignment(events: &[Event], random: &mut Random) -> Option<Vec<Event>
             op.is_unknown() && matches!(op.call, Invocation::Unassign { name: other } if other == name)
         })
     };
-    let told = |token| {
+    let granted = |token| {
         let finalized = |op: &&Op<'_>| matches!(op.call, Invocation::Finalize { .. });
         all.iter().filter(finalized).any(|op| op.gain().is_some_and(|gain| gain.token == Some(token)))
     };
     forget(events, random, |found| {
-        matches!(found.thing, Thing::Assignment { .. }) && !unsure(&found.name) && told(found.token)
+        matches!(found.thing, Thing::Assignment { .. }) && !unsure(&found.name) && granted(found.token)
     })
 }
 
@@ -242,8 +242,8 @@ fn hold_on(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
     let releases: Vec<_> = followed.map(|(_, release, ..)| *release).collect();
     let release = random.pick(&releases)?;
     let (from, to) = (release.invoked, release.answered());
-    let kept = events.iter().enumerate().filter(|(at, _)| *at != from && *at != to);
-    Some(kept.map(|(_, event)| event.clone()).collect())
+    let remaining = events.iter().enumerate().filter(|(at, _)| *at != from && *at != to);
+    Some(remaining.map(|(_, event)| event.clone()).collect())
 }
 
 fn finalize_lost(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {

@@ -100,7 +100,7 @@ impl Run {
             table: BTreeMap::new(),
             assigned: BTreeMap::new(),
         };
-        run.tell(What::ServerStarted { epoch: "1".to_owned() });
+        run.write(What::ServerStarted { epoch: "1".to_owned() });
         for client in 0..plan.clients {
             run.later(1, 2 * MS, Task::Next(client));
         }
@@ -124,12 +124,12 @@ impl Run {
         }
         for client in 0..self.clients.len() {
             self.now += 1;
-            self.tell(What::ClientEnded { client: name_of(client) });
+            self.write(What::ClientEnded { client: name_of(client) });
         }
         self.now += 1;
         self.expire();
         let found = self.shown(None);
-        self.tell(What::Readout { bucket: "b".to_owned(), began: self.now, found });
+        self.write(What::Readout { bucket: "b".to_owned(), began: self.now, found });
     }
 
     fn later(&mut self, from: u64, to: u64, task: Task) {
@@ -138,7 +138,7 @@ impl Run {
         self.queued.push(task);
     }
 
-    fn tell(&mut self, what: What) {
+    fn write(&mut self, what: What) {
         self.events.push(Event { at: self.now, what });
     }
 
@@ -151,7 +151,7 @@ impl Run {
             return;
         }
         self.life += 1;
-        self.tell(What::ServerKilled);
+        self.write(What::ServerKilled);
         // The holders of web locks learn of their loss before another client can get them.
         let holds =
             self.table.values_mut().flat_map(|holds| holds.extract_if(.., |hold| is_web(&hold.thing)));
@@ -161,7 +161,7 @@ impl Run {
             let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
             if self.clients[index].web.contains(&op) {
                 self.clients[index].web.retain(|held| *held != op);
-                self.tell(What::Lost { client: name_of(index), op, deadline: Some(self.now) });
+                self.write(What::Lost { client: name_of(index), op, deadline: Some(self.now) });
             }
         }
         self.later(MS, 4 * MS, Task::Start);
@@ -169,7 +169,7 @@ impl Run {
 
     fn start(&mut self) {
         self.life += 1;
-        self.tell(What::ServerStarted { epoch: self.life.to_string() });
+        self.write(What::ServerStarted { epoch: self.life.to_string() });
         self.token += 1000;
         let now = self.now;
         self.owners.values_mut().for_each(|(ttl, ends)| *ends = now + *ttl * MS);
@@ -190,7 +190,7 @@ impl Run {
         if let Invocation::Release { of } = call {
             client.web.retain(|held| *held != of);
         }
-        self.tell(What::Invoke {
+        self.write(What::Invoke {
             client: name_of(index),
             op: number,
             bucket: "b".to_owned(),
@@ -278,7 +278,7 @@ impl Run {
             }
             _ => {}
         }
-        self.tell(What::Answer { client: name_of(index), op: number, answer });
+        self.write(What::Answer { client: name_of(index), op: number, answer });
         self.later(1, 3 * MS, Task::Next(index));
     }
 
@@ -366,7 +366,7 @@ impl Run {
             let (index, op) = (client.parse::<usize>().unwrap(), op.parse::<u64>().unwrap());
             if self.clients[index].web.contains(&op) {
                 self.clients[index].web.retain(|held| *held != op);
-                self.tell(What::Lost { client: name_of(index), op, deadline: None });
+                self.write(What::Lost { client: name_of(index), op, deadline: None });
             }
         }
     }
