@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn cargo_xtask_lists_these_commands_in_the_same_words() {
         let listed = xtask::commands();
-        let told = |command: &clap::Command| command.get_about().map(ToString::to_string);
+        let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
         for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
             let other = listed.find_subcommand(name).unwrap_or_else(|| panic!("{name} is not listed"));
-            assert_eq!(told(other), told(command), "{name}");
+            assert_eq!(about(other), about(command), "{name}");
         }
     }
 }

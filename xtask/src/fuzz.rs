@@ -185,10 +185,10 @@ fn report(target: &str, said: &str, executions: u64, end: End, log: &Path) {
     if end.is_success() {
         return;
     }
-    let telling = |line: &&str| {
+    let shown = |line: &&str| {
         ["panicked at", "ERROR: libFuzzer", "Test unit written", "ALARM"].iter().any(|it| line.contains(it))
     };
-    for line in said.lines().filter(telling) {
+    for line in said.lines().filter(shown) {
         println!("   {line}");
     }
     println!(
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_not_there_is_told_with_those_that_are() {
+    fn an_unknown_target_is_reported_with_the_known_ones() {
         let all = || vec!["a".to_owned(), "b".to_owned()];
         assert_eq!(chosen(all(), None).unwrap(), ["a", "b"]);
         assert_eq!(chosen(all(), Some("b")).unwrap(), ["b"]);

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_verdict_is_told_as_one() {
+    fn only_a_verdict_exits_as_a_verdict() {
         let codes = [Ok(true), Ok(false), Err(anyhow::anyhow!("the server does not start"))];
         assert_eq!(codes.map(|verdict| exit_code(&verdict)), [0, 1, 2]);
     }

@@ -185,7 +185,7 @@ mod tests {
             reclaimed: 10,
         };
         assert!(enough(1, &counts).is_ok());
-        let told = enough(1, &Counts { excused: 101, ..counts }).unwrap_err().to_string();
-        assert!(told.contains("of 1000 web locks, 101"), "{told}");
+        let error = enough(1, &Counts { excused: 101, ..counts }).unwrap_err().to_string();
+        assert!(error.contains("of 1000 web locks, 101"), "{error}");
     }
 }

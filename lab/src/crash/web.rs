@@ -34,7 +34,7 @@ pub(super) enum Habit {
 
 /// The number of names for the clients that keep locks: with four workers fewer than such clients, so that a
 /// client waits for each name.
-const KEPT: usize = 2;
+const LONG_HELD: usize = 2;
 
 /// One request as the client makes it.
 struct Wish {
@@ -75,7 +75,7 @@ impl WebClient<'_> {
         match self.habit {
             Habit::Passing => self.passing(),
             Habit::Keeping => Wish {
-                name: format!("kept/{}", self.random.below(KEPT)),
+                name: format!("kept/{}", self.random.below(LONG_HELD)),
                 mode: Mode::Exclusive,
                 if_available: false,
                 steal: false,
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn only_the_end_of_a_lease_passes_unnoticed_in_a_pause() {
         assert!(can_pass_in_a_pause(Loss::Expired, None));
-        for told in [Loss::Stolen, Loss::Superseded, Loss::SessionEnded, Loss::Broken, Loss::Terminated] {
-            assert!(!can_pass_in_a_pause(told, None), "{told:?}");
+        for loss in [Loss::Stolen, Loss::Superseded, Loss::SessionEnded, Loss::Broken, Loss::Terminated] {
+            assert!(!can_pass_in_a_pause(loss, None), "{loss:?}");
         }
         assert!(!can_pass_in_a_pause(Loss::Expired, Some(Duration::from_millis(50))));
     }

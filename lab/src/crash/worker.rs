@@ -93,14 +93,14 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
         recorder: Recorder::new(claims),
         random: random(4),
     };
-    let (one, two, kept, (), ()) = tokio::join!(
+    let (one, two, three, (), ()) = tokio::join!(
         web(web_1, 1, Habit::Passing).run(),
         web(web_2, 2, Habit::Passing).run(),
         web(keeper, 5, Habit::Keeping).run(),
         offline.run(),
         claims.run()
     );
-    one.and(two).and(kept)?;
+    one.and(two).and(three)?;
     connection.close().await;
     Ok(())
 }

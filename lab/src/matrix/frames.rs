@@ -55,7 +55,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
             let expected = credential.expected(frame.needs);
             let made = if matches!(expected, Expected::Done(_)) { Some(world.words().await?) } else { None };
             let words = made.as_ref().unwrap_or(&standing);
-            let wrong = judge(world, frame, credential, expected, words).await.unwrap_or_else(told);
+            let wrong = judge(world, frame, credential, expected, words).await.unwrap_or_else(failure);
             if let Some(words) = &made {
                 world.tidy(words).await?;
             }
@@ -68,7 +68,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
                 return Ok(());
             }
             let words = world.words().await?;
-            let wrong = judge_end(world, frame, credential, &words).await.unwrap_or_else(told);
+            let wrong = judge_end(world, frame, credential, &words).await.unwrap_or_else(failure);
             world.reload(&world.credentials.settings)?;
             world.tidy(&words).await?;
             tally.judge(
@@ -81,7 +81,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
 
 /// A failure that prevents a judgement, in words.
 #[allow(clippy::needless_pass_by_value, reason = "as it is called")]
-fn told(error: anyhow::Error) -> Option<String> {
+fn failure(error: anyhow::Error) -> Option<String> {
     Some(format!("{error:#}"))
 }
 
@@ -105,15 +105,17 @@ async fn judge(
     }
     client.call(json!({"type": "join", "agent": 1, "clientId": "a"})).await?;
     let answers = client.ask(frame, words).await?;
-    let told = |kind: &str| answers.iter().find(|answer| answer["type"] == kind && answer["id"] == ID);
+    let answered = |kind: &str| answers.iter().find(|answer| answer["type"] == kind && answer["id"] == ID);
     let forbidden = answers.iter().find(|answer| answer["code"] == "forbidden");
     let complaint = match (expected, frame.answer) {
         (Expected::Forbidden(_), _) if forbidden.is_some_and(|error| error["id"] == ID) => {
             // Nothing has happened.
-            told("granted").or(told("snapshot")).map(|answer| format!("it was forbidden, and done: {answer}"))
+            answered("granted")
+                .or(answered("snapshot"))
+                .map(|answer| format!("it was forbidden, and done: {answer}"))
         }
         (Expected::Done(_), _) if forbidden.is_some() => Some("it was forbidden".to_owned()),
-        (Expected::Done(whose), Some(kind)) => match told(kind) {
+        (Expected::Done(whose), Some(kind)) => match answered(kind) {
             Some(answer) if kind == "snapshot" => strange_sight(answer, whose),
             Some(_) => None,
             None => Some(format!("{kind} was expected")),

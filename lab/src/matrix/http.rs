@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Tally;
 use super::credentials::{Credential, Expected, State, Whose};
-use super::table::{DOCUMENTED, Needs, Route, Told, UNDOCUMENTED};
+use super::table::{DOCUMENTED, Needs, Reply, Route, UNDOCUMENTED};
 use super::world::{Words, World, filled};
 
 /// Where the credential stands.
@@ -193,19 +193,19 @@ fn complaint(route: &Route, expected: Expected, answer: &Answer) -> Option<Strin
         }
         Expected::NothingHere => answer.status == 403 && code == "forbidden" && !permission.is_empty(),
         Expected::Done(whose) => {
-            let told = if whose == Whose::Ours { route.right } else { route.elsewhere };
-            is_as_told(told, answer, code)
+            let reply = if whose == Whose::Ours { route.right } else { route.elsewhere };
+            is_expected(reply, answer, code)
         }
     };
     (!is_right)
         .then(|| format!("{expected:?} was expected, but the answer is {} {}", answer.status, answer.body))
 }
 
-fn is_as_told(told: Told, answer: &Answer, code: &str) -> bool {
-    let member = told.member.is_none_or(|(key, value)| match (&answer.body[key], value) {
+fn is_expected(reply: Reply, answer: &Answer, code: &str) -> bool {
+    let member = reply.member.is_none_or(|(key, value)| match (&answer.body[key], value) {
         (Value::Array(list), "some") => !list.is_empty(),
         (Value::Array(list), "none") => list.is_empty(),
         (found, value) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *found),
     });
-    told.status == answer.status && told.code == code && member
+    reply.status == answer.status && reply.code == code && member
 }

@@ -21,7 +21,7 @@ pub(super) enum Needs {
 
 /// An answer: its status, the code of the problem if it is one, and what must be in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) code: &'static str,
     /// A member and its value as JSON, where that shows whose tables were meant; lists count as whether they
@@ -29,16 +29,16 @@ pub(super) struct Told {
     pub(super) member: Option<(&'static str, &'static str)>,
 }
 
-const fn told(status: u16) -> Told {
-    Told { status, code: "", member: None }
+const fn success(status: u16) -> Reply {
+    Reply { status, code: "", member: None }
 }
 
-const fn refused(status: u16, code: &'static str) -> Told {
-    Told { status, code, member: None }
+const fn refused(status: u16, code: &'static str) -> Reply {
+    Reply { status, code, member: None }
 }
 
-const fn with(status: u16, member: &'static str, value: &'static str) -> Told {
-    Told { status, code: "", member: Some((member, value)) }
+const fn with(status: u16, member: &'static str, value: &'static str) -> Reply {
+    Reply { status, code: "", member: Some((member, value)) }
 }
 
 /// A route, and a call of it that works. In path and body stand `{owner}`, `{token}` and so on for what was
@@ -54,9 +54,9 @@ pub(super) struct Route {
     pub(super) query: &'static str,
     pub(super) body: Option<&'static str>,
     /// The answer to a caller with the permission.
-    pub(super) right: Told,
+    pub(super) right: Reply,
     /// The answer to a caller of another tenant with the permission, who sees nothing of the prepared state.
-    pub(super) elsewhere: Told,
+    pub(super) elsewhere: Reply,
 }
 
 const OWNER: Option<&str> = Some("{ownerSecret}");
@@ -70,8 +70,8 @@ const fn open(path: &'static str) -> Route {
         secret: None,
         query: "",
         body: None,
-        right: told(200),
-        elsewhere: told(200),
+        right: success(200),
+        elsewhere: success(200),
     }
 }
 
@@ -79,8 +79,8 @@ const fn of(
     method: &'static str,
     path: &'static str,
     needs: &'static [Word],
-    right: Told,
-    elsewhere: Told,
+    right: Reply,
+    elsewhere: Reply,
 ) -> Route {
     Route { method, path, needs: Needs::These(needs), secret: None, query: "", body: None, right, elsewhere }
 }
@@ -99,33 +99,33 @@ impl Route {
     }
 }
 
-const NO_OWNER: Told = refused(404, "unknown_owner");
-const NO_CLAIM: Told = refused(410, "claim_expired");
-const NOTHING: Told = refused(404, "not_found");
+const NO_OWNER: Reply = refused(404, "unknown_owner");
+const NO_CLAIM: Reply = refused(410, "claim_expired");
+const NOTHING: Reply = refused(404, "not_found");
 const CLAIM: &str = r#"{"resource":"{claimed}","token":"{token}"}"#;
 
 /// The routes of the OpenAPI document.
 #[rustfmt::skip]
 pub(super) const DOCUMENTED: &[Route] = &[
-    of("post", "/v1/buckets/{bucket}/owners", &["offline"], told(201), told(201)).body(r#"{"label":"Ada"}"#),
-    of("get", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(200), NO_OWNER).secret(OWNER),
-    of("delete", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], told(204), NO_OWNER).secret(OWNER),
-    of("post", "/v1/buckets/{bucket}/owners/{owner}/heartbeat", &["offline"], told(200), NO_OWNER).secret(OWNER),
+    of("post", "/v1/buckets/{bucket}/owners", &["offline"], success(201), success(201)).body(r#"{"label":"Ada"}"#),
+    of("get", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], success(200), NO_OWNER).secret(OWNER),
+    of("delete", "/v1/buckets/{bucket}/owners/{owner}", &["offline"], success(204), NO_OWNER).secret(OWNER),
+    of("post", "/v1/buckets/{bucket}/owners/{owner}/heartbeat", &["offline"], success(200), NO_OWNER).secret(OWNER),
     of("get", "/v1/buckets/{bucket}/locks", &["query"], with(200, "locks", "some"), with(200, "locks", "none"))
         .query("prefix={locked}"),
-    of("post", "/v1/buckets/{bucket}/locks", &["offline"], told(201), NO_OWNER).secret(OWNER)
+    of("post", "/v1/buckets/{bucket}/locks", &["offline"], success(201), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{free}","mode":"exclusive"}]}"#),
     of("post", "/v1/buckets/{bucket}/locks/release", &["offline"], with(200, "released", "1"), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}"}]}"#),
     of("post", "/v1/buckets/{bucket}/locks/undo", &["offline"], with(200, "undone", "1"), NO_OWNER).secret(OWNER)
         .body(r#"{"owner":"{owner}","locks":[{"name":"{locked}","fencingToken":{fencingToken},"how":"fresh"}]}"#),
-    of("get", "/v1/buckets/{bucket}/claims", &["query"], told(200), NOTHING).query("resource={claimed}"),
+    of("get", "/v1/buckets/{bucket}/claims", &["query"], success(200), NOTHING).query("resource={claimed}"),
     // A name that is claimed here is free in the tables of another tenant.
-    of("post", "/v1/buckets/{bucket}/claims", &["claim"], refused(409, "claimed"), told(201)).body(r#"{"resource":"{claimed}","claimant":"Bob"}"#),
-    of("post", "/v1/buckets/{bucket}/claims/renew", &["claim"], told(200), NO_CLAIM).body(CLAIM),
-    of("post", "/v1/buckets/{bucket}/claims/release", &["claim"], told(200), NO_CLAIM).body(CLAIM),
-    of("post", "/v1/buckets/{bucket}/claims/finalize", &["claim"], told(200), NO_CLAIM).body(CLAIM),
-    of("get", "/v1/buckets/{bucket}/assignments", &["query"], told(200), NOTHING).query("resource={assigned}"),
+    of("post", "/v1/buckets/{bucket}/claims", &["claim"], refused(409, "claimed"), success(201)).body(r#"{"resource":"{claimed}","claimant":"Bob"}"#),
+    of("post", "/v1/buckets/{bucket}/claims/renew", &["claim"], success(200), NO_CLAIM).body(CLAIM),
+    of("post", "/v1/buckets/{bucket}/claims/release", &["claim"], success(200), NO_CLAIM).body(CLAIM),
+    of("post", "/v1/buckets/{bucket}/claims/finalize", &["claim"], success(200), NO_CLAIM).body(CLAIM),
+    of("get", "/v1/buckets/{bucket}/assignments", &["query"], success(200), NOTHING).query("resource={assigned}"),
     of("delete", "/v1/buckets/{bucket}/assignments", &["operate"], with(200, "unassigned", "true"), with(200, "unassigned", "false"))
         .query("resource={assigned}"),
     of("get", "/v1/buckets/{bucket}/query", &["query"], with(200, "entries", "some"), with(200, "entries", "none"))
@@ -137,7 +137,7 @@ pub(super) const DOCUMENTED: &[Route] = &[
 pub(super) const UNDOCUMENTED: &[Route] = &[
     open("/"), open("/demo.js"), open("/demo.css"), open("/lockhouse.global.js"), open("/healthz"), open("/readyz"),
     open("/openapi.json"), open("/problems/forbidden"),
-    Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], told(200), told(200)) }
+    Route { needs: Needs::Everywhere(&["operate"]), ..of("post", "/v1/backup", &["operate"], success(200), success(200)) }
         .secret(Some("{operator}")).body(r#"{"file":"{file}"}"#),
 ];
 

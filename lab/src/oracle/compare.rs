@@ -28,7 +28,7 @@ pub(super) struct Pair {
     labels: Labels,
     start: Start,
     /// All changes that the core announced.
-    kept: Vec<Change>,
+    changes: Vec<Change>,
 }
 
 impl Pair {
@@ -42,7 +42,7 @@ impl Pair {
             steps: 0,
             labels: Labels::new(foreign),
             start: start.clone(),
-            kept: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Pair {
         self.compare_states()?;
         histogram.count_outcome(&step.action, outcome.as_ref(), effects.len());
         effects.iter().for_each(|effect| histogram.count_effect(effect, self.mode_of(effect)));
-        self.kept.extend(effects.into_iter().filter_map(|effect| match effect {
+        self.changes.extend(effects.into_iter().filter_map(|effect| match effect {
             Effect::Change(change) => Some(*change),
             _ => None,
         }));
@@ -88,14 +88,14 @@ impl Pair {
         let hasher = FixedState::with_seed(!self.start.hash_seed);
         self.core = LockManager::with_limits(hasher, self.start.limits);
         self.core.continue_tokens_above(self.start.token_mark);
-        for change in &self.kept {
+        for change in &self.changes {
             self.core.replay(self.now, change).map_err(|error| format!("{change:?} is refused: {error}"))?;
         }
         let mut leases = BTreeMap::new();
         for owner in self.core.owners() {
             leases.insert(owner.owner.get(), owner.expires);
         }
-        for name in self.literal.kept().claims.iter().map(|claim| claim.name.as_name()) {
+        for name in self.literal.durable().claims.iter().map(|claim| claim.name.as_name()) {
             leases.extend(self.core.claim_of(name).map(|claim| (claim.token.get(), claim.expires)));
         }
         let now = self.now;
@@ -160,21 +160,21 @@ impl Pair {
         if self.core.len() > SMALL && !self.steps.is_multiple_of(16) {
             return Ok(());
         }
-        let nobody = Fresh { agent: None, request: None };
+        let no_ids = Fresh { agent: None, request: None };
         let ours = self.core.handle(self.now, Command::Snapshot);
-        let theirs = self.literal.handle(self.now, Command::Snapshot, nobody);
+        let theirs = self.literal.handle(self.now, Command::Snapshot, no_ids);
         if let (Outcome::Snapshot(ours), Ok(Outcome::Snapshot(theirs))) = (ours, theirs) {
             compare_snapshots(&ours, &theirs)?;
         }
-        self.compare_kept()?;
+        self.compare_durable()?;
         self.compare_possessions()?;
         self.compare_statuses()
     }
 
     /// Compares the state that would survive a restart, and until when each owner lives.
-    fn compare_kept(&self) -> Result<(), Difference> {
-        let theirs = self.literal.kept();
-        let ours = self.kept_by_core(&theirs);
+    fn compare_durable(&self) -> Result<(), Difference> {
+        let theirs = self.literal.durable();
+        let ours = self.durable_of_core(&theirs);
         if ours != theirs {
             return Err(format!("the core would keep {ours:#?}, the transcription {theirs:#?}"));
         }
@@ -188,7 +188,7 @@ impl Pair {
     }
 
     /// Claims are looked up by their names: by those that the transcription knows.
-    fn kept_by_core(&self, theirs: &DurableState) -> DurableState {
+    fn durable_of_core(&self, theirs: &DurableState) -> DurableState {
         let owner = |view: OwnerView<'_>| OwnerRecord {
             owner: view.owner,
             label: view.label.into(),

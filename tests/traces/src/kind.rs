@@ -78,7 +78,7 @@ const PLACES: [(&str, Kind); 6] = [
 ];
 
 /// All secrets in the text.
-pub(crate) fn told_in(text: &str) -> Vec<(Kind, &str)> {
+pub(crate) fn secrets_in(text: &str) -> Vec<(Kind, &str)> {
     let of_place = |(place, kind): (&'static str, Kind)| {
         text.match_indices(place)
             .filter_map(move |(at, _)| Some((kind, value(&text[at + place.len()..], place)?)))
@@ -101,10 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_found_where_the_server_tells_them() {
+    fn secrets_are_found_where_the_server_sends_them() {
         let text = r#"{"type":"welcome","secret":"s1","token":7, "token" : "t1","ownerSecret":""} LOCKHOUSE_KEY=lhk_a_0 x"#;
         let found = [(Kind::SessionSecret, "s1"), (Kind::ClaimToken, "t1"), (Kind::ApiKey, "lhk_a_0")];
-        assert_eq!(told_in(text), found);
+        assert_eq!(secrets_in(text), found);
     }
 
     #[test]

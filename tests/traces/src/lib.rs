@@ -112,7 +112,7 @@ pub fn answer(text: &str) {
 ///
 /// If they cannot be written.
 pub fn answer_in(folder: &Path, text: &str) {
-    note(folder, &kind::told_in(text));
+    note(folder, &kind::secrets_in(text));
 }
 
 /// As [`secret`], in that folder.

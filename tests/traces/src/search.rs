@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_tells_nothing_has_no_leak() {
+    fn a_log_without_secrets_has_no_leak() {
         assert!(leaks("key=\"a-rather-long-name-of-a-key\" denied\n00000000000000000000000\n").is_empty());
     }
 
     #[test]
     fn a_secret_is_found_in_every_form_and_in_part() {
-        for (told, form) in [
+        for (text, form) in [
             (SECRET.to_owned(), "as it is"),
             (format!("x{}…", &SECRET[7..32]), "as it is"),
             (SECRET.to_uppercase(), "in capitals"),
@@ -214,7 +214,7 @@ mod tests {
             (BASE64_NOPAD.encode(format!("a{SECRET}b").as_bytes()), "in base64"),
             (BASE64_NOPAD.encode(&HEXLOWER.decode(SECRET.as_bytes()).unwrap()), "in base64"),
         ] {
-            assert_eq!(leaks(&format!("one\ntwo {told} x\n")), [format!("a.log:2: owner's secret ({form})")]);
+            assert_eq!(leaks(&format!("one\ntwo {text} x\n")), [format!("a.log:2: owner's secret ({form})")]);
         }
         assert_eq!(leaks(&format!("Lockhouse-Key: {KEY}")), ["a.log:1: API key (as it is)"]);
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_secret_with_other_characters_is_found_percent_encoded() {
         let forms = forms("a/b c+d/e f+g/h i+j/k l+m");
-        let told = "a%2Fb%20c%2Bd%2Fe%20f%2Bg%2Fh%20i%2Bj%2Fk%20l%2Bm";
-        assert!(forms.contains(&("percent-encoded", told.to_owned())));
+        let text = "a%2Fb%20c%2Bd%2Fe%20f%2Bg%2Fh%20i%2Bj%2Fk%20l%2Bm";
+        assert!(forms.contains(&("percent-encoded", text.to_owned())));
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Args {
 
 /// The result of one patch.
 #[derive(Debug, Serialize, Deserialize)]
-struct Fate {
+struct PatchResult {
     name: String,
     promise: String,
     ring: String,
@@ -87,15 +87,15 @@ impl Verdict {
 pub(crate) fn run(args: &Args) -> crate::Verdict {
     let root = tree::root()?;
     let all = patch::read_all(&root.join("tests/mutants"))?;
-    let mut fates = match &args.json {
+    let mut results = match &args.json {
         Some(json) if args.resume && json.exists() => caught_before(json, &all)?,
         _ => Vec::new(),
     };
-    if !fates.is_empty() {
-        println!("{} were caught before", fates.len());
+    if !results.is_empty() {
+        println!("{} were caught before", results.len());
     }
     let mut patches = chosen(all, args)?;
-    patches.retain(|patch| fates.iter().all(|fate: &Fate| fate.name != patch.name));
+    patches.retain(|patch| results.iter().all(|result: &PatchResult| result.name != patch.name));
     if patches.iter().any(|patch| ring::kind(&patch.ring) == "js") {
         setup::run(&root)?;
     }
@@ -110,36 +110,38 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
             .map(|patches| Ok((&*patches[0].ring, Sound::judge(&copy, &patches[0].ring)?)))
             .collect::<Result<BTreeMap<_, _>>>()?;
         for patch in kind {
-            let fate = plant(&copy, patch, &sound[&*patch.ring], &commit)?;
+            let result = plant(&copy, patch, &sound[&*patch.ring], &commit)?;
             done += 1;
-            let (word, place) = (fate.verdict.word(), format!("{done}/{}", patches.len()));
-            println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", fate.name, fate.seconds, fate.how);
-            fates.push(fate);
+            let (word, place) = (result.verdict.word(), format!("{done}/{}", patches.len()));
+            println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", result.name, result.seconds, result.how);
+            results.push(result);
             // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
             if let Some(json) = &args.json {
-                fates.sort_by(|a, b| a.name.cmp(&b.name));
-                fs::write(json, serde_json::to_vec_pretty(&fates)?)
+                results.sort_by(|a, b| a.name.cmp(&b.name));
+                fs::write(json, serde_json::to_vec_pretty(&results)?)
                     .with_context(|| format!("cannot write {}", json.display()))?;
             }
         }
         copy.sync()?;
     }
-    let caught = fates.iter().filter(|fate| fate.verdict == Verdict::Caught).count();
-    println!("{} planted, {caught} caught", fates.len());
-    Ok(caught == fates.len())
+    let caught = results.iter().filter(|result| result.verdict == Verdict::Caught).count();
+    println!("{} planted, {caught} caught", results.len());
+    Ok(caught == results.len())
 }
 
 /// The results of an earlier run for patches that are the same now.
-fn caught_before(json: &Path, patches: &[Patch]) -> Result<Vec<Fate>> {
+fn caught_before(json: &Path, patches: &[Patch]) -> Result<Vec<PatchResult>> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
-    let mut fates: Vec<Fate> = serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
+    let mut results: Vec<PatchResult> =
+        serde_json::from_slice(&text).with_context(|| json.display().to_string())?;
     let mut same = Vec::new();
     for patch in patches {
         let digest = digest(&patch.file)?;
-        let is_same =
-            |fate: &Fate| fate.verdict == Verdict::Caught && fate.name == patch.name && fate.patch == digest;
-        if let Some(place) = fates.iter().position(is_same) {
-            same.push(fates.swap_remove(place));
+        let is_same = |result: &PatchResult| {
+            result.verdict == Verdict::Caught && result.name == patch.name && result.patch == digest
+        };
+        if let Some(place) = results.iter().position(is_same) {
+            same.push(results.swap_remove(place));
         }
     }
     Ok(same)
@@ -172,7 +174,7 @@ impl Sound {
     }
 }
 
-fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate> {
+fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<PatchResult> {
     let started = Instant::now();
     copy.sync()?;
     let judgement = match &sound.judgement {
@@ -182,7 +184,7 @@ fn plant(copy: &Copy, patch: &Patch, sound: &Sound, commit: &str) -> Result<Fate
         },
         _ => Judgement::Broken(format!("without the bug its ring does not pass either: {}", sound.judgement)),
     };
-    Ok(Fate {
+    Ok(PatchResult {
         name: patch.name.clone(),
         promise: patch.promise.clone(),
         ring: patch.ring.clone(),
@@ -270,7 +272,7 @@ mod tests {
             Patch { name: name.into(), file, promise: "p".into(), ring: "core".into() }
         };
         let patches = ["caught", "missed", "changed"].map(patch);
-        let fate = |patch: &Patch| Fate {
+        let result = |patch: &Patch| PatchResult {
             name: patch.name.clone(),
             promise: "p".into(),
             ring: "core".into(),
@@ -281,11 +283,11 @@ mod tests {
             how: "FAIL".into(),
         };
         let json = folder.path().join("mutants.json");
-        let fates: Vec<Fate> = patches.iter().map(fate).collect();
-        fs::write(&json, serde_json::to_vec(&fates).unwrap()).unwrap();
+        let results: Vec<PatchResult> = patches.iter().map(result).collect();
+        fs::write(&json, serde_json::to_vec(&results).unwrap()).unwrap();
         fs::write(&patches[2].file, "promise: p\nring: core\n\n--- other\n").unwrap();
         let before = caught_before(&json, &patches).unwrap();
-        assert_eq!(before.iter().map(|fate| &*fate.name).collect::<Vec<_>>(), ["caught"]);
+        assert_eq!(before.iter().map(|result| &*result.name).collect::<Vec<_>>(), ["caught"]);
     }
 
     #[test]

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_its_line() {
+    fn an_unknown_line_is_refused_with_its_number() {
         let refused = |text: &str| format!("{:#}", parse(text).unwrap_err());
         assert!(refused("\n- WL-001 x").starts_with("line 2: an entry begins"));
         assert!(refused("- **WL-1** x").contains("no ID"));

@@ -35,23 +35,23 @@ pub(crate) fn ring(run: &Run<'_>) -> Result<Vec<TestRun>> {
     Ok(tests.collect())
 }
 
-struct Kept {
+struct SavedFile {
     bytes: Vec<u8>,
     modified: SystemTime,
 }
 
-fn build(run: &Run<'_>, folder: &Path) -> Result<BTreeMap<PathBuf, Kept>> {
+fn build(run: &Run<'_>, folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
     // From nothing, so that a file which is no longer built shows.
     fs::remove_dir_all(folder)?;
     run.must(Command::new("npm").args(["run", "build", "--prefix", CLIENT]))?;
     read(folder)
 }
 
-fn same(committed: Option<&Kept>, built: Option<&Kept>) -> bool {
+fn same(committed: Option<&SavedFile>, built: Option<&SavedFile>) -> bool {
     matches!((committed, built), (Some(committed), Some(built)) if committed.bytes == built.bytes)
 }
 
-fn read(folder: &Path) -> Result<BTreeMap<PathBuf, Kept>> {
+fn read(folder: &Path) -> Result<BTreeMap<PathBuf, SavedFile>> {
     let mut files = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
@@ -60,23 +60,23 @@ fn read(folder: &Path) -> Result<BTreeMap<PathBuf, Kept>> {
             if path.is_dir() {
                 open.push(path);
             } else {
-                let kept = Kept { bytes: fs::read(&path)?, modified: fs::metadata(&path)?.modified()? };
-                files.insert(path.strip_prefix(folder)?.to_path_buf(), kept);
+                let saved = SavedFile { bytes: fs::read(&path)?, modified: fs::metadata(&path)?.modified()? };
+                files.insert(path.strip_prefix(folder)?.to_path_buf(), saved);
             }
         }
     }
     Ok(files)
 }
 
-fn restore(folder: &Path, files: &BTreeMap<PathBuf, Kept>) -> Result<()> {
+fn restore(folder: &Path, files: &BTreeMap<PathBuf, SavedFile>) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
-    for (file, kept) in files {
+    for (file, saved) in files {
         let path = folder.join(file);
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
-        fs::write(&path, &kept.bytes)?;
-        File::options().write(true).open(&path)?.set_modified(kept.modified)?;
+        fs::write(&path, &saved.bytes)?;
+        File::options().write(true).open(&path)?.set_modified(saved.modified)?;
     }
     Ok(())
 }

@@ -317,15 +317,15 @@ fn soak(run: &Run<'_>) -> Result<Vec<TestRun>> {
 fn neighbours(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let binary = built_server(run)?;
     let binary = binary.to_str().context("the path of the server is no text")?;
-    proof(run, "neighbours", "a_tenant_is_told_the_same_whatever_another_does", &["--server", binary])
+    proof(run, "neighbours", "a_tenant_gets_the_same_answers_whatever_another_does", &["--server", binary])
 }
 
 fn matrix(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, "matrix", "nobody_gets_in_where_he_does_not_belong", &[])
+    proof(run, "matrix", "no_caller_gets_in_without_permission", &[])
 }
 
 fn sim(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, "sim", "clients_are_told_the_truth_whatever_fails", &["--schedules", "10000", "--seed", "1"])
+    proof(run, "sim", "clients_get_true_answers_whatever_fails", &["--schedules", "10000", "--seed", "1"])
 }
 
 fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
@@ -334,7 +334,7 @@ fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn secrets(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, SECRETS, "no_log_tells_a_secret", &[])
+    proof(run, SECRETS, "no_log_has_a_secret", &[])
 }
 
 /// Runs another command of ours, which is one test: it passes if the command exits 0.

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_behind_a_sentence_is_kept() {
+    fn a_line_break_after_a_sentence_stays() {
         assert_eq!(wrapped("One.\nTwo three four five six", 14), "One.\nTwo three four\nfive six");
         assert_eq!(wrapped("One two three four. Five\nsix", 14), "One two three\nfour. Five six");
         assert_eq!(

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_outside_of_tests_too_stays() {
+    fn modules_built_outside_of_tests_too_stay() {
         assert_eq!(
             read("#[cfg(not(test))]\nfn a() {}\n#[cfg(any(test, feature = \"x\"))]\nfn b() {}\n").items.len(),
             2

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_by_itself_tells_how() {
+    fn a_program_that_ends_by_itself_reports_its_code_or_signal() {
         let limit = Duration::from_secs(20);
         assert_eq!(sh("exit 7", limit), End::Exit(7));
         assert_eq!(sh("kill -TERM $$", limit), End::Signal(15));

@@ -21,7 +21,7 @@ fn no_source_file_is_longer_than_600_lines() {
 }
 
 #[test]
-fn no_tracked_text_names_a_path_of_somebodys_machine() {
+fn no_tracked_text_names_a_path_of_one_machine() {
     let folders: Vec<String> =
         ["work", "farm", "root", "home"].iter().map(|folder| format!("/{folder}/")).collect();
     let places = lines_where(|_, line| {

@@ -197,7 +197,7 @@ impl Literal {
         if !conflicts.is_empty() {
             return Err(Refusal::Conflict(conflicts));
         }
-        self.check_room(new.owner, &wanted)?;
+        self.check_limits(new.owner, &wanted)?;
         let locked: Vec<OwnedLock> =
             wanted.iter().map(|name| self.acquire_one(now, new, name, mode(name))).collect();
         self.touch(now, new.owner);
@@ -205,7 +205,7 @@ impl Literal {
         Ok(new.locks.iter().filter_map(|(name, _)| place(name)).map(|at| locked[at]).collect())
     }
 
-    fn check_room(&self, owner: OwnerId, wanted: &[NameBuf]) -> Result<(), Refusal> {
+    fn check_limits(&self, owner: OwnerId, wanted: &[NameBuf]) -> Result<(), Refusal> {
         let fresh = wanted.iter().filter(|name| self.has_lock(name, owner).is_none()).count();
         let owned = self.rows.iter().filter(|row| row.owner == owner).count();
         let limit = self.limits.locks_per_owner;
@@ -316,8 +316,9 @@ impl Literal {
             let name = lock.name.to_buf();
             let Some(at) = self.has_lock(&name, owner) else { continue };
             let row = &mut self.rows[at];
-            let told = if lock.how == Acquired::Upgraded { row.again.since_upgrade } else { row.again.all };
-            if row.token != lock.token || told > lock.repeats {
+            let repeats =
+                if lock.how == Acquired::Upgraded { row.again.since_upgrade } else { row.again.all };
+            if row.token != lock.token || repeats > lock.repeats {
                 continue;
             }
             match lock.how {

@@ -59,7 +59,7 @@ impl Literal {
     }
 
     /// Everything in the order of its number or name; the locks by owner, oldest first.
-    pub(in crate::oracle) fn kept(&self) -> DurableState {
+    pub(in crate::oracle) fn durable(&self) -> DurableState {
         let mut locks: Vec<LockRecord> = self.rows.iter().map(Row::record).collect();
         locks.sort_by_key(|lock| lock.owner);
         DurableState {

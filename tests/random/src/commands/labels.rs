@@ -23,7 +23,7 @@ pub struct Lists<'a> {
 }
 
 /// A number that no world comes to.
-const FAR: u64 = 1 << 52;
+const FOREIGN_NUMBER: u64 = 1 << 52;
 /// Commands refer to so many of the last locks and claims.
 const RECENT: usize = 5;
 
@@ -72,10 +72,10 @@ impl Labels {
             request_labels: BTreeMap::from([(foreign.1, FOREIGN)]),
             modes: BTreeMap::new(),
             last_serial: 0,
-            owners: vec![Some(OwnerId::new(FAR))],
-            owner_labels: BTreeMap::from([(OwnerId::new(FAR), FOREIGN)]),
+            owners: vec![Some(OwnerId::new(FOREIGN_NUMBER))],
+            owner_labels: BTreeMap::from([(OwnerId::new(FOREIGN_NUMBER), FOREIGN)]),
             locked: vec![Some(Vec::new())],
-            claims: vec![Some(FencingToken::new(FAR))],
+            claims: vec![Some(FencingToken::new(FOREIGN_NUMBER))],
             alive: Vec::new(),
             held: Vec::new(),
             pending: Vec::new(),
