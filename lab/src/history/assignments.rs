@@ -81,10 +81,10 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], report: Report<'_>) {
     let mut unassigns: Vec<&Op> = unassigns(story).collect();
     unassigns.sort_by_key(|op| op.closes);
     let mut unassigns: VecDeque<&Op> = unassigns.into();
-    let mut standing: Option<&Final<'_>> = None;
+    let mut current: Option<&Final<'_>> = None;
     let mut known = HashMap::new();
     for last in finals.iter().filter(|last| known.insert(last.token, ()).is_none()) {
-        if let Some(before) = standing {
+        if let Some(before) = current {
             let from = before.op.invoked.ns.min(last.op.invoked.ns);
             let to = before.op.closes.max(last.op.closes);
             while unassigns.front().is_some_and(|op| op.closes < from) {
@@ -101,7 +101,7 @@ fn one_at_a_time(story: &Story<'_>, finals: &[Final<'_>], report: Report<'_>) {
                 }
             }
         }
-        standing = Some(last);
+        current = Some(last);
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn check_document(root: &Path, tally: &mut Tally) -> Result<()> {
 
 /// All frames with all credentials.
 pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
-    let standing = world.words().await?;
+    let prepared = world.words().await?;
     for frame in FRAMES {
         if tally.wrong.len() >= ENOUGH {
             return Ok(());
@@ -54,7 +54,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
         for credential in &world.credentials.all {
             let expected = credential.expected(frame.needs);
             let made = if matches!(expected, Expected::Done(_)) { Some(world.words().await?) } else { None };
-            let words = made.as_ref().unwrap_or(&standing);
+            let words = made.as_ref().unwrap_or(&prepared);
             let wrong = judge(world, frame, credential, expected, words).await.unwrap_or_else(failure);
             if let Some(words) = &made {
                 world.tidy(words).await?;

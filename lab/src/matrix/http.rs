@@ -58,16 +58,16 @@ pub(super) async fn check_document(world: &World, tally: &mut Tally) -> Result<(
 
 /// All routes with all credentials.
 pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
-    let standing = world.words().await?;
+    let prepared = world.words().await?;
     for route in routes() {
         for credential in &world.credentials.all {
             let expected = credential.expected(route.needs);
             for place in places(route, credential) {
-                cell(world, route, credential, place, expected, &standing, tally).await?;
+                cell(world, route, credential, place, expected, &prepared, tally).await?;
             }
         }
     }
-    pages(world, &standing, tally).await?;
+    pages(world, &prepared, tally).await?;
     // A deletion or withdrawal takes effect with the next call.
     world.reload(&world.credentials.later)?;
     for route in routes() {
@@ -78,7 +78,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
                 (State::Curbed, _) => Expected::NothingHere,
                 _ => continue,
             };
-            cell(world, route, credential, Place::Key, expected, &standing, tally).await?;
+            cell(world, route, credential, Place::Key, expected, &prepared, tally).await?;
         }
     }
     world.reload(&world.credentials.settings)
@@ -86,7 +86,7 @@ pub(super) async fn run(world: &World, tally: &mut Tally) -> Result<()> {
 
 /// As browsers send it: a certificate alone speaks for no page, and a key that sets origins apart speaks for
 /// no page without an origin.
-async fn pages(world: &World, standing: &Words, tally: &mut Tally) -> Result<()> {
+async fn pages(world: &World, prepared: &Words, tally: &mut Tally) -> Result<()> {
     for route in routes().filter(|route| route.needs != Needs::Nothing) {
         // For all other credentials the server treats calls of pages and of programs alike.
         for credential in world
@@ -101,7 +101,7 @@ async fn pages(world: &World, standing: &Words, tally: &mut Tally) -> Result<()>
                     Some(_) if is_known => credential.expected(route.needs),
                     _ => Expected::Unauthenticated,
                 };
-                cell(world, route, credential, Place::PageKey(page), expected, standing, tally).await?;
+                cell(world, route, credential, Place::PageKey(page), expected, prepared, tally).await?;
             }
         }
     }
@@ -126,12 +126,12 @@ async fn cell(
     credential: &Credential,
     place: Place,
     expected: Expected,
-    standing: &Words,
+    prepared: &Words,
     tally: &mut Tally,
 ) -> Result<()> {
     let is_done = matches!(expected, Expected::Done(_)) && route.needs != Needs::Nothing;
     let made = if is_done { Some(world.words().await?) } else { None };
-    let answer = call(world, route, credential, place, made.as_ref().unwrap_or(standing)).await;
+    let answer = call(world, route, credential, place, made.as_ref().unwrap_or(prepared)).await;
     let wrong = match answer {
         Ok(answer) => complaint(route, expected, &answer),
         Err(error) => Some(format!("{error:#}")),

@@ -95,9 +95,9 @@ impl Literal {
         name: Name<'_>,
         token: Option<FencingToken>,
     ) -> Result<Outcome, Refusal> {
-        let standing = self.assignments.get(&name.to_buf());
-        if let Some(standing) = standing.filter(|standing| Some(standing.token) == token) {
-            return Ok(Outcome::Finalized(Box::new(standing.clone())));
+        let existing = self.assignments.get(&name.to_buf());
+        if let Some(existing) = existing.filter(|existing| Some(existing.token) == token) {
+            return Ok(Outcome::Finalized(Box::new(existing.clone())));
         }
         let Claim { ref claimant, token, seed, .. } = *self.checked(now, name, token)?;
         let claimant = claimant.as_str().into();
@@ -111,13 +111,13 @@ impl Literal {
     }
 
     fn unassign(&mut self, now: Instant, name: &NameBuf, token: Option<FencingToken>) -> bool {
-        let Some(standing) = self.assignments.get(name).map(|assignment| assignment.token) else {
+        let Some(existing) = self.assignments.get(name).map(|assignment| assignment.token) else {
             return false;
         };
-        let is_meant = token.is_none() || token == Some(standing);
+        let is_meant = token.is_none() || token == Some(existing);
         if is_meant {
             self.assignments.remove(name);
-            self.change(Change::Unassigned { name: name.clone(), token: standing, at: now });
+            self.change(Change::Unassigned { name: name.clone(), token: existing, at: now });
         }
         is_meant
     }
