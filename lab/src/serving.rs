@@ -1,4 +1,4 @@
-//! The real server in a process of its own, and crowds of clients in others, which tell what they did when
+//! The real server in a process of its own, and crowds of clients in others, which report their work when
 //! they are asked.
 
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// At a free port, with its database and its log in that folder.
     pub(crate) fn start(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
-        // As talkative as it is in use: it is measured.
+        // The server logs as much as it does in use, since it is measured.
         let log = match traces::log() {
             Some(log) => log,
             None => File::create(folder.join("server.log"))?,

@@ -1,5 +1,5 @@
-//! One WebSocket connection of the protocol, frame by frame: for crowds of clients that do what a library
-//! would keep them from.
+//! A WebSocket connection of the protocol, frame by frame, for crowds of clients whose calls a library would
+//! prevent.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -162,11 +162,12 @@ impl Client {
         Ok(self.socket.send(Message::text(envelope.to_text())).await?)
     }
 
-    /// The next thing that the server says; pings are answered meanwhile.
+    /// The next event from the server; pings are answered meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Cancelled while a ping is answered, that answer may be late: it is sent with what comes next.
+    /// If a call is cancelled while a ping is answered, that answer may be late: it is sent with the next
+    /// frame.
     pub(crate) async fn receive(&mut self) -> Result<Received> {
         Ok(self.receive_in_full().await?.1)
     }
@@ -258,7 +259,7 @@ impl Client {
     }
 }
 
-/// After so many numbered frames one acknowledges them.
+/// The number of numbered frames after which the client acknowledges them.
 const ACK_AFTER: u64 = 32;
 
 async fn open(address: SocketAddr, from: Ipv4Addr, query: &str) -> Result<WebSocketStream<TcpStream>> {

@@ -1,4 +1,4 @@
-//! `cargo xtask fix`: the writing twin of verify. It mends what a machine can mend.
+//! `cargo xtask fix`: the writing twin of verify. The command mends the faults that a machine can mend.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(all_done)
 }
 
-/// Wraps the comments of all sources that are too wide, and says which files that changed.
+/// Wraps the comments of all sources that are too wide, and prints the files that changed.
 fn wrap_comments(root: &Path) -> Result<()> {
     for source in sources::sources(root)? {
         if let Some(text) = comments::wrapped(&source) {

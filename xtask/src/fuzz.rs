@@ -77,7 +77,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
     for target in targets {
         found.retain(|it| it.target != target);
         found.push(search(&root, target, each)?);
-        // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
+        // The file is written after each target: the whole takes long, and earlier results must not be lost
+        // with the rest.
         if let Some(json) = &args.json {
             found.sort_by(|a, b| a.target.cmp(&b.target));
             fs::write(json, serde_json::to_vec_pretty(&found)?)
@@ -140,7 +141,7 @@ fn install(root: &Path) -> Result<()> {
 
 fn build(root: &Path, targets: &[String]) -> Result<()> {
     let mut build = cargo_fuzz(root, "build");
-    // All share one build; a single one is built alone.
+    // All targets share one build; a single one is built alone.
     if let [alone] = targets {
         build.arg(alone);
     }
@@ -149,7 +150,7 @@ fn build(root: &Path, targets: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The compiler's flags for fuzzing are those of a nightly one. There is no unsafe code in the project for a
+/// The compiler's flags for fuzzing are those of a nightly one. The project has no unsafe code for a
 /// sanitizer to judge, and without one the search is faster.
 fn cargo_fuzz(root: &Path, command: &str) -> Command {
     let mut cargo = Command::new("cargo");
@@ -197,7 +198,7 @@ fn report(target: &str, said: &str, executions: u64, end: End, log: &Path) {
     );
 }
 
-/// libFuzzer's count, from what it says at its end.
+/// libFuzzer's count, from its last lines.
 fn executions(said: &str) -> Option<u64> {
     let count = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     said.lines().find_map(count)

@@ -1,8 +1,8 @@
 //! `cargo xtask`: the project's own commands. One file per command; the rings that `test` runs are the table
 //! in `rings.rs`.
 //!
-//! Nothing here depends on the product, so all of it works while the product does not compile. The commands
-//! that need the product are in the laboratory, a program of its own, which uses this library.
+//! No command here depends on the product, so all of them work while the product does not compile. The
+//! commands that need the product are in the laboratory, a program of its own, which uses this library.
 #![allow(clippy::print_stdout, reason = "these commands talk to a terminal")]
 
 mod bench;
@@ -137,11 +137,11 @@ pub fn conclude(command: impl FnOnce() -> Verdict) -> ExitCode {
     ExitCode::from(exit_code(&verdict))
 }
 
-/// How a command ends when what it judges does not hold, and nothing else.
+/// The exit code of a command whose subject does not hold, and of nothing else.
 const FAILED: u8 = 1;
 
-/// How a command ends that could not judge, or saw too little to judge by; a planted bug is not caught by
-/// that.
+/// The exit code of a command that could not judge, or saw too little to judge by. A planted bug is not
+/// caught by that.
 const NO_VERDICT: u8 = 2;
 
 fn exit_code(verdict: &Verdict) -> u8 {

@@ -15,7 +15,7 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Each long run: its name, and a command that it is. The results go to `docs/evidence`, to a file of the
+/// The long runs, each with its name and its command. The results go to `docs/evidence`, to a file of the
 /// command's name.
 const RUNS: &[(&str, &[&str])] = &[
     ("oracle", &["oracle", "--commands", "10000000", "--seed", "7"]),

@@ -1,4 +1,4 @@
-//! `cargo xtask verify`: the quick gate. It changes nothing but `target/`.
+//! `cargo xtask verify`: the quick gate. The command changes nothing but `target/`.
 
 use std::process::Command;
 

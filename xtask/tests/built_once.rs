@@ -19,14 +19,15 @@ fn built(args: &[&str]) -> BTreeSet<String> {
     lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
-/// What the commands are built of, without what is built for the compiler's own use.
+/// The parts of the commands, without those that are built for the compiler's own use.
 const COMMANDS: [&str; 4] = ["--package", "xtask", "--edges", "normal,no-proc-macro"];
 
 #[test]
 fn nothing_is_built_twice() {
     let whole = |edges| built(&["--workspace", "--all-features", "--edges", edges]);
     let commands = built(&["--package", "xtask", "--edges", "normal,build"]);
-    // What is built for the compiler's own use has features of its own: each part is compared by itself.
+    // Parts that are built for the compiler's own use have features of their own: each part is compared by
+    // itself.
     let (parts, tests) = (whole("normal,dev,no-proc-macro"), whole("all"));
     for (what, with, folder) in [
         (built(&COMMANDS), &parts, "xtask"),

@@ -12,7 +12,7 @@ use super::http::{Http, Reply, With};
 use super::recorder::{Recorder, durable};
 use super::worker::{Ground, bucket, fail};
 
-/// How often a call is made again whose outcome is unknown, or for which the server is not ready.
+/// The number of attempts at a call whose outcome is unknown, or for which the server is not ready.
 const ATTEMPTS: usize = 100;
 
 pub(super) struct ClaimsClient<'a> {
@@ -94,7 +94,7 @@ impl ClaimsClient<'_> {
         {
             let id = id_of(secret);
             if !claim.id.is_empty() && matches!(reply, Reply::Replayed(_)) {
-                // This says what was, and nothing of now.
+                // A replayed answer shows the past, not the present.
                 if id != claim.id {
                     fail(format_args!("a key stands for two claims: {} and {id}", claim.id));
                 }

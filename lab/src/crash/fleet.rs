@@ -89,7 +89,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Tells all workers to end, and waits for their last words.
+    /// Sends all workers the end, and waits for their last words.
     pub(super) fn end(&mut self) -> Result<()> {
         for worker in &mut self.workers {
             drop(worker.child.stdin.take());

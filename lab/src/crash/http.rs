@@ -21,10 +21,10 @@ pub(super) struct Http {
     url: String,
 }
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// As asked; the body.
+    /// The call was executed; the body of the answer.
     Done(Value),
     /// The call had been executed before, with this answer.
     Replayed(Value),
@@ -98,7 +98,7 @@ async fn answer(request: RequestBuilder) -> reqwest::Result<(StatusCode, bool, V
     let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
     let body = response.bytes().await?;
     traces::answer(&String::from_utf8_lossy(&body));
-    // An answer without a body says nothing more.
+    // An answer without a body has no more information.
     Ok((status, replayed, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
@@ -123,7 +123,7 @@ impl Reply {
     }
 }
 
-/// None if these clients cannot have deserved it, such as `unauthorized` or `internal`.
+/// The reason; none if these clients cannot have caused the problem, such as `unauthorized` or `internal`.
 fn reason(problem: &Value) -> Option<Reason> {
     Some(match problem["code"].as_str()? {
         "locked" | "busy" => Reason::Busy,
@@ -143,7 +143,7 @@ fn found(page: &Value) -> Vec<Found> {
     page["entries"].as_array().into_iter().flatten().filter_map(thing).collect()
 }
 
-/// None for a request that waits.
+/// The thing that an entry shows; none for a request that waits.
 fn thing(entry: &Value) -> Option<Found> {
     let text = |key: &str| entry[key].as_str().map(str::to_owned);
     let mode = if entry["mode"] == "shared" { Mode::Shared } else { Mode::Exclusive };

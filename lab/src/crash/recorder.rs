@@ -76,7 +76,7 @@ pub(super) fn durable(gain: Gain) -> Completion {
     Completion::Ok { durable: true, gain }
 }
 
-/// One line in the format that its readers expect.
+/// An event as a line in the format that its readers expect.
 pub(super) fn line(event: &Event) -> Vec<u8> {
     let mut line = serde_json::to_vec(event).expect("an event is made of strings and numbers");
     line.push(b'\n');

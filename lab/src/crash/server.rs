@@ -15,7 +15,7 @@ pub(super) struct Server {
     binary: PathBuf,
     folder: PathBuf,
     port: u16,
-    /// None while it is dead.
+    /// The process; none while the server is dead.
     child: Option<Child>,
 }
 

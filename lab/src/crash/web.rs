@@ -27,7 +27,7 @@ pub(super) struct WebClient<'a> {
 pub(super) enum Habit {
     /// Every kind of request, mostly for a moment.
     Passing,
-    /// One of few names after the other, each for longer than a restart takes: most kills find each of these
+    /// A few names, one after the other, each for longer than a restart takes. Most kills find each of these
     /// held.
     Keeping,
 }
@@ -36,7 +36,7 @@ pub(super) enum Habit {
 /// client waits for each name.
 const LONG_HELD: usize = 2;
 
-/// One request as the client makes it.
+/// A request as the client makes it.
 struct Wish {
     name: String,
     mode: Mode,
@@ -87,8 +87,8 @@ impl WebClient<'_> {
 
     fn passing(&mut self) -> Wish {
         let random = &mut self.random;
-        // Some names have web locks only, as one that others hold for long would keep these clients from most
-        // of their work.
+        // Some names have web locks only: a name that other clients hold for long would keep these clients
+        // from most of their work.
         let name = match random.percent(40) {
             true => format!("web/{}", random.below(4)),
             false => self.ground.name(random),

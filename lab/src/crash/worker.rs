@@ -105,8 +105,8 @@ async fn work(args: &Args, over: Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// Which bucket is meant this time: mostly the one where all three disciplines meet. The other one never has
-/// web locks, and so nothing to recover.
+/// The bucket of the next call: mostly the one where all three disciplines meet. The other one never has web
+/// locks, and so nothing to recover.
 pub(super) fn bucket(random: &mut Random) -> &'static str {
     if random.percent(75) { MEETING } else { APART }
 }

@@ -9,7 +9,7 @@ use super::story::{Fact, Source};
 pub(crate) enum Kind {
     /// A thing that was acknowledged is gone, or one whose end was acknowledged is back.
     Lost,
-    /// Two held at once that exclude each other.
+    /// Two things that exclude each other were held at once.
     Overlap,
     /// A fencing token did not grow.
     TokenRegression,
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// One breach.
+/// A breach.
 #[derive(Clone, Debug)]
 pub(crate) struct Breach {
     pub(crate) kind: Kind,
@@ -36,7 +36,7 @@ pub(crate) struct Breach {
     pub(crate) account: String,
 }
 
-/// Tells breaches of one history.
+/// Reports the breaches of one history.
 pub(crate) struct Reporter {
     origin: u64,
 }
@@ -114,7 +114,7 @@ impl Reporter {
     }
 }
 
-/// A thing and its token, as one says it.
+/// A thing and its token in words.
 pub(crate) fn thing(thing: &Thing, token: u64) -> String {
     match thing {
         Thing::Web { mode } => format!("{} web lock with token {token}", mode.word()),

@@ -101,7 +101,7 @@ impl<'a> Ends<'a> {
             .map_or(0, |owner| own.min(owner.lives_until).min(owner.ends.earliest(from)))
     }
 
-    /// The earliest end of a web lock that its holder need not have heard of yet.
+    /// The earliest end of a web lock of which its holder need not have a notice yet.
     pub(crate) fn of_web(&self, op: &Op, token: u64) -> u64 {
         let longest = match op.call {
             Invocation::Request { max_hold_ms: Some(max), .. } => certain(op.invoked.ns, max),

@@ -271,7 +271,7 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Whose acknowledged ends of this name are ends of this thing.
+    /// The ID of the owner or claim whose acknowledged ends under this name are ends of this thing.
     fn ender<'s>(&'s self, thing: &'s Thing, token: u64) -> Option<&'s str> {
         match thing {
             Thing::Web { .. } => None,
@@ -303,7 +303,7 @@ fn asks_for(call: &Invocation) -> Option<(Sort, &str)> {
     }
 }
 
-/// The kind of thing that this call ends, and whose.
+/// The kind of thing that this call ends, and the ID of its owner or claim.
 fn ends_of(call: &Invocation) -> Option<(Sort, &str)> {
     match call {
         Invocation::Unlock { owner, .. } => Some((Sort::Offline, owner)),

@@ -6,7 +6,7 @@
 //!                                      │                                                assignments
 //!                                      └──────────────────────────────────────────────▶ tokens, per bucket
 //! ```
-//! docs/histories.md describes the format and the rules. Nothing here knows how lockhouse works inside.
+//! docs/histories.md describes the format and the rules. No module here knows how lockhouse works inside.
 
 mod assignments;
 mod breach;
@@ -61,7 +61,7 @@ const SHOWN: usize = 50;
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) events: usize,
-    /// How many answers were durable acknowledgements.
+    /// The number of answers that were durable acknowledgements.
     pub(crate) acknowledged: usize,
     pub(crate) breaches: Vec<Breach>,
 }
@@ -135,7 +135,7 @@ impl Findings {
         self.breaches.iter().filter(|breach| breach.kind == kind).count()
     }
 
-    /// Tells the breaches in full.
+    /// Prints the breaches in full.
     pub(crate) fn show(&self) {
         for breach in self.breaches.iter().take(SHOWN) {
             println!("{}\n", breach.account);
@@ -145,7 +145,7 @@ impl Findings {
         }
     }
 
-    /// All in one line.
+    /// The whole result in one line.
     pub(crate) fn total(&self) -> String {
         format!("{} events, {}", self.events, self.verdict())
     }

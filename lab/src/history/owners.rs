@@ -20,7 +20,7 @@ pub(crate) struct OwnerLife<'a> {
     pub(crate) lives_until: u64,
     /// The first attempt to end it.
     pub(crate) ended: u64,
-    /// The first answer that says that it is no more.
+    /// The first answer that reports that the owner has ended.
     pub(crate) gone: Option<&'a Op>,
     /// The ends that all of its locks may have had: last instant and invocation.
     pub(crate) ends: Instants,

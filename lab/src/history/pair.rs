@@ -14,7 +14,7 @@ pub(crate) struct EventTime {
     pub(crate) line: usize,
 }
 
-/// One operation of one client.
+/// An operation of a client.
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) client: String,
@@ -72,7 +72,7 @@ pub(crate) struct History {
     /// When the server was killed, in order.
     pub(crate) kills: Vec<u64>,
     pub(crate) events: usize,
-    /// How many answers were durable acknowledgements.
+    /// The number of answers that were durable acknowledgements.
     pub(crate) acknowledged: usize,
     /// When it begins.
     pub(crate) origin: u64,
@@ -292,7 +292,7 @@ impl Reader {
                 // Until it is known to have ended, the client may have sent it to a later server as well.
                 None => client.ended.map_or(u64::MAX, |ended| history.kill_after(ended)),
             };
-            // A client that says nothing any more may be gone, and its locks with it.
+            // A client without any further event may be gone, and its locks with it.
             let let_go = op.let_go.min(client.ended.unwrap_or(client.last));
             let op = &mut history.ops[index];
             (op.closes, op.let_go) = (closes, let_go);

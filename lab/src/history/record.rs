@@ -49,8 +49,8 @@ pub(crate) enum What {
     ServerStarted { epoch: String },
     /// The server's process is dead, and was waited for.
     ServerKilled,
-    /// Everything that the server says of a bucket, read between `began` and the event itself while no other
-    /// client sends a request.
+    /// The whole content of a bucket as the server reports it, read between `began` and the event itself
+    /// while no other client sends a request.
     Readout { bucket: String, began: u64, found: Vec<Found> },
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Invocation {
     Touch { owner: String },
     /// The end of an owner and of its locks.
     EndOwner { owner: String },
-    /// One offline lock. Several at once are one such operation each, with the same instants.
+    /// An offline lock. Several at once are one such operation each, with the same instants.
     Lock { owner: String, name: String, mode: Mode },
     /// The end of what the owner holds of a name.
     Unlock { owner: String, name: String },
@@ -99,7 +99,7 @@ pub(crate) enum Invocation {
     Look { name: String },
 }
 
-/// How an operation ended, as far as the client knows.
+/// The end of an operation, as far as the client knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Completion {
@@ -116,7 +116,7 @@ pub(crate) enum Completion {
         /// With `alreadyAssigned`: the token of the assignment that stands in the way.
         #[serde(skip_serializing_if = "Option::is_none")]
         token: Option<u64>,
-        /// With `alreadyAssigned`: whose it is.
+        /// With `alreadyAssigned`: the claimant.
         #[serde(skip_serializing_if = "Option::is_none")]
         claimant: Option<String>,
     },
@@ -150,7 +150,7 @@ pub(crate) struct Gain {
     pub(crate) found: Option<Vec<Found>>,
 }
 
-/// One thing that the server shows under a name.
+/// A thing that the server shows under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Found {
     pub(crate) name: String,
@@ -191,11 +191,11 @@ pub(crate) enum Reason {
     Claimed,
     /// An assignment stands.
     AlreadyAssigned,
-    /// There is no claim.
+    /// No claim exists.
     ClaimExpired,
-    /// There is a claim, but another one.
+    /// Another claim is current.
     ClaimLost,
-    /// There is no such owner.
+    /// The owner does not exist.
     OwnerGone,
     /// The bucket recovers.
     Recovering,

@@ -1,5 +1,5 @@
-//! Everything that a history contains about one name: what certainly held, what was seen of it, and what may
-//! have ended it.
+//! The whole story of one name in a history: the facts that certainly held, the sights of it, and the ends
+//! that are possible.
 
 use std::collections::HashMap;
 
@@ -65,9 +65,9 @@ pub(crate) struct Sight<'a> {
 /// The things that a sight shows or denies.
 #[derive(Clone, Debug)]
 pub(crate) enum View<'a> {
-    /// All that there is.
+    /// All things of the name.
     All(Vec<&'a Found>),
-    /// This is there, whatever else.
+    /// This thing, perhaps among others.
     There(Found),
     /// No assignment.
     Unassigned,

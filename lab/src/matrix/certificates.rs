@@ -18,7 +18,7 @@ pub(super) struct Ca {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// How one credential connects: with a certificate of its own, or without.
+/// The way in which a credential connects: with a certificate of its own, or without.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) tls: Arc<ClientConfig>,

@@ -33,20 +33,20 @@ pub(super) enum State {
     Curbed,
 }
 
-/// Whose tables it leads to.
+/// The tenant to whose tables a credential leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Ours,
     Others,
 }
 
-/// A credential, and what it stands for.
+/// A credential, and its meaning.
 #[derive(Clone, Debug)]
 pub(super) struct Credential {
     pub(super) name: String,
     /// The text that is sent; `None` if nothing is.
     pub(super) text: Option<String>,
-    /// With which certificate it comes, if with any.
+    /// The certificate with which it comes, if any.
     pub(super) client: Client,
     /// The entry of the settings that knows it.
     id: Option<String>,

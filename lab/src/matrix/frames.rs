@@ -109,7 +109,7 @@ async fn judge(
     let forbidden = answers.iter().find(|answer| answer["code"] == "forbidden");
     let complaint = match (expected, frame.answer) {
         (Expected::Forbidden(_), _) if forbidden.is_some_and(|error| error["id"] == ID) => {
-            // Nothing has happened.
+            // The frame had no effect.
             answered("granted")
                 .or(answered("snapshot"))
                 .map(|answer| format!("it was forbidden, and done: {answer}"))
@@ -126,7 +126,7 @@ async fn judge(
     Ok(complaint.map(|why| format!("{why}: {answers:?}")))
 }
 
-/// Others see nothing of what was made ready.
+/// Callers of other tenants see nothing of the prepared state.
 fn strange_sight(snapshot: &Value, whose: Whose) -> Option<String> {
     let held = snapshot["held"].as_array().is_some_and(|held| !held.is_empty());
     (held != (whose == Whose::Ours)).then(|| format!("{whose:?} sees {snapshot}"))

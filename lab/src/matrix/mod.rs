@@ -26,7 +26,7 @@ const LEAST_CELLS: u64 = 2000;
 /// The number of wrong cells after which no more are checked: each may cost a full timeout.
 const ENOUGH: usize = 8;
 
-/// How many wrong cells are shown.
+/// The number of wrong cells that are shown.
 const SHOWN: usize = 20;
 
 #[derive(Debug, ClapArgs)]
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// How many cells there were, and which were wrong.
+/// The number of cells, and the wrong ones.
 #[derive(Debug, Default)]
 struct Tally {
     cells: u64,

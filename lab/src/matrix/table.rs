@@ -24,8 +24,8 @@ pub(super) enum Needs {
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) code: &'static str,
-    /// A member and its value as JSON, where that shows whose tables were meant; lists count as whether they
-    /// are empty.
+    /// A member and its value as JSON, where that shows the tenant whose tables were meant. Lists count as
+    /// whether they are empty.
     pub(super) member: Option<(&'static str, &'static str)>,
 }
 
@@ -55,7 +55,8 @@ pub(super) struct Route {
     pub(super) body: Option<&'static str>,
     /// The answer to a caller with the permission.
     pub(super) right: Reply,
-    /// The answer to a caller of another tenant with the permission, who sees nothing of the prepared state.
+    /// The answer to a caller of another tenant with the permission; that tenant sees nothing of the prepared
+    /// state.
     pub(super) elsewhere: Reply,
 }
 

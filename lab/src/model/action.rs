@@ -15,7 +15,7 @@ pub(super) const HOLD: u64 = 1;
 /// One tick of the model's clock.
 pub(super) const TICK_MS: u64 = 1_000;
 
-/// How a lock is asked for, and whether it is held for one tick at most.
+/// The ways to ask for a lock, and whether it is held for one tick at most.
 pub(super) const KINDS: [(Acquire, bool); 6] = [
     (Acquire::Wait(Mode::Exclusive), false),
     (Acquire::Wait(Mode::Shared), false),
@@ -48,7 +48,7 @@ pub(super) enum Action {
     Renew {
         agent: usize,
     },
-    /// One tick passes, and things that are due end.
+    /// A tick passes, and things that are due end.
     Tick,
 }
 
@@ -60,7 +60,7 @@ const FINISH: u8 = 128;
 
 impl From<Action> for Code {
     fn from(action: Action) -> Self {
-        // The world is far too small for any of these numbers to leave a byte.
+        // Each of these numbers fits into a byte, as the world is small.
         Self(match action {
             Action::Request { agent, name, kind } => {
                 ((agent * NAMES.len() + name) * KINDS.len() + kind) as u8

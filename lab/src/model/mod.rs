@@ -1,6 +1,6 @@
 //! `cargo xtask model`: every state of a small world, breadth first, and the promises in each of them.
 //!
-//! There are two of them. In the first, of web locks, two names and three agents, one of which has a lease;
+//! The worlds are two. In the first, of web locks, two names and three agents, one of which has a lease;
 //! in the second two owners, one claimant and one agent. Anything can happen next: any kind of request of any
 //! actor for either name, an abort, a release, an end, a return, a renewal, the passing of time. States that
 //! are indistinguishable from outside are visited once. The check reads only the core's output: outcomes,
@@ -24,7 +24,7 @@ use crate::Verdict;
 use crate::panics::{guarded, silenced};
 use announced::Breach;
 
-/// How much of the small world is explored.
+/// The part of the small world that is explored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The whole space, until no new state is found
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 /// The longest path.
 const MAX_DEPTH: usize = 16;
-/// How much deeper the second world is explored, which has fewer possibilities.
+/// The additional depth of the second world, which has fewer possibilities.
 const DEEPER: usize = 2;
 /// Fewer states prove too little.
 const MIN_STATES: usize = 1_000_000;
@@ -57,7 +57,7 @@ impl Code {
     const NONE: Self = Self(255);
 }
 
-/// How one gets to a state from nothing.
+/// The path to a state from the start.
 type Path = [Code; MAX_DEPTH];
 
 /// A state without its history: equal keys mean that the two states are indistinguishable from outside.
@@ -67,7 +67,7 @@ type Key = u128;
 trait SmallWorld: Sized {
     type Action: Copy + From<Code> + Into<Code> + Display;
 
-    /// How it begins; an agent has so many requests and locks at most.
+    /// The world at its start, in which an agent has at most this number of requests and locks.
     fn new(requests: u32) -> Result<Self, Breach>;
     /// All actions that can happen next, those beyond the bound included.
     fn actions(&self) -> Vec<Self::Action>;
@@ -91,7 +91,7 @@ struct Exploration {
     transitions: usize,
     depth: usize,
     per_depth: Vec<usize>,
-    /// There is nothing deeper.
+    /// No deeper state exists.
     complete: bool,
     found: Option<Found>,
 }
@@ -244,7 +244,7 @@ fn expand_chunk<W: SmallWorld>(frontier: &[Path], depth: usize, requests: u32, v
     layer
 }
 
-/// Takes one action in the state at the end of the path; says whether it leads to a new state.
+/// Takes one action in the state at the end of the path; returns whether it leads to a new state.
 fn step<W: SmallWorld>(
     path: &Path,
     depth: usize,

@@ -1,4 +1,4 @@
-//! One small world: the core, the output that it has given, and the checks of the promises on both.
+//! A small world: the core, the output that it has given, and the checks of the promises on both.
 
 use foldhash::fast::FixedState;
 use lockhouse_core::{

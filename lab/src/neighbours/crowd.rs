@@ -1,6 +1,6 @@
 //! `cargo xtask neighbours-crowd`: the process of the neighbour, which does as much as it is let, in the same
-//! buckets and under the same names, and is refused or paced all the time. Tells by what, as a line of JSON
-//! each time it is asked with a line.
+//! buckets and under the same names, and is refused or paced all the time. The process answers each line of
+//! its input with the counts of its refusals, as a line of JSON.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// How often it was refused, by what, and how often it was not.
+/// The number of refusals by each bound, and the number of calls without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) done: u64,
@@ -288,7 +288,7 @@ impl Crowd {
             let problem: Value =
                 answer.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             let code = problem["code"].as_str().unwrap_or_default();
-            // A bucket that is full says of what.
+            // A full bucket names the bound.
             let is_full = problem["value"].is_string();
             self.count(|tally| match (code, path) {
                 ("rate_limited", _) => tally.rate += 1,

@@ -136,7 +136,7 @@ struct Compared {
     beside: Vec<Duration>,
     /// The neighbour's refusals meanwhile.
     neighbour: Tally,
-    /// How long that was.
+    /// The length of that time.
     meanwhile: Duration,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Stage {
     pub(super) other: &'static str,
 }
 
-/// How long a script is.
+/// The length of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Length {
     pub(super) steps: usize,
@@ -34,7 +34,7 @@ pub(super) struct Length {
 /// Between two steps, so that the script stays below the rate of a tenant.
 const STEP: Duration = Duration::from_millis(6);
 
-/// After so many pairs the other clients hear, too, far sooner than their lease ends.
+/// After this number of pairs the other clients read their frames, too, long before their lease ends.
 const PAIRS_BETWEEN: usize = 256;
 
 /// Names in each bucket; the neighbour uses the same ones.
@@ -248,7 +248,7 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// How much the tenant may have of everything, to the last.
+    /// Takes as much as the tenant may have of each thing, to the last.
     async fn bounds(&mut self, http: &Http) -> Result<()> {
         for number in 0..ENOUGH {
             let name = format!("{} {number}", self.stage.tenant);

@@ -16,8 +16,8 @@ use crate::panics::guarded;
 /// A difference in words.
 pub(super) type Difference = String;
 
-/// Snapshots are compared after every step while there are at most so many requests and locks, else after
-/// every 16th.
+/// The number of requests and locks up to which snapshots are compared after every step, else after every
+/// 16th.
 const SMALL: usize = 64;
 
 pub(super) struct Pair {

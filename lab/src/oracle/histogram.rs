@@ -1,4 +1,5 @@
-//! How often each class of outcome and effect came up: what never came up was not compared.
+//! The number of times that each class of outcome and effect came up. A class that never came up was not
+//! compared.
 
 use std::collections::BTreeMap;
 use std::fmt;

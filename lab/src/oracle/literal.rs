@@ -1,10 +1,10 @@
 //! The algorithms of the Web Locks specification, transcribed step by step, without a thought for speed.
 //!
-//! Sections and step numbers are those of the Working Draft of 2025-09-24. Nothing is shared with the core
-//! but the types of what goes in and comes out. What the specification leaves open (fencing tokens, leases,
-//! longest holds, bounds, closing) is added in the plainest form that the documentation of those types
-//! allows. So are the other disciplines: `offline` is the lock table of the pattern, `claims` the store of
-//! claims, `recovery` what becomes of all at a restart.
+//! Sections and step numbers are those of the Working Draft of 2025-09-24. The transcription shares with the
+//! core only the types of commands, outcomes and effects. Parts that the specification leaves open (fencing
+//! tokens, leases, longest holds, bounds, closing) are added in the plainest form that the documentation of
+//! those types allows. The other disciplines are added in the same way: `offline` is the lock table of the
+//! pattern, `claims` the store of claims, `recovery` the restart.
 //!
 //! Identities are opaque here: the caller of the transcription chooses the one that the next agent or request
 //! gets.
@@ -175,7 +175,7 @@ impl Literal {
         self.reserved
     }
 
-    /// How many requests, locks and claims there are.
+    /// The number of requests, locks and claims.
     pub(super) fn len(&self) -> usize {
         self.held.len() + self.pending().len() + self.rows.len() + self.claims.len()
     }
@@ -189,7 +189,7 @@ impl Literal {
         own.into_iter().map(|request| request.id).collect()
     }
 
-    /// How many names have something held or queued.
+    /// The number of names under which something is held or queued.
     pub(super) fn names(&self) -> usize {
         let mut names: Vec<&NameBuf> = self.held.iter().map(|lock| &lock.request.name).collect();
         names.extend(self.queue_map.iter().filter(|(_, queue)| !queue.is_empty()).map(|(name, _)| name));
@@ -199,7 +199,7 @@ impl Literal {
         names.len()
     }
 
-    /// How many requests, locks and claims there are.
+    /// The number of requests, locks and claims.
     pub(super) fn entries(&self) -> usize {
         let queued = self.queue_map.values().flatten().count();
         self.held.len() + queued + self.rows.len() + self.claims.len()
@@ -293,7 +293,8 @@ impl Literal {
         }
     }
 
-    /// How the name is held, by web locks, offline locks and a claim, which is always exclusive.
+    /// The modes in which the name is held: by web locks, offline locks and a claim, which is always
+    /// exclusive.
     fn held_modes(&self, name: &NameBuf) -> Vec<Mode> {
         let locks = self.held.iter().filter(|lock| lock.request.name == *name).map(|lock| lock.request.mode);
         let rows = self.rows.iter().filter(|row| row.name == *name).map(|row| row.mode);

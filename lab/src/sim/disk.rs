@@ -1,8 +1,8 @@
-//! The disk that survives crashes, the way to it, and what certainly stands on it.
+//! The disk that survives crashes, the way to it, and the ledger of all that is certainly on it.
 //!
 //! ```text
 //!   house ─▶ DiskLink: slow, cut by a crash ─▶ FaultStore: loses, delays, refuses
-//!         ─▶ Ledger: notes what is kept ─▶ MemoryStore
+//!         ─▶ Ledger: notes what is durable ─▶ MemoryStore
 //! ```
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct Disk {
     /// The batches that were on their way when their sender died.
     strays: Mutex<Vec<Arc<CommitBatch>>>,
     random: Mutex<Random>,
-    /// How long a commit takes at most, in milliseconds.
+    /// The longest time of a commit, in milliseconds.
     slowest_ms: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ impl Disk {
         look(&self.noted.ledger.lock())
     }
 
-    /// Some of the batches on their way arrive. True if one was stored although it came too late.
+    /// A part of the batches on their way arrives. True if one was stored although it came too late.
     pub(crate) fn strays_arrive(&self, only_some: bool) -> bool {
         let strays: Vec<_> = {
             let mut random = self.random.lock();

@@ -77,7 +77,7 @@ impl Stage {
         ));
     }
 
-    /// Everything was given back, or had its time.
+    /// All locks and claims were given back, or have expired.
     fn nothing_is_left(&mut self) {
         let server = &self.life.server;
         match server.house.store_state() {

@@ -82,7 +82,7 @@ impl Journal {
         }
     }
 
-    /// A breach, whatever the judge of histories says.
+    /// Notes a breach, independently of the judge of histories.
     pub(crate) fn breach(&self, what: impl Into<String>) {
         let mut page = self.0.lock();
         let at = page.stamp();
@@ -129,7 +129,7 @@ impl Journal {
         self.close(|open| open.client == *client);
     }
 
-    /// That life of the server will never give the answers that it has not given by now.
+    /// The ended life of the server gives no more answers: its open requests stay unanswered.
     pub(crate) fn life_is_over(&self, life: u64) {
         self.close(|open| open.life == life);
     }
@@ -159,7 +159,7 @@ impl Journal {
         (id, true)
     }
 
-    /// All that was written, and the notes.
+    /// All events, and the notes.
     pub(crate) fn close_journal(&self) -> Written {
         let mut page = self.0.lock();
         let page = &mut *page;

@@ -19,7 +19,7 @@ pub(crate) enum Sort {
     Unassigned,
 }
 
-/// Everything that was ever stored.
+/// All things that were ever stored.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     epoch: u64,

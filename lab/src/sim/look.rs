@@ -6,7 +6,7 @@ use super::clients::owner_client::mode;
 use super::server::{Place, ServerHandle, ServerLife};
 use crate::history::record::{Found, Thing, What};
 
-/// Everything in that bucket: locks, claims, assignments.
+/// The whole content of that bucket: locks, claims, assignments.
 pub(super) async fn found(server: &ServerHandle, place: &Place) -> Result<Vec<Found>, StoreError> {
     let bucket = server.bucket(place);
     let assignments = bucket.claims().assignments().await.map_err(|error| match error {

@@ -5,7 +5,7 @@
 //! ```text
 //!   owner clients, ─▶ house, buckets, outboxes, ─▶ DiskLink ─▶ FaultStore ─▶ Ledger ─▶ MemoryStore
 //!   claim clients,    pipeline (the real ones,                                 │
-//!   web clients,      on stopped time)                                         └─▶ told before it was kept?
+//!   web clients,      on stopped time)                                         └─▶ announced before durable?
 //!   workers
 //!     └──▶ Journal: asked, answered, lost ──▶ the judge of histories
 //! ```

@@ -1,4 +1,4 @@
-//! Plays schedules, on as many threads as there are, and says what came of it.
+//! Plays schedules, on as many threads as there are, and reports the result.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::history;
 /// The number of breaches that are reported.
 const SHOWN: usize = 10;
 
-/// Each class has to come up once in so many schedules.
+/// The number of schedules in which each class has to come up once.
 const SCHEDULES_PER_SIGHTING: u64 = 100;
 
 /// The results of many schedules.

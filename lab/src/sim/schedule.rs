@@ -1,5 +1,5 @@
-//! One schedule: all clients act in turn by the dice, while things fail; then everything is mended, and all
-//! clients must get an answer.
+//! A schedule: all clients act in turn by the dice, while faults happen. Then the faults end, and all clients
+//! must get an answer.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Stage {
         let lease_ms = if random.percent(70) { 300 } else { 0 };
         let life = ServerLife::begin(&journal, &disk, 1, lease_ms, 0)?;
         journal.write(What::ServerStarted { epoch: "1".to_owned() });
-        // Most meet in the first bucket.
+        // Most clients meet in the first bucket.
         let mut place = |nth: usize| {
             let elsewhere = random.percent(30);
             places[if elsewhere { nth % places.len() } else { 0 }].clone()
@@ -120,7 +120,7 @@ impl Stage {
         if who >= 76 {
             return one_of(web_clients, random).act(life, random);
         }
-        // Some have not heard of the new life, and go on with the old one.
+        // Some clients have no notice of the new life yet, and go on with the old one.
         let (life, workers) = match displaced {
             Some(old) if random.percent(40) => (&old.life, &mut old.workers),
             _ => (&*life, workers),

@@ -62,8 +62,8 @@ impl ServerHandle {
         self.is_displaced.load(Ordering::Relaxed)
     }
 
-    /// Records a request. Requests to a displaced server are not in the journal: whatever it says without
-    /// the disk, it says of the past.
+    /// Records a request. Requests to a displaced server are not in the journal: any answer that it gives
+    /// without the disk is about the past.
     pub(crate) fn ask(&self, client: &Arc<str>, place: &Place, call: Invocation) -> Op {
         self.journal.count("commands");
         (!self.is_displaced()).then(|| self.journal.invoke(client, self.number, place.label, call))
@@ -126,7 +126,7 @@ impl ServerHandle {
     }
 }
 
-/// One life of the server.
+/// A life of the server.
 #[derive(Debug)]
 pub(crate) struct ServerLife {
     pub(crate) server: ServerHandle,
@@ -160,7 +160,7 @@ impl ServerLife {
         Ok(Self { server, clock, runtime: Some(runtime), link })
     }
 
-    /// Everything runs until it waits, and so long beyond it.
+    /// Runs all tasks until they wait, and then for this time.
     pub(crate) fn run(&self, ms: u64) {
         self.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
         self.clock.advance(Duration::from_millis(ms));
@@ -171,7 +171,7 @@ impl ServerLife {
         self.clock.stand_still(Duration::from_millis(ms));
     }
 
-    /// Everything runs, but only a little.
+    /// Runs all tasks, but only a little.
     pub(crate) fn nudge(&self, turns: usize) {
         self.block_on(async {
             for _ in 0..turns {
@@ -211,7 +211,7 @@ impl ServerLife {
         self.server.is_displaced.store(true, Ordering::Relaxed);
     }
 
-    /// The process is killed, whatever it was at.
+    /// Kills the process in the middle of its work.
     pub(crate) fn crash(&mut self) {
         self.link.cut();
         if let Some(runtime) = self.runtime.take() {
@@ -251,7 +251,7 @@ impl ServerLife {
     }
 }
 
-/// Longer than anything takes whose way is free.
+/// Longer than any task with a free way takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A slot that cannot be taken is tried again, as an operator or a supervisor would.

@@ -1,4 +1,5 @@
-//! How often everything came up: a run in which something hardly did proves nothing of it.
+//! The number of times that each class of event came up. A run in which a class hardly came up proves nothing
+//! of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +25,7 @@ impl Tally {
         other.0.iter().for_each(|(class, count)| self.add(class, *count));
     }
 
-    /// All that came up less often.
+    /// The classes that came up less often.
     pub(crate) fn below(&self, floor: u64) -> Vec<&'static str> {
         EXPECTED.iter().copied().filter(|class| self.of(class) < floor).collect()
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask soak-crowd`: the process of all visitors. Tells what they did, as a line of JSON each time it
-//! is asked with a line.
+//! `cargo xtask soak-crowd`: the process of all visitors. The process answers each line of its input with a
+//! report of their work, as a line of JSON.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -38,13 +38,13 @@ pub(super) fn descriptors(pid: u32) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd")).context("the server has ended")?.count())
 }
 
-/// As many as this process may have open.
+/// Raises the bound of open files as high as this process may.
 pub(super) fn raise_open_files() -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
-/// Whether a process may have so many connections.
+/// Whether a process may have this number of connections.
 pub(super) fn check_open_files(connections: usize) -> Result<()> {
     let needed = connections as u64 + 256;
     let maximum = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);

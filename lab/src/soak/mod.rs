@@ -198,7 +198,7 @@ impl Soaked {
     }
 }
 
-/// How many descriptors more than these the server has once it has had the time to close all.
+/// The number of descriptors beyond these that the server has after the time to close all.
 fn descriptors_left(server: &ServerProcess, before: usize) -> Result<isize> {
     let deadline = Instant::now() + 2 * LEASE;
     loop {

@@ -1,4 +1,4 @@
-//! One visitor of the crowd: it comes, asks, holds, releases, and goes or breaks off, again and again.
+//! A visitor of the crowd, which comes, asks, holds, releases, and goes or breaks off, again and again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(super) struct Visitor {
     pub(super) shared: Rc<Shared>,
 }
 
-/// How a visit ends.
+/// The end of a visit.
 enum End {
     Close,
     Goodbye,

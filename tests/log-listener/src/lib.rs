@@ -7,8 +7,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-/// Has the servers in this process leave a log, if traces are left: whatever a server says, as much as it
-/// can.
+/// Has the servers in this process leave a log at the finest level, if traces are left.
 pub fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {

@@ -49,7 +49,7 @@ impl Random {
         }
     }
 
-    /// True so many times in a hundred.
+    /// True in this percentage of draws.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }

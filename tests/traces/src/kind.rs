@@ -1,4 +1,4 @@
-//! The kinds of secrets, and how they are known in what a server says.
+//! The kinds of secrets, and the signs of them in a server's output.
 
 /// A kind of secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::ApiKey,
         Self::Token,

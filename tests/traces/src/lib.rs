@@ -1,15 +1,15 @@
-//! The traces that tests leave: the logs of all that they start, and the secrets that were made and used
-//! meanwhile. No secret may stand in a log.
+//! The traces that tests leave: the logs of the programs that they start, and the secrets that were made and
+//! used meanwhile. No secret may stand in a log.
 //!
 //! ```text
 //!   test ──command, listen──▶ FOLDER/*.log ─┐
-//!     └──answer, secret─────▶ FOLDER/secrets ┴─▶ search: which log tells which kind of secret, in which line
+//!     └──answer, secret─────▶ FOLDER/secrets ┴─▶ search: which log has which kind of secret, in which line
 //! ```
 //!
 //! The listener to the servers of the test's own process is `tests/log-listener`.
 //!
-//! The variable [`FOLDER`] says where; `cargo xtask test` sets it, and looks through the folder at its end.
-//! Where it is not set nothing is left.
+//! The variable [`FOLDER`] names the folder; `cargo xtask test` sets it, and searches the folder at its end.
+//! Without the variable no traces are left.
 
 mod kind;
 mod search;
@@ -26,7 +26,7 @@ pub use search::{Found, Leak, search};
 /// The variable of the environment that names the folder.
 pub const FOLDER: &str = "TEST_TRACES";
 
-/// The file with the secrets, in the folder; whatever else is in it is a log.
+/// The file with the secrets, in the folder; all other files there are logs.
 const SECRETS: &str = "secrets";
 
 /// The log level with which a server logs all that it can.

@@ -17,7 +17,7 @@ use crate::kind::Kind;
 pub struct Found {
     /// Logs with something in them.
     pub logs: usize,
-    /// How much that is, in bytes.
+    /// The length of that, in bytes.
     pub bytes: usize,
     /// Different secrets of each kind.
     pub secrets: BTreeMap<Kind, usize>,
@@ -48,7 +48,8 @@ impl std::fmt::Display for Leak {
 /// one, and more than comes by chance.
 const PIECE: usize = 16;
 
-/// Pieces begin so far apart; so a leak is found for certain if it has this many bytes and those of a piece.
+/// The distance between the begins of two pieces. A leak is found for certain if it has this many bytes and
+/// those of a piece.
 const STEP: usize = 8;
 
 /// A piece with fewer different bytes, such as zeros, may stand anywhere.
@@ -127,7 +128,7 @@ impl Pieces {
     }
 }
 
-/// All that a secret may look like.
+/// The forms that a secret may have.
 fn forms(secret: &str) -> Vec<(&'static str, String)> {
     let mut forms = vec![("as it is", secret.to_owned()), ("in capitals", secret.to_uppercase())];
     let percent = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();

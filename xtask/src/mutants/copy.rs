@@ -13,8 +13,8 @@ pub(crate) struct Copy {
     pub(crate) root: PathBuf,
     pub(crate) tree: PathBuf,
     pub(crate) target: PathBuf,
-    /// Whether tests are built with the profile `mutants`, which builds a changed crate far sooner: worth the
-    /// first build of everything only if many follow.
+    /// Whether tests are built with the profile `mutants`, which builds a changed crate much sooner: worth
+    /// the first build of everything only if many follow.
     pub(crate) is_for_many: bool,
 }
 
@@ -46,8 +46,8 @@ impl Copy {
         self.target.join(if self.is_for_many { "mutants" } else { "release" })
     }
 
-    /// Makes the copy equal to the project again. A file that is equal is left alone. One that is new keeps
-    /// its time, so that what was built from it counts as fresh; one that is put back gets the present time,
+    /// Makes the copy equal to the project again. A file that is equal is left alone. A new file keeps its
+    /// time, so that artifacts built from it count as fresh. A file that is put back gets the present time,
     /// so that cargo builds it.
     pub(crate) fn sync(&self) -> Result<()> {
         let wanted = tree::files(&self.root)?;

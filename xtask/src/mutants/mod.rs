@@ -60,7 +60,7 @@ struct PatchResult {
     commit: String,
     verdict: Verdict,
     seconds: f64,
-    /// How the ring failed, or why it did not count.
+    /// The failure of the ring, or the reason why the run did not count.
     how: String,
 }
 
@@ -70,7 +70,7 @@ enum Verdict {
     Caught,
     /// The ring passed with the bug planted.
     Missed,
-    /// There was nothing to judge: the patch or the ring is broken.
+    /// No judgement was possible: the patch or the ring is broken.
     Error,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
     let commit = tree::head(&root)?;
     let mut done = 0;
     for kind in patches.chunk_by(|a, b| ring::kind(&a.ring) == ring::kind(&b.ring)) {
-        // All of a kind before the first bug: the sound tree is built once for them.
+        // The sound tree is built before the first bug, once for all patches of a kind.
         copy.sync()?;
         let sound = kind
             .chunk_by(|a, b| a.ring == b.ring)
@@ -115,7 +115,8 @@ pub(crate) fn run(args: &Args) -> crate::Verdict {
             let (word, place) = (result.verdict.word(), format!("{done}/{}", patches.len()));
             println!("{word:<6} {place:>7} {:<44} {:>5.1} s  {}", result.name, result.seconds, result.how);
             results.push(result);
-            // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
+            // The file is written after each patch: the whole takes long, and earlier results must not be
+            // lost with the rest.
             if let Some(json) = &args.json {
                 results.sort_by(|a, b| a.name.cmp(&b.name));
                 fs::write(json, serde_json::to_vec_pretty(&results)?)
@@ -156,7 +157,7 @@ fn digest(file: &Path) -> Result<String> {
 struct Sound {
     programs: Programs,
     judgement: Judgement,
-    /// How long the ring ran.
+    /// The time that the ring ran.
     time: Duration,
 }
 

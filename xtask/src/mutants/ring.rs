@@ -16,11 +16,11 @@ use crate::workspace::cargo::{BUILD, WHOLE};
 use crate::workspace::shell::{self, End};
 use crate::workspace::tree;
 
-/// How long a ring may take without a bug, building excluded.
+/// The longest time of a ring without a bug, building excluded.
 pub(crate) const SOUND_LIMIT: Duration = Duration::from_secs(400);
 
-/// How long a ring may take to catch a bug, building excluded, if it takes so long without: a slow test here
-/// must not count as a hang, and a test that nextest ends as one must end before.
+/// The longest time of a ring to catch a bug, building excluded, from its time without a bug. A slow test
+/// here must not count as a hang, and a test that nextest ends as one must end before.
 pub(crate) fn limit(sound: Duration) -> Duration {
     (10 * sound).max(Duration::from_secs(100))
 }
@@ -53,13 +53,13 @@ struct Plan {
 }
 
 enum Verdict {
-    /// This exit code means that it failed, 0 that it passed.
+    /// The exit code of a failure; 0 is a pass.
     ExitCode(i32),
-    /// A file in which `node --test` leaves what each test said.
+    /// A file in which `node --test` leaves the result of each test.
     Report(PathBuf),
 }
 
-/// Builds what the ring runs and runs it; of tests, only these programs. Tells how long it ran, too.
+/// Builds the programs of the ring and runs it; of tests, only these programs. Returns the running time, too.
 pub(crate) fn judge(
     copy: &Copy,
     ring: &str,
@@ -94,7 +94,7 @@ pub(crate) fn judge(
     Ok((judgement, time))
 }
 
-/// None if no test ran, or a file died before its tests could.
+/// The judgement; none if no test ran, or a file died before its tests could.
 fn judge_report(report: &Path) -> Result<Option<Judgement>> {
     let tests = results::read_node_junit(&fs::read_to_string(report)?)?;
     let failed = tests.iter().find(|test| !test.passed && !test.is_file());
@@ -143,7 +143,7 @@ impl Programs {
     }
 }
 
-/// The first word of a ring, which decides what is built for it.
+/// The first word of a ring, which decides the build for it.
 pub(crate) fn kind(ring: &str) -> &str {
     split(ring).0
 }
@@ -240,7 +240,7 @@ fn tests(copy: &Copy, package: &str, scope: &Scope, filter: &str, only: &Program
     Plan { builds: vec![build], run, verdict: Verdict::ExitCode(100) }
 }
 
-/// Whatever it judges, the server included, is part of the laboratory.
+/// The judged programs, the server included, are part of the laboratory.
 fn proof(copy: &Copy, command: &str, args: &str) -> Plan {
     let mut run = Command::new(copy.programs().join("lab"));
     run.arg(command).args(args.split_whitespace());
@@ -255,7 +255,8 @@ fn with_server(copy: &Copy, command: &str, args: &str) -> Plan {
     plan
 }
 
-/// As the whole project is built, so that what these programs depend on need not be built for them alone.
+/// The command builds as the whole project is built, so that dependencies of these programs need not be built
+/// for them alone.
 fn build(copy: &Copy, programs: &[&str]) -> Command {
     let mut build = cargo(&["build"]);
     build.args(copy.profile().0).args(WHOLE);

@@ -27,7 +27,7 @@ struct Subject {
     folder: &'static str,
     /// Only the module of this name, wherever it lies in the folder.
     only: Option<&'static str>,
-    /// Which of the package's tests run. Those of cost are left out: what they say depends on the machine.
+    /// The tests of the package that run. Tests of cost are left out: their result depends on the machine.
     tests: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ const SUBJECTS: [Subject; 2] = [
 /// The most changes of one file in a shard, which is the work that an interrupted run has to repeat.
 const AT_ONCE: usize = 60;
 
-/// How long a shard may take.
+/// The longest time of a shard.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug, ClapArgs)]
@@ -87,7 +87,7 @@ struct Outcome {
     part: String,
     /// The commit that was changed.
     commit: String,
-    /// Which cargo-mutants changed it.
+    /// The version of cargo-mutants that changed it.
     tool: String,
     seconds: u64,
     caught: usize,
@@ -121,7 +121,8 @@ pub(crate) fn run(args: &Args) -> Verdict {
         let outcome = try_shard(&copy, shard, &commit, &version)?;
         outcomes.retain(|other| other.file != outcome.file || other.source == outcome.source);
         outcomes.push(outcome);
-        // Each time anew: the whole takes long, and earlier results must not be lost with the rest.
+        // The file is written after each shard: the whole takes long, and earlier results must not be lost
+        // with the rest.
         if let Some(json) = &args.json {
             outcomes.sort_by(|a, b| (&a.file, &a.part).cmp(&(&b.file, &b.part)));
             fs::write(json, serde_json::to_vec_pretty(&outcomes)?)

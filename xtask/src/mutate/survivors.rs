@@ -18,7 +18,7 @@ pub(super) struct Argument {
     file: String,
     /// The change as cargo-mutants reports it, without its place.
     mutant: String,
-    /// How many changes of these words it holds for.
+    /// The number of changes of these words for which the argument holds.
     #[serde(default = "once")]
     times: usize,
     argument: String,

@@ -33,7 +33,7 @@ pub(super) fn version() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// How many changes there are of each of these files, of which some may have none.
+/// The number of changes of each of these files, of which some may have none.
 pub(super) fn list(copy: &Copy, package: &str, files: &[String]) -> Result<BTreeMap<String, usize>> {
     let mut list = cargo_mutants(copy, package);
     list.arg("--list").args(files.iter().flat_map(|file| ["--file", file]));

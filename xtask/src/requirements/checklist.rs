@@ -10,7 +10,7 @@
 use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 
-/// One line of the checklist. A line has tests, an argument, or (then it is open) neither.
+/// A line of the checklist. A line has tests, an argument, or (then it is open) neither.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
     pub(crate) id: String,

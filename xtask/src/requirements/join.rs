@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::checklist::{Line, Named};
 use crate::rings::results::TestRun;
 
-/// How a line of the checklist is covered.
+/// The coverage of a line of the checklist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Coverage {

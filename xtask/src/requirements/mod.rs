@@ -117,7 +117,7 @@ fn run_what_is_missing(root: &Path, stamp: &str, section: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many lines are shown in each kind of JavaScript context.
+/// The number of lines that are shown in each kind of JavaScript context.
 fn lines_per_realm(lines: &[Joined]) -> BTreeMap<String, usize> {
     let mut realms = BTreeMap::new();
     for line in lines {

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::workspace::tree;
 
-/// One test that ran.
+/// A test that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TestRun {
-    /// Which suite it belongs to: `core`, `library`, `server`, `xtask`, `lab`, `doc`, `js`, `oracle`, …
+    /// The suite of the test: `core`, `library`, `server`, `xtask`, `lab`, `doc`, `js`, `oracle`, …
     pub(crate) suite: String,
     pub(crate) name: String,
     pub(crate) passed: bool,
@@ -25,7 +25,7 @@ impl TestRun {
     }
 }
 
-/// One run of one ring.
+/// A run of a ring.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RingResult {
     pub(crate) ring: String,
@@ -42,7 +42,7 @@ impl RingResult {
         self.tests.iter().filter(|test| test.passed).count()
     }
 
-    /// How many tests failed; a ring that failed without a failed test counts as one.
+    /// The number of failed tests; a ring that failed without a failed test counts as one.
     pub(crate) fn failed(&self) -> usize {
         let failed = self.tests.len() - self.passed();
         failed.max(usize::from(self.failure.is_some()))

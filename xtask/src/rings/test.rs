@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Verdict {
     Ok(failed == 0)
 }
 
-/// How long each step took.
+/// The time of each step.
 #[derive(Default)]
 struct Times(Vec<(&'static str, Duration)>);
 

@@ -18,7 +18,7 @@ impl Circle<'_> {
         let mut edges = String::new();
         for file in &self.files {
             for (to, import) in imports.of(file).filter(|(to, _)| self.files.contains(to)) {
-                // A String takes whatever is written to it.
+                // A String takes any text that is written to it.
                 let _ = writeln!(edges, "  {file}:{} imports {to} by {}", import.line, import.path);
             }
         }
@@ -44,7 +44,7 @@ pub fn circles(imports: &Imports) -> Vec<Circle<'_>> {
     circles
 }
 
-/// How many files the largest circle has; 0 without one.
+/// The number of files in the largest circle; 0 without one.
 pub fn largest(imports: &Imports) -> usize {
     circles(imports).first().map_or(0, |circle| circle.files.len())
 }

@@ -1,4 +1,4 @@
-//! Which characters of a source are code, which are literals and which are comments.
+//! The class of each character of a source: code, literal or comment.
 
 use std::str::FromStr as _;
 
@@ -140,7 +140,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// How many characters come next, and what they are.
+    /// The number of the next characters of one class, and the class.
     fn step(&mut self, line: &ClassifiedLine, at: usize) -> (usize, Class) {
         let (c, next) = (line[at].0, line.get(at + 1).map(|next| next.0));
         let (taken, class, state) = match (self.state, c) {

@@ -9,7 +9,7 @@ use super::sources::SourceFile;
 struct Block {
     /// The first line, from 0.
     start: usize,
-    /// How many lines it has.
+    /// The number of its lines.
     lines: usize,
     /// The blanks before each line.
     indentation: usize,
@@ -39,7 +39,7 @@ pub fn too_wide(source: &SourceFile) -> Vec<usize> {
     found
 }
 
-/// How many lines of comments without code beside them a source has.
+/// The number of a source's lines of comments without code beside them.
 pub fn lines(source: &SourceFile) -> usize {
     blocks(&classify(source).unwrap_or_default()).iter().map(|block| block.lines).sum()
 }

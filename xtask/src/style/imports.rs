@@ -1,4 +1,4 @@
-//! Which files of a crate import each other.
+//! The imports among the files of a crate.
 //!
 //! An import is a `use` or a path by `crate::`, `super::` or `self::` in production code, resolved to the
 //! file of the deepest module that it names. A parent counts as a file like any other. `lib.rs` and `main.rs`
@@ -21,7 +21,7 @@ pub struct Imports {
     edges: BTreeMap<String, BTreeMap<String, Import>>,
 }
 
-/// One import, as it stands in a file.
+/// An import, as it stands in a file.
 #[derive(Clone, Debug)]
 pub struct Import {
     /// The line.

@@ -14,7 +14,7 @@ pub(super) enum Piece<'a> {
 pub(super) struct Paragraph<'a> {
     /// The text before the first line: the mark of a list item with its indentation.
     first: &'a str,
-    /// How many blanks stand before the other lines.
+    /// The number of blanks before the other lines.
     hanging: usize,
     /// The lines without that.
     lines: Vec<&'a str>,
@@ -66,7 +66,7 @@ impl<'a> Cutter<'a> {
             return;
         }
         if let Some(open) = &mut self.open {
-            // The second line of an item says how far it hangs.
+            // The second line of an item shows its indentation.
             if open.lines.len() == 1 && !open.first.trim().is_empty() && indentation > 0 {
                 open.hanging = indentation;
                 self.item = Some(indentation);
@@ -117,7 +117,7 @@ fn is_directive(text: &str) -> bool {
     ["biome-ignore", "@ts-", "rustfmt"].iter().any(|word| text.starts_with(word))
 }
 
-/// How long the mark of a list item is, with the blanks behind it.
+/// The length of the mark of a list item, with the blanks behind it.
 fn list_mark(text: &str) -> Option<usize> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let sign = text[digits..].chars().next()?;
@@ -178,7 +178,7 @@ fn is_address(line: &str) -> bool {
     line.trim_start_matches('<').starts_with("http") && !line.contains(' ')
 }
 
-/// How many columns a text takes.
+/// The number of columns that a text takes.
 pub(super) fn columns(text: &str) -> usize {
     text.chars().count()
 }

@@ -15,7 +15,7 @@ pub struct Production {
     /// Modules of this file that only tests build, whose content is in other files; each as its path from
     /// the module of this file.
     pub test_modules: Vec<Vec<String>>,
-    /// How many lines of the file are tests.
+    /// The number of the file's lines that are tests.
     pub test_lines: usize,
 }
 

@@ -1,4 +1,5 @@
-//! How cargo builds: one set of features and one profile for everything, so that nothing is built twice.
+//! The settings with which cargo builds: one set of features and one profile for everything, so that nothing
+//! is built twice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
 /// One profile, too, so that CI builds once.
 pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
 
-/// Builds a program of the workspace and says where it is. The compiler's messages go to our own output.
+/// Builds a program of the workspace and returns its path. The compiler's messages go to our own output.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 /// The process group that runs now, 0 if none: it must not outlive us.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Exit(i32),
@@ -61,7 +61,7 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> 
     run_limited(command, limit)
 }
 
-/// Runs `command` on our own output, saying first what is run.
+/// Prints `command`, then runs it on our own output.
 pub(crate) fn run_shown(command: &mut Command) -> Result<End> {
     println!("$ {}", line(command));
     run_limited(command.stdin(Stdio::null()), Duration::from_secs(24 * 3600))

@@ -26,7 +26,7 @@ fn sources() -> &'static [SourceFile] {
     &SOURCES
 }
 
-/// The file at the root that says how all hangs together.
+/// The file at the root that describes the structure of the whole.
 fn architecture() -> &'static str {
     &sources().iter().find(|source| source.name == "ARCHITECTURE.md").unwrap().text
 }

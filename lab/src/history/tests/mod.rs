@@ -20,7 +20,7 @@ use super::{judge, judge_file, read};
 struct Wanted {
     /// Parts of the error, for a file that is not judged.
     error: Option<Vec<String>>,
-    /// How many are lost, overlap, regress, are assigned twice.
+    /// The counts of lost things, overlaps, token regressions and double assignments.
     breaches: Option<[usize; 4]>,
     /// Parts of the accounts.
     #[serde(default)]
@@ -136,5 +136,5 @@ fn a_history_with_one_thing_changed_is_a_breach() {
     }
 }
 
-/// How many histories the properties are tried on.
+/// The number of histories on which the properties are tried.
 const SEEDS: u64 = 60;

@@ -7,7 +7,7 @@ use random::Random;
 use super::super::breach::Kind;
 use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Reason, Thing, What};
 
-/// One way to spoil a history: what comes of it, or nothing where the history gives no occasion.
+/// A way to spoil a history. The result is none where the history gives no occasion.
 pub(crate) struct Mutation {
     pub(crate) name: &'static str,
     /// The breach that the judge must find, perhaps among others.
@@ -171,7 +171,7 @@ fn forget_claim(events: &[Event], random: &mut Random) -> Option<Vec<Event>> {
             matches!(op.call, Invocation::Renew { claim, .. } | Invocation::ReleaseClaim { claim, .. } | Invocation::Finalize { claim, .. }
                 if Some(claim) == gain.claim.as_ref())
         };
-        // Nothing can have ended the thing before the first operation that asks for it again.
+        // No operation can have ended the thing before the first one that asks for it again.
         if let Some(first) = all.iter().find(about).filter(|op| name != "n0" && op.gain().is_some()) {
             places.push(first.answered());
         }

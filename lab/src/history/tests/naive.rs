@@ -10,12 +10,12 @@ use super::super::record::{Completion, Event, Found, Gain, Invocation, Mode, Rea
 
 const MS: u64 = 1_000_000;
 
-/// How a run is made.
+/// The parameters of a run.
 pub(crate) struct Plan {
     pub(crate) clients: usize,
     pub(crate) names: usize,
     pub(crate) kills: usize,
-    /// How long the clients go on, in milliseconds.
+    /// The time for which the clients go on, in milliseconds.
     pub(crate) length_ms: u64,
 }
 

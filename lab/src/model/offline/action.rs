@@ -8,16 +8,16 @@ use crate::model::Code;
 
 pub(super) const OWNERS: usize = 2;
 pub(super) const NAMES: [&str; 2] = ["A", "B"];
-/// How long an owner lives without activity, in ticks.
+/// The lifetime of an owner without activity, in ticks.
 pub(super) const TTL: u64 = 2;
-/// How long a claim lasts, in ticks.
+/// The length of a claim, in ticks.
 pub(super) const CLAIM: u64 = 2;
 /// One tick of the model's clock.
 pub(super) const TICK_MS: u64 = 1_000;
-/// The one agent of this world, and how many requests and locks it has at most.
+/// The greatest number of requests and locks of the one agent of this world.
 pub(super) const AGENTS_REQUESTS: u32 = 2;
 
-/// How the agent asks.
+/// The kinds of requests of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Ask {
     Exclusive,
@@ -25,7 +25,7 @@ pub(in crate::model) enum Ask {
     Steal,
 }
 
-/// Which token of a name's claims is presented.
+/// The token of a name's claims that is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Which {
     /// The token of the last claim.
@@ -92,7 +92,7 @@ pub(in crate::model) enum Action {
     Unassign {
         name: usize,
     },
-    /// One tick passes, and things that are due end.
+    /// A tick passes, and things that are due end.
     Tick,
 }
 
@@ -125,7 +125,7 @@ const PER_NAME: [fn(usize) -> Action; 11] = [
 /// Requests are named from here on.
 const FINISH: u8 = 128;
 
-/// Everything that could ever happen but the end of a request, in the order of the codes.
+/// All actions but the end of a request, in the order of the codes.
 pub(super) fn all() -> Vec<Action> {
     let owners = (0..OWNERS).flat_map(|owner| PER_OWNER.iter().map(move |make| make(owner)));
     let pairs = (0..OWNERS).flat_map(|owner| (0..NAMES.len()).map(move |name| (owner, name)));

@@ -80,7 +80,7 @@ impl Announced {
         }
     }
 
-    /// How the name is held, in any way.
+    /// The modes in which the name is held, of all disciplines.
     pub(super) fn held_modes(&self, name: usize) -> Vec<Mode> {
         let web =
             self.asked.iter().filter(|asked| asked.name == name && matches!(asked.status, Status::Held(_)));
@@ -138,7 +138,7 @@ impl Announced {
         }
     }
 
-    /// Each change must have its reason in what was asked, and be possible.
+    /// A change must have its reason in the action, and be possible.
     fn observe_change(&mut self, action: Action, change: &Change) -> Result<(), Breach> {
         match change {
             Change::TokensReserved { up_to } => {
@@ -425,7 +425,7 @@ impl Announced {
         Ok(())
     }
 
-    /// All of it or nothing, as the state before has it.
+    /// An answer grants all locks or none, as the state before demands.
     fn observe_answer(
         &mut self,
         owner: usize,

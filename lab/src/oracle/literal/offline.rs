@@ -34,7 +34,7 @@ pub(super) struct Row {
     since: Instant,
     metadata: Option<String>,
     pub(super) born: u64,
-    /// How often the owner got the answer that it has this lock already; and how often since the upgrade.
+    /// The number of answers to the owner that it has this lock already, in all and since the upgrade.
     pub(super) again: Again,
 }
 
@@ -306,7 +306,7 @@ impl Literal {
         }
     }
 
-    /// Undoes the grants that were announced to no one but the step itself.
+    /// Undoes the grants that were announced to the step alone.
     fn undo(&mut self, now: Instant, owner: OwnerId, locks: &[GrantToUndo<'_>]) -> usize {
         if !self.is_alive(now, owner) {
             return 0;

@@ -12,14 +12,14 @@ use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
-/// One client.
+/// A client of claims.
 #[derive(Debug)]
 pub(crate) struct ClaimClient {
     name: Arc<str>,
     place: Place,
     /// The claims that it was ever given, the latest last.
     claims: Vec<Known>,
-    /// How many claims it has asked for with a key, and the last of them.
+    /// The number of claims that it has asked for with a key, and the last of them.
     keys: u64,
     last_key: Option<Keyed>,
     asked: Option<Started<Option<Known>>>,

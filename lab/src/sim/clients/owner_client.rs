@@ -14,7 +14,7 @@ use crate::sim::journal::Op;
 use crate::sim::ledger::Sort;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
-/// One client.
+/// A client of owners and offline locks.
 #[derive(Debug)]
 pub(crate) struct OwnerClient {
     name: Arc<str>,
@@ -147,7 +147,7 @@ impl OwnerClient {
     }
 }
 
-/// Where a client asks.
+/// The caller of a server: the client, the server and the bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) server: ServerHandle,
@@ -258,7 +258,7 @@ impl Plan {
     }
 }
 
-/// One to three names, in some mode each.
+/// Draws one to three names, each with a mode.
 fn wishes(random: &mut Random) -> Vec<(usize, Mode)> {
     let mode = |random: &mut Random| if random.percent(50) { Mode::Shared } else { Mode::Exclusive };
     let count = if random.percent(70) { 1 } else { 2 + random.below(2) };

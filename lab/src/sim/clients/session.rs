@@ -1,5 +1,5 @@
-//! A session of a remote client: the server's side of it, what is on the wire, and the client's own view of
-//! its lease.
+//! A session of a remote client: the server's side of it, the frames on the wire, and the client's own view
+//! of its lease.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) enum Frame {
     Ended,
 }
 
-/// One session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and no client waits for
+/// A session. Tags of reclaims are odd, those of requests even; 1 is the beginning, and no client waits for
 /// an answer with 0.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -59,11 +59,11 @@ struct Requests {
 /// The tag of the beginning.
 const JOIN: u64 = 1;
 
-/// How often the server pings, as a part of the lease.
+/// The interval of the server's pings, as a part of the lease.
 const BEATS_PER_LEASE: u64 = 10;
 
 impl Session {
-    /// The client says hello.
+    /// The client sends its hello.
     pub(super) fn begin(life: &ServerLife, place: &Place, label: &str, lease_ms: u64) -> Self {
         let _guard = life.enter();
         let server = &life.server;

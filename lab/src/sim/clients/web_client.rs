@@ -16,11 +16,11 @@ use crate::sim::journal::Journal;
 use crate::sim::ledger::Ledger;
 use crate::sim::server::{NAMES, Place, ServerLife};
 
-/// One client; when it dies, another one comes in its place.
+/// A remote client of web locks; when it dies, another one comes in its place.
 #[derive(Debug)]
 pub(crate) struct RemoteWebClient {
     label: String,
-    /// As the history has it, for each life of the client.
+    /// The name in the history, for each life of the client.
     name: Arc<str>,
     lives: u64,
     place: Place,
@@ -125,12 +125,12 @@ impl RemoteWebClient {
         self.cut_until = now_ms + ms;
     }
 
-    /// Everything is mended.
+    /// The faults are over.
     pub(crate) fn is_back(&mut self) {
         (self.paused_until, self.cut_until) = (0, 0);
     }
 
-    /// Answers pings, as far as it runs and hears them.
+    /// Answers pings, as far as the client runs and receives them.
     pub(crate) fn time_has_passed(&mut self, life: &ServerLife) {
         let journal = &life.server.journal;
         self.nothing_comes(journal);

@@ -12,7 +12,7 @@ use crate::history::record::{Gain, Invocation, Reason, What};
 use crate::sim::journal::Op;
 use crate::sim::server::{NAMES, Place, ServerHandle, ServerLife, Started};
 
-/// One client, as long as its process lives.
+/// A client in the server's process, as long as that process lives.
 #[derive(Debug)]
 pub(crate) struct Worker {
     name: Arc<str>,
@@ -76,7 +76,7 @@ impl Worker {
         });
     }
 
-    /// Everything that it has goes.
+    /// The worker gives back all that it has.
     pub(crate) fn leave(&mut self, life: &ServerLife) {
         self.receive(&life.server);
         while let Some((op, guard)) = self.held.pop() {
@@ -214,7 +214,7 @@ impl Worker {
     }
 }
 
-/// Writes down how a request ended, at once.
+/// Records the end of a request at once.
 fn record_result(
     server: &ServerHandle,
     place: &Place,

@@ -42,8 +42,8 @@ pub enum Durable {
         owner: Label,
         spared: Vec<NameBuf>,
     },
-    /// An undo of the locks of one command, by a step that got so many answers since that it has them
-    /// already.
+    /// An undo of the locks of one command, by a step that has got this number of answers since that it has
+    /// them already.
     Undo {
         owner: Label,
         lock: Label,
@@ -234,7 +234,7 @@ fn any_below(random: &mut Random, next: Label) -> Label {
     if random.percent(10) { FOREIGN } else { random.below(next) }
 }
 
-/// One of few numbers, so that some are reclaimed twice, and now and then one that was never given.
+/// Draws one of few numbers, so that some are reclaimed twice, and now and then one that was never given.
 fn token_before(random: &mut Random, view: &DurableView) -> u64 {
     if random.percent(12) {
         return view.before + 1;

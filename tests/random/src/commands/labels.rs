@@ -22,9 +22,9 @@ pub struct Lists<'a> {
     undone: Vec<GrantToUndo<'a>>,
 }
 
-/// A number that no world comes to.
+/// A number that no world reaches.
 const FOREIGN_NUMBER: u64 = 1 << 52;
-/// Commands refer to so many of the last locks and claims.
+/// The number of the last locks and claims that commands refer to.
 const RECENT: usize = 5;
 
 /// The identities that a manager has given, by label; `None` if nothing came to be under it.

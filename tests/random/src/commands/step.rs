@@ -13,7 +13,7 @@ pub type Label = usize;
 /// The label of an agent or a request of another manager.
 pub const FOREIGN: Label = 0;
 
-/// One command at one instant.
+/// A command at an instant.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub at_ms: u64,
@@ -46,7 +46,7 @@ pub struct Ask {
     pub max_hold_ms: Option<u64>,
 }
 
-/// How a manager begins.
+/// The start of a manager.
 #[derive(Clone, Debug)]
 pub struct Start {
     pub limits: Limits,

@@ -27,12 +27,12 @@ pub struct View<'a> {
     pub durable: &'a DurableView,
 }
 
-/// How one world is: how large, how bounded, and how much time matters in it.
+/// The parameters of a world: its size, its bounds, and the weight of time in it.
 #[derive(Debug)]
 pub struct World {
-    /// How its manager begins.
+    /// The start of its manager.
     pub start: Start,
-    /// How many steps it has.
+    /// The number of its steps.
     pub length: usize,
     names: Vec<NameBuf>,
     agents: usize,
@@ -40,7 +40,7 @@ pub struct World {
     leases: usize,
     holds: usize,
     close_at: Option<usize>,
-    /// How many of a hundred commands are those of owners and claimants.
+    /// The percentage of commands of owners and claimants.
     durable: usize,
 }
 
@@ -161,7 +161,7 @@ fn release(random: &mut Random, view: &View<'_>) -> Action {
     Action::Release { request: target(random, view.held, view) }
 }
 
-/// Mostly one of those; else any request that there ever was, of whatever standing, or a foreign one.
+/// Mostly one of those; else any request that there ever was, whatever its status, or a foreign one.
 fn target(random: &mut Random, mostly: &[Label], view: &View<'_>) -> Label {
     match random.pick(mostly) {
         Some(label) if random.percent(85) => *label,
@@ -231,7 +231,7 @@ fn name(random: &mut Random) -> NameBuf {
         2 => units.extend(std::iter::repeat_n(0x61, 19 + random.below(5))),
         _ => units.push(0x61 + random.below(26) as u16),
     }
-    // None of these begins with a hyphen-minus, so none is reserved.
+    // No name here begins with a hyphen-minus, so none is reserved.
     NameBuf::from_units(&units).unwrap_or_else(|reserved| panic!("{units:x?}: {reserved}"))
 }
 

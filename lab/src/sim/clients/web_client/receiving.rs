@@ -1,4 +1,4 @@
-//! How a web client handles the frames that it receives, and how it comes back after a restart.
+//! The handling of the frames that a web client receives, and its return after a restart.
 
 use lockhouse::core::{Acquire, Command, LossReason, NewReclaim, NewRequest, Refusal, RequestId};
 use lockhouse::{FencingToken, Name};
@@ -146,7 +146,7 @@ impl RemoteWebClient {
         });
         match self.requests[at].state {
             RequestState::Held(_) => journal.lost(&self.name, self.requests[at].op, None),
-            // As real clients have it: a loss ends what was granted, and nothing else.
+            // As in real clients, a loss ends a granted lock, and nothing else.
             RequestState::Pending => {
                 return life.server.strange("a lock was lost before it was told as granted");
             }
