@@ -208,10 +208,10 @@ impl Announced {
             }
             (Outcome::Refused(Refusal::Unavailable { holders, queued }), Acquire::IfAvailable(_)) => {
                 promise!(within && !free, "an available lock is refused");
-                let announced = (holders.len(), *queued as usize);
+                let answered = (holders.len(), *queued as usize);
                 promise!(
-                    announced == (self.held(name).count(), self.pending(name).count()),
-                    "a refusal tells of {announced:?}"
+                    answered == (self.held(name).count(), self.pending(name).count()),
+                    "a refusal tells of {answered:?}"
                 );
                 Ok(())
             }

@@ -363,8 +363,8 @@ impl Announced {
                     promise!(expires.as_millis() == ends * TICK_MS, "a renewed claim ends at {expires:?}");
                     self.claims[name].current = before.claims[name].current.map(|(token, _)| (token, ends));
                 }
-                (Err(refusal), Outcome::Refused(announced)) => {
-                    promise!(refusal == *announced, "{action:?}: {announced:?}")
+                (Err(refusal), Outcome::Refused(answered)) => {
+                    promise!(refusal == *answered, "{action:?}: {answered:?}");
                 }
                 _ => return Err(unexpected(action, outcome)),
             },
@@ -372,8 +372,8 @@ impl Announced {
                 (Ok(()), Outcome::ClaimReleased) => {
                     promise!(self.claims[name].current.is_none(), "a claim that was given back goes on");
                 }
-                (Err(refusal), Outcome::Refused(announced)) => {
-                    promise!(refusal == *announced, "{action:?}: {announced:?}")
+                (Err(refusal), Outcome::Refused(answered)) => {
+                    promise!(refusal == *answered, "{action:?}: {answered:?}");
                 }
                 _ => return Err(unexpected(action, outcome)),
             },
@@ -385,8 +385,8 @@ impl Announced {
                         promise!(Some(record.token) == token, "{record:?} for {token:?}");
                         promise!(self.claims[name].assigned == token, "final, but not told as a change");
                     }
-                    (Err(refusal), Outcome::Refused(announced)) if !again => {
-                        promise!(refusal == *announced, "{action:?}: {announced:?}");
+                    (Err(refusal), Outcome::Refused(answered)) if !again => {
+                        promise!(refusal == *answered, "{action:?}: {answered:?}");
                     }
                     _ => return Err(unexpected(action, outcome)),
                 }
@@ -441,8 +441,8 @@ impl Announced {
         let expected: Option<Vec<Acquired>> = asked.iter().map(|(name, mode)| how(*name, *mode)).collect();
         match (outcome, expected) {
             (Outcome::Locked(locks), Some(expected)) => {
-                let announced: Vec<Acquired> = locks.iter().map(|lock| lock.how).collect();
-                promise!(announced == expected, "{asked:?} are told as {announced:?}, not {expected:?}");
+                let answered: Vec<Acquired> = locks.iter().map(|lock| lock.how).collect();
+                promise!(answered == expected, "{asked:?} are told as {answered:?}, not {expected:?}");
                 for ((name, _), lock) in asked.iter().zip(locks) {
                     let has = self.lock(owner, *name);
                     promise!(has == Some((lock.mode, lock.token)), "{lock:?} was told, {has:?} as a change");
