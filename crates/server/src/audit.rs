@@ -80,7 +80,7 @@ enum Who {
 #[derive(Debug)]
 struct Lately {
     since: Instant,
-    told: u32,
+    logged: u32,
     left_out: u64,
 }
 
@@ -96,7 +96,7 @@ impl Audit {
     /// the request came from, if known.
     pub(crate) fn deny(&self, from: Option<Network>, event: &AuditEvent<'_>, why: &dyn fmt::Display) {
         let AuditEvent { who, what, bucket, name } = event;
-        if !self.is_told(Series::new(*who, from, what)) {
+        if !self.is_logged(Series::new(*who, from, what)) {
             self.limiter.refuse(Refused::AuditLine);
             return;
         }
@@ -117,43 +117,43 @@ impl Audit {
     }
 
     /// Counts the denial; returns whether it is logged as well.
-    fn is_told(&self, series: Series) -> bool {
+    fn is_logged(&self, series: Series) -> bool {
         let now = Instant::now();
         let mut lately = self.lately.lock();
-        let is_room = lately.len() < AUDIT_SERIES || lately.contains_key(&series);
-        let series = if is_room { series } else { Series::Others };
-        let begun = || Lately { since: now, told: 0, left_out: 0 };
+        let has_space = lately.len() < AUDIT_SERIES || lately.contains_key(&series);
+        let series = if has_space { series } else { Series::Others };
+        let begun = || Lately { since: now, logged: 0, left_out: 0 };
         let of = lately.entry(series.clone()).or_insert_with(begun);
         let is_over = now.duration_since(of.since) >= AUDIT_WHILE;
         let over = is_over.then(|| std::mem::replace(of, begun()));
-        let is_told = of.told < AUDIT_LINES;
-        if is_told {
-            of.told += 1;
+        let is_logged = of.logged < AUDIT_LINES;
+        if is_logged {
+            of.logged += 1;
         } else {
             of.left_out += 1;
         }
         drop(lately);
         if let Some(over) = over {
-            over.tell(&series);
+            over.log(&series);
         }
-        is_told
+        is_logged
     }
 
     /// Logs the count of denials that were not logged, once their while is over.
-    pub(crate) async fn tell_in_time(&self) -> Infallible {
+    pub(crate) async fn log_counts_in_time(&self) -> Infallible {
         loop {
             sleep(LOOK_EVERY).await;
-            self.tell(AUDIT_WHILE);
+            self.log_counts(AUDIT_WHILE);
         }
     }
 
     /// Logs the counts of all series that began so long ago, and forgets them.
-    pub(crate) fn tell(&self, age: Duration) {
+    pub(crate) fn log_counts(&self, age: Duration) {
         let now = Instant::now();
         let is_over = |_: &Series, lately: &mut Lately| now.duration_since(lately.since) >= age;
         let over: Vec<_> = self.lately.lock().extract_if(is_over).collect();
         for (series, lately) in over {
-            lately.tell(&series);
+            lately.log(&series);
         }
     }
 }
@@ -169,7 +169,7 @@ impl Series {
 }
 
 impl Lately {
-    fn tell(&self, series: &Series) {
+    fn log(&self, series: &Series) {
         let left_out = self.left_out;
         if left_out == 0 {
             return;
@@ -229,8 +229,8 @@ mod tests {
 
     impl Audit {
         /// The number of denials, of so many, that are logged.
-        fn told_of(&self, count: u32, who: Option<&Identity>, from: u32, what: &str) -> u32 {
-            (0..count).map(|_| u32::from(self.is_told(Series::new(who, network(from), what)))).sum()
+        fn logged_of(&self, count: u32, who: Option<&Identity>, from: u32, what: &str) -> u32 {
+            (0..count).map(|_| u32::from(self.is_logged(Series::new(who, network(from), what)))).sum()
         }
 
         fn left_out(&self) -> u64 {
@@ -239,44 +239,44 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_name_only_the_beginning_is_told() {
+    fn only_the_beginning_of_a_long_name_is_logged() {
         assert_eq!(short("é".repeat(AUDIT_NAME_CHARS)), "é".repeat(AUDIT_NAME_CHARS));
         assert_eq!(short("é".repeat(64 << 10)), "é".repeat(AUDIT_NAME_CHARS) + "…");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_denied_the_same_again_and_again_is_told_of_a_few_times_in_a_while() {
+    async fn repeated_denials_are_logged_a_few_times_in_a_while() {
         let audit = audit();
-        assert_eq!(audit.told_of(1000, None, 1, "connect"), AUDIT_LINES);
+        assert_eq!(audit.logged_of(1000, None, 1, "connect"), AUDIT_LINES);
         assert_eq!(audit.left_out(), 1000 - u64::from(AUDIT_LINES));
         // Other clients, and other deeds, are logged.
-        assert_eq!(audit.told_of(3, None, 2, "connect"), 3);
-        assert_eq!(audit.told_of(3, None, 1, "steal"), 3);
-        let ada = Identity { tenant: "acme".to_owned(), ..Identity::anybody() };
-        assert_eq!(audit.told_of(1000, Some(&ada), 1, "connect"), AUDIT_LINES);
-        assert_eq!(audit.told_of(1000, Some(&ada), 2, "connect"), 0, "an identity may come from anywhere");
-        assert_eq!(audit.told_of(3, Some(&Identity::anybody()), 1, "connect"), 3);
+        assert_eq!(audit.logged_of(3, None, 2, "connect"), 3);
+        assert_eq!(audit.logged_of(3, None, 1, "steal"), 3);
+        let ada = Identity { tenant: "acme".to_owned(), ..Identity::anonymous() };
+        assert_eq!(audit.logged_of(1000, Some(&ada), 1, "connect"), AUDIT_LINES);
+        assert_eq!(audit.logged_of(1000, Some(&ada), 2, "connect"), 0, "an identity may come from anywhere");
+        assert_eq!(audit.logged_of(3, Some(&Identity::anonymous()), 1, "connect"), 3);
         tokio::time::advance(AUDIT_WHILE).await;
-        assert_eq!(audit.told_of(1000, None, 1, "connect"), AUDIT_LINES);
+        assert_eq!(audit.logged_of(1000, None, 1, "connect"), AUDIT_LINES);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_left_out_is_forgotten_once_it_is_told() {
+    async fn the_count_of_left_out_denials_is_forgotten_once_it_is_logged() {
         let audit = audit();
-        audit.told_of(1000, None, 1, "connect");
-        audit.tell(AUDIT_WHILE);
+        audit.logged_of(1000, None, 1, "connect");
+        audit.log_counts(AUDIT_WHILE);
         assert_eq!(audit.lately.lock().len(), 1, "its while is not over");
         tokio::time::advance(AUDIT_WHILE).await;
-        audit.tell(AUDIT_WHILE);
+        audit.log_counts(AUDIT_WHILE);
         assert!(audit.lately.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn callers_from_everywhere_take_no_more_memory_and_lines() {
         let audit = audit();
-        let told: u32 = (0..100_000).map(|from| audit.told_of(1, None, from, "connect")).sum();
-        assert_eq!(told, AUDIT_SERIES as u32 + AUDIT_LINES);
+        let logged: u32 = (0..100_000).map(|from| audit.logged_of(1, None, from, "connect")).sum();
+        assert_eq!(logged, AUDIT_SERIES as u32 + AUDIT_LINES);
         assert_eq!(audit.lately.lock().len(), AUDIT_SERIES + 1);
-        assert_eq!(audit.left_out(), 100_000 - u64::from(told));
+        assert_eq!(audit.left_out(), 100_000 - u64::from(logged));
     }
 }

@@ -72,9 +72,11 @@ impl LoadedSettings {
     /// says.
     pub fn check_files(&self) -> Vec<SettingsProblem> {
         let tls = Tls::check(&self.settings.tls).into_iter().map(|error| {
-            let told = error.to_string();
-            let rule =
-                told.strip_prefix(error.key()).and_then(|rule| rule.strip_prefix(": ")).unwrap_or(&told);
+            let message = error.to_string();
+            let rule = message
+                .strip_prefix(error.key())
+                .and_then(|rule| rule.strip_prefix(": "))
+                .unwrap_or(&message);
             SettingsProblem::of_value(error.key(), self.tree.nearest(error.key()), rule)
         });
         let mut problems: Vec<SettingsProblem> = tls.collect();

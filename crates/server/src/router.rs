@@ -134,7 +134,7 @@ mod tests {
     use crate::Config;
 
     #[tokio::test]
-    async fn a_websocket_that_comes_while_the_server_ends_is_told_when_to_come_again() {
+    async fn a_websocket_that_comes_while_the_server_ends_gets_a_time_to_retry() {
         let state = AppState::empty(Config::default());
         state.stop_granting();
         state.close_connections();

@@ -108,7 +108,7 @@ impl StoreChoice {
 
 /// Logs when the store becomes unavailable, and when it is available again. The server logs the end of the
 /// house.
-pub(crate) async fn tell_of_outages(house: &House) -> Infallible {
+pub(crate) async fn log_outages(house: &House) -> Infallible {
     loop {
         if let StoreState::Unavailable { why, .. } = house.unavailable().await {
             tracing::warn!(

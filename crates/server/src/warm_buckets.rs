@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_stays_in_use_until_nobody_has_asked_for_it_for_two_turns() {
+    fn a_bucket_stays_in_use_until_it_is_unused_for_two_turns() {
         let (house, warm) = (House::new(), WarmBuckets::default());
         let ask = || drop(warm.bucket(&house, &BucketKey::from("b"), WARM_BUCKETS));
         ask();

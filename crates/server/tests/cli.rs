@@ -129,7 +129,7 @@ fn a_name_that_is_too_long_is_refused_with_the_rule() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_told_in_one_line_that_says_what_to_do() {
+fn an_unreachable_server_is_reported_in_one_line_with_a_remedy() {
     let mut server = ServerProcess::start("10s");
     server.kill();
     for arguments in [&["ls"][..], &["run", "n", "--", "true"]] {
@@ -154,7 +154,7 @@ fn an_empty_bucket_variable_counts_as_none() {
 }
 
 #[test]
-fn a_wrong_path_is_told_without_the_advice_to_start_a_server() {
+fn a_wrong_path_is_reported_without_the_advice_to_start_a_server() {
     let server = ServerProcess::start("10s");
     let output = lockhouse(&server, &["ls", "--url", &format!("{}/foo", server.url())]).output().unwrap();
     assert_eq!(code(&output), 69, "{output:?}");
@@ -350,7 +350,7 @@ fn a_signal_ends_the_wait_for_the_answer_to_a_release() {
 }
 
 #[test]
-fn a_loss_that_comes_with_the_end_of_the_command_is_told() {
+fn a_loss_that_comes_with_the_end_of_the_command_is_reported() {
     let server = ServerProcess::start("10s");
     for _ in 0..5 {
         let mut victim = holder(&server, "n", "read _");
@@ -434,7 +434,7 @@ fn victim(server: &ServerProcess) -> Child {
     child
 }
 
-fn is_told_and_exits_with_76(mut child: Child, why: &str) {
+fn gets_sigterm_and_exits_with_76(mut child: Child, why: &str) {
     read_line(&mut child, "told");
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 76);
@@ -443,20 +443,20 @@ fn is_told_and_exits_with_76(mut child: Child, why: &str) {
 }
 
 #[test]
-fn a_steal_tells_the_command_and_exits_with_76() {
+fn a_steal_notifies_the_command_and_exits_with_76() {
     let server = ServerProcess::start("10s");
     let victim = victim(&server);
     let output = lockhouse(&server, &["run", "n", "--steal", "--", "echo", "mine"]).output().unwrap();
     assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
-    is_told_and_exits_with_76(victim, "stolen by another request");
+    gets_sigterm_and_exits_with_76(victim, "stolen by another request");
 }
 
 #[test]
-fn a_server_that_was_killed_and_started_anew_knows_no_locks_and_the_command_is_told() {
+fn a_server_that_was_killed_and_started_anew_knows_no_locks_and_the_command_is_notified() {
     let mut server = ServerProcess::start("10s");
     let victim = victim(&server);
     server.restart();
-    is_told_and_exits_with_76(victim, "the server knows nothing of its session any more");
+    gets_sigterm_and_exits_with_76(victim, "the server knows nothing of its session any more");
 }
 
 #[test]
@@ -464,18 +464,18 @@ fn a_server_that_stays_away_is_a_loss_when_the_lease_ends() {
     let mut server = ServerProcess::start("1s");
     let victim = victim(&server);
     server.kill();
-    is_told_and_exits_with_76(victim, "expired");
+    gets_sigterm_and_exits_with_76(victim, "expired");
 }
 
 #[test]
-fn a_client_that_was_stopped_for_longer_than_its_lease_tells_the_command() {
+fn a_client_that_was_stopped_for_longer_than_its_lease_notifies_the_command() {
     let server = ServerProcess::start("1s");
     let victim = victim(&server);
     signal(&victim, Signal::STOP);
     let output = lockhouse(&server, &["run", "n", "--", "echo", "mine"]).output().unwrap();
     assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
     signal(&victim, Signal::CONT);
-    is_told_and_exits_with_76(victim, "expired");
+    gets_sigterm_and_exits_with_76(victim, "expired");
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn a_client_that_was_stopped_while_the_server_recovered_has_lost_its_lock() {
     let output = lockhouse(&server, &["run", "n", "--", "echo", "mine"]).output().unwrap();
     assert_eq!((code(&output), stdout(&output)), (0, "mine\n"));
     signal(&victim, Signal::CONT);
-    is_told_and_exits_with_76(victim, "expired");
+    gets_sigterm_and_exits_with_76(victim, "expired");
 }
 
 #[test]
@@ -524,7 +524,7 @@ fn a_waiter_outlives_a_restart_of_the_server() {
     server.restart();
     let output = waiter.wait_with_output().unwrap();
     assert_eq!((code(&output), stdout(&output)), (0, "ran\n"));
-    is_told_and_exits_with_76(victim, "the server knows nothing of its session any more");
+    gets_sigterm_and_exits_with_76(victim, "the server knows nothing of its session any more");
 }
 
 #[test]
@@ -577,7 +577,7 @@ fn ls_json_is_one_array_with_exactly_these_keys_in_this_order() {
 }
 
 #[test]
-fn ls_watch_tells_each_change_as_one_object_a_line() {
+fn ls_watch_prints_each_change_as_one_object_a_line() {
     let server = ServerProcess::start("10s");
     let mut held = holder(&server, "n", "read _");
     let mut watch = lockhouse(&server, &["ls", "--watch", "--json"]).spawn().unwrap();
@@ -587,17 +587,17 @@ fn ls_watch_tells_each_change_as_one_object_a_line() {
         assert_eq!(object.as_object().unwrap().len(), 11, "{object}");
         (object["state"].as_str().unwrap().to_owned(), object["clientId"].as_str().unwrap().to_owned())
     };
-    let told = |state: &str, client: &str| (state.to_owned(), client.to_owned());
-    assert_eq!(next(), told("held", "holder"));
+    let row = |state: &str, client: &str| (state.to_owned(), client.to_owned());
+    assert_eq!(next(), row("held", "holder"));
     let mut waiter = lockhouse(&server, &["run", "n", "--client-id", "waiter", "--", "sh", "-c", "read _"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    assert_eq!(next(), told("pending", "waiter"));
+    assert_eq!(next(), row("pending", "waiter"));
     drop(held.stdin.take());
-    assert_eq!([next(), next()], [told("ended", "holder"), told("held", "waiter")]);
+    assert_eq!([next(), next()], [row("ended", "holder"), row("held", "waiter")]);
     drop(waiter.stdin.take());
-    assert_eq!(next(), told("ended", "waiter"));
+    assert_eq!(next(), row("ended", "waiter"));
     signal(&watch, Signal::TERM);
     assert_eq!(watch.wait().unwrap().signal(), Some(15));
     held.wait().unwrap();

@@ -334,7 +334,7 @@ fn mutants(run: &Run<'_>) -> Result<Vec<TestRun>> {
 }
 
 fn secrets(run: &Run<'_>) -> Result<Vec<TestRun>> {
-    proof(run, SECRETS, "no_log_has_a_secret", &[])
+    proof(run, SECRETS, "no_log_holds_a_secret", &[])
 }
 
 /// Runs another command of ours, which is one test: it passes if the command exits 0.

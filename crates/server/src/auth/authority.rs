@@ -148,7 +148,7 @@ impl Authority {
         initiator: &Initiator,
     ) -> Result<Identity, Unauthenticated> {
         if self.is_open() {
-            return Ok(Identity::anybody());
+            return Ok(Identity::anonymous());
         }
         match credential.map(Credential::as_str) {
             None => self.by_certificate(certificate),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn while_something_else_is_wrong_a_certificate_stands_for_nobody_new() {
+    fn a_reload_with_other_faults_adds_no_certificate() {
         let entry = |id: &str| {
             format!(
                 "[[certificates]]\nid = \"{id}\"\ndns = \"{id}.example\"\nbuckets = {{ \"*\" = [\"query\"] }}\n"

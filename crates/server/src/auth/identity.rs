@@ -33,7 +33,7 @@ pub(crate) struct ReservedPartition;
 
 impl Identity {
     /// The identity of every client, where there is no authentication.
-    pub(crate) fn anybody() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             name: "anybody".to_owned(),
             tenant: DEFAULT_TENANT.to_owned(),
@@ -99,7 +99,7 @@ mod tests {
 
     fn who(tenant: &str, session: Option<&str>, origin: Option<&str>) -> Identity {
         let [session, origin] = [session, origin].map(|text| text.map(str::to_owned));
-        Identity { tenant: tenant.to_owned(), session, origin, ..Identity::anybody() }
+        Identity { tenant: tenant.to_owned(), session, origin, ..Identity::anonymous() }
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_chooses_the_partition_of_another_tenant() {
+    fn no_client_chooses_the_partition_of_another_tenant() {
         let other = who("acme", None, None).bucket("b".to_owned(), "").unwrap();
         let mine = who("default", None, None).bucket("b".to_owned(), &other.partition);
         assert_eq!(mine, Err(ReservedPartition));

@@ -38,14 +38,14 @@ impl IssuerKeys {
     pub(super) fn read(settings: &JwtSettings, place: &str, hearing: Hearing) -> Result<Self, BadSettings> {
         let bad = |member: &str, why: String| BadSettings { field: format!("{place}.{member}"), why };
         let file = |member: &str, path: &std::path::Path| {
-            let told = |error| {
+            let unreadable = |error| {
                 format!(
                     "{} cannot be read ({error}); name a file that the server may read, with {}",
                     path.display(),
                     what_is_in(member)
                 )
             };
-            fs::read(path).map_err(|error| bad(member, told(error)))
+            fs::read(path).map_err(|error| bad(member, unreadable(error)))
         };
         match (&settings.key_file, &settings.key_env, &settings.jwks_file) {
             (Some(path), None, None) => {

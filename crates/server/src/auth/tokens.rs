@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_out_of_its_time_is_told_so() {
+    fn a_token_out_of_its_time_is_reported_as_such() {
         assert_eq!(authenticated(&but("exp", json!(now() - 5))), Err(Unauthenticated::Expired));
         assert_eq!(authenticated(&but("nbf", json!(now() + 50))), Err(Unauthenticated::NotYetValid));
         // An end beyond the calendar is none.

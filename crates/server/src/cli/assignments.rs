@@ -80,11 +80,11 @@ impl Assignments {
                 let entries =
                     BucketClient::new(&self.common.target)?.all(&["query"], "entries", &filters).await?;
                 let assignments: Vec<Value> = entries.iter().map(assignment).collect();
-                let told = || {
+                let lines = || {
                     let keys = ["resource", "claimant", "assignedAt", "fencingToken"];
                     assignments.iter().map(|assignment| line(assignment, &keys)).collect()
                 };
-                print(self.common.json, &Value::Array(assignments.clone()), told)
+                print(self.common.json, &Value::Array(assignments.clone()), lines)
             }
         }
     }
@@ -108,7 +108,7 @@ impl Delete {
             call = call.with("reason", reason);
         }
         let answer = BucketClient::new(&self.common.target)?.call(call).await?;
-        let told = json!({"resource": self.resource, "deleted": answer["unassigned"]});
-        print(self.common.json, &told, Vec::new)
+        let report = json!({"resource": self.resource, "deleted": answer["unassigned"]});
+        print(self.common.json, &report, Vec::new)
     }
 }

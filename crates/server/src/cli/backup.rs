@@ -123,8 +123,8 @@ impl Restore {
         let database = self.store.database()?;
         let restored = restore(&self.file, database).map_err(|error| Failure::new(FAILURE, error))?;
         let aside = restored.kept_aside.map(|path| path.display().to_string());
-        let told = json!({"database": database.display().to_string(), "keptAside": aside});
-        print(self.json, &told, || {
+        let report = json!({"database": database.display().to_string(), "keptAside": aside});
+        print(self.json, &report, || {
             let aside = aside.iter().map(|aside| format!("the former database is at {aside}"));
             std::iter::once(format!("restored {}", database.display())).chain(aside).collect()
         })

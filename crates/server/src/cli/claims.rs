@@ -150,9 +150,9 @@ impl Claimed {
 impl Renew {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let renewed = self.claimed.call("renew").await?;
-        let told =
+        let lines =
             || vec![format!("stands until {} unless it is renewed again", text(&renewed, "expiresAt"))];
-        print(self.claimed.json, &renewed, told)
+        print(self.claimed.json, &renewed, lines)
     }
 }
 
@@ -166,7 +166,7 @@ impl Release {
 impl Finalize {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let assignment = self.claimed.call("finalize").await?;
-        let told = || vec![line(&assignment, &["resource", "claimant", "assignedAt", "fencingToken"])];
-        print(self.claimed.json, &assignment, told)
+        let lines = || vec![line(&assignment, &["resource", "claimant", "assignedAt", "fencingToken"])];
+        print(self.claimed.json, &assignment, lines)
     }
 }

@@ -111,13 +111,13 @@ impl Key {
         let auth = Settings { keys: vec![settings], ..Settings::default() };
         Authority::new(&auth).map_err(|error| Failure::new(USAGE, error))?;
         let section = toml::to_string(&Section { auth }).map_err(|error| Failure::new(FAILURE, error))?;
-        tell(&section, &key.text).map_err(|error| Failure::new(FAILURE, error))?;
+        print_key(&section, &key.text).map_err(|error| Failure::new(FAILURE, error))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// The key goes another way than the section, which is to be appended to a file.
-fn tell(section: &str, key: &str) -> io::Result<()> {
+fn print_key(section: &str, key: &str) -> io::Result<()> {
     let mut out = io::stdout();
     write!(out, "\n{section}")?;
     out.flush()?;

@@ -287,16 +287,16 @@ mod tests {
         Row::new("default", info)
     }
 
-    fn told(before: &[Row], now: &[Row]) -> Vec<(&'static str, String, Option<u32>)> {
+    fn reported(before: &[Row], now: &[Row]) -> Vec<(&'static str, String, Option<u32>)> {
         changes(before, now).into_iter().map(|row| (row.state, row.client_id, row.place)).collect()
     }
 
     #[test]
-    fn one_of_two_requests_of_a_client_that_ends_is_told_once() {
+    fn one_of_two_requests_of_a_client_that_ends_is_reported_once() {
         let before = [row("a".into(), 1), row("a".into(), 2), row("b".into(), 3)];
         let now = [row("a".into(), 1), row("b".into(), 2)];
         let expected = [("ended", "a".to_owned(), None), ("pending", "b".to_owned(), Some(2))];
-        assert_eq!(told(&before, &now), expected);
+        assert_eq!(reported(&before, &now), expected);
     }
 
     #[test]
@@ -306,9 +306,9 @@ mod tests {
         };
         let (before, now) = (queue(0), queue(1));
         let begin = Instant::now();
-        let told = told(&before, &now);
+        let reported = reported(&before, &now);
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-        assert_eq!(told[0], ("ended", "client 0".to_owned(), None));
-        assert_eq!(told.len(), 30_000);
+        assert_eq!(reported[0], ("ended", "client 0".to_owned(), None));
+        assert_eq!(reported.len(), 30_000);
     }
 }

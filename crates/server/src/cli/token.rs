@@ -63,14 +63,14 @@ impl Inspect {
     fn run(self) -> Result<ExitCode, Failure> {
         let text = self.read()?;
         let text = text.trim();
-        let mut told = Map::new();
+        let mut inspected = Map::new();
         match (Unproven::read(text), key_id(text)) {
             (Some(Unproven { header, claims }), _) => {
-                told.insert("header".to_owned(), header);
-                told.insert("claims".to_owned(), claims);
+                inspected.insert("header".to_owned(), header);
+                inspected.insert("claims".to_owned(), claims);
             }
             (None, Some(id)) => {
-                told.insert("key".to_owned(), json!({"id": id}));
+                inspected.insert("key".to_owned(), json!({"id": id}));
             }
             (None, None) => return Err(Failure::new(USAGE, "this is neither an API key nor a token")),
         }
@@ -78,10 +78,10 @@ impl Inspect {
             let Some(authority) = authority(config) else { return Ok(ExitCode::from(USAGE)) };
             let taken = authority.inspect(text);
             let taken = taken.map_err(|why| Failure::new(FAILURE, format_args!("not accepted: {why}")))?;
-            told.insert("taken".to_owned(), view(&taken));
+            inspected.insert("taken".to_owned(), view(&taken));
         }
-        let told = Value::Object(told);
-        print(self.json, &told, || lines(&told))
+        let inspected = Value::Object(inspected);
+        print(self.json, &inspected, || lines(&inspected))
     }
 
     fn read(&self) -> Result<String, Failure> {
@@ -121,8 +121,8 @@ fn view(taken: &Taken) -> Value {
 }
 
 /// One line for each member of each part.
-fn lines(told: &Value) -> Vec<String> {
-    let parts = told.as_object().into_iter().flatten();
+fn lines(inspected: &Value) -> Vec<String> {
+    let parts = inspected.as_object().into_iter().flatten();
     let lines = parts.flat_map(|(part, members)| {
         let members = members.as_object().into_iter().flatten();
         members.filter(|(_, value)| !value.is_null()).map(move |(key, value)| match instant(key, value) {

@@ -40,7 +40,7 @@ pub(super) struct Caller {
 }
 
 /// Who calls an open server, made once.
-static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anybody()));
+static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anonymous()));
 
 /// Finds out who calls, and leaves it with the request for those who handle it, unless he may not do what he
 /// asks.
@@ -81,7 +81,7 @@ fn caller(
 ) -> ApiResult<Caller> {
     let needs = route.needs;
     if needs == Needs::Nothing {
-        return Ok(Caller { identity: ANYBODY.clone(), route, bucket: None, owner: None });
+        return Ok(Caller { identity: ANONYMOUS.clone(), route, bucket: None, owner: None });
     }
     let PathParameters { bucket, owner } = named;
     let identity = identify(state, request, route, bucket.as_deref().unwrap_or_default())?;
@@ -127,7 +127,7 @@ fn identify(
 ) -> ApiResult<Arc<Identity>> {
     let authority = state.authority();
     if authority.is_open() {
-        return Ok(ANYBODY.clone());
+        return Ok(ANONYMOUS.clone());
     }
     let denied = |request: &Request, why: &Unauthenticated| {
         deny(state, None, request, route, bucket, why);

@@ -149,7 +149,7 @@ mod tests {
     async fn every_route_of_a_bucket_stands_in_the_document_and_no_other() {
         let (_, text) = document().await;
         let document: serde_json::Value = serde_json::from_str(text).unwrap();
-        let told: BTreeSet<(String, String)> = document["paths"]
+        let documented: BTreeSet<(String, String)> = document["paths"]
             .as_object()
             .unwrap()
             .iter()
@@ -161,7 +161,7 @@ mod tests {
             .collect();
         let routes = ROUTES.iter().filter(|route| route.path.starts_with("/v1/buckets/"));
         let known = routes.map(|route| (route.path.to_owned(), route.method.to_string())).collect();
-        assert_eq!(told, known);
+        assert_eq!(documented, known);
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl IdempotencyStore {
                 None => Begin::InFlight,
             };
         }
-        if !buckets.make_room(bucket) {
+        if !buckets.evict_for_request(bucket) {
             return Begin::Full;
         }
         buckets.change(bucket, |answers_of_bucket| {
@@ -108,7 +108,7 @@ impl BucketMap {
     /// Forgets the oldest answers until one more request of that bucket fits: answers of the bucket, if it is
     /// full; if the whole store is full, answers of the tenant that has most, and there of the bucket that
     /// has most. False if there is none to forget.
-    fn make_room(&mut self, bucket: &BucketKey) -> bool {
+    fn evict_for_request(&mut self, bucket: &BucketKey) -> bool {
         while self
             .by_bucket
             .get(bucket)
@@ -136,7 +136,7 @@ impl BucketMap {
         {
             return;
         }
-        self.make_room_for_bytes(bucket.tenant(), answer.bytes());
+        self.evict_for_bytes(bucket.tenant(), answer.bytes());
         self.change(bucket, |answers_of_bucket| answers_of_bucket.put(id, answer));
     }
 
@@ -144,7 +144,7 @@ impl BucketMap {
     /// may have; if all memory is taken, answers of the tenant that takes most; and there of the bucket that
     /// takes most. Only answered requests take any, so that the bucket that takes most has an answer to
     /// forget.
-    fn make_room_for_bytes(&mut self, tenant: &str, more: usize) {
+    fn evict_for_bytes(&mut self, tenant: &str, more: usize) {
         loop {
             let hog = if self.bytes.of(tenant) + more > IDEMPOTENCY_BYTES_PER_TENANT {
                 self.bytes.fullest_of(tenant)
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_success_is_told_again_and_a_refusal_is_not() {
+    async fn a_success_is_answered_again_and_a_refusal_is_not() {
         let answers = Arc::new(IdempotencyStore::default());
         answer(&answers, "b", 1, StatusCode::CREATED).await;
         answer(&answers, "b", 2, StatusCode::LOCKED).await;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_that_fills_all_shelves_takes_no_room_from_another() {
+    async fn a_tenant_that_fills_the_store_takes_no_answers_from_another() {
         let answers = Arc::new(IdempotencyStore::default());
         let quiet = of_tenant("quiet", 0);
         assert!(answer_in(&answers, &quiet, 0).await);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_with_long_answers_loses_its_oldest_and_nobody_else_any() {
+    async fn a_tenant_with_long_answers_loses_its_oldest_and_no_other_tenant_any() {
         let answers = Arc::new(IdempotencyStore::default());
         let (quiet, apart, loud) = (of_tenant("quiet", 0), of_tenant("loud", 1), of_tenant("loud", 0));
         let (short, long) = (Bytes::from(vec![0; 300]), Bytes::from(vec![0; 240_000]));

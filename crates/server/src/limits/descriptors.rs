@@ -37,8 +37,10 @@ fn raise() -> Option<u64> {
 }
 
 fn fit(limits: LimitSettings, open_files: Option<u64>) -> LimitSettings {
-    let Some(room) = open_files.map(|files| files.saturating_sub(RESERVED).max(1)) else { return limits };
-    let Ok(connections) = u32::try_from(room) else { return limits };
+    let Some(available) = open_files.map(|files| files.saturating_sub(RESERVED).max(1)) else {
+        return limits;
+    };
+    let Ok(connections) = u32::try_from(available) else { return limits };
     // Settings below the least are not taken. Connections that the system refuses then are tried again.
     let connections = connections.max(LEAST_CONNECTIONS);
     if connections >= limits.connections {

@@ -42,10 +42,10 @@ impl FairTurns {
     }
 
     /// The number of frames that may be done at once.
-    pub(crate) fn room(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) -> u32 {
+    pub(crate) fn available(&mut self, rate_limiters: &RateLimiters, tenant: &str, rate: u32) -> u32 {
         rate_limiters.with(tenant, |tenant, now| {
             self.forget(now);
-            self.paid.max(tenant.all.room(now, rate))
+            self.paid.max(tenant.all.available(now, rate))
         })
     }
 
@@ -93,7 +93,7 @@ mod tests {
             tokio::spawn(async move {
                 let (mut turns, mut done, mut at) = (FairTurns::new(start), 0, Vec::new());
                 while start.elapsed() < Duration::from_secs(60) {
-                    let count = turns.room(&rate_limiters, "a", rate).clamp(1, batch);
+                    let count = turns.available(&rate_limiters, "a", rate).clamp(1, batch);
                     turns.charge(&rate_limiters, "a", count, rate);
                     done += count;
                     at.push(start.elapsed().as_millis());
@@ -170,9 +170,9 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         let mut at_once = 0;
         for turns in &mut sessions {
-            let room = turns.room(&rate_limiters, "a", 1_000);
-            turns.charge(&rate_limiters, "a", room, 1_000);
-            at_once += room;
+            let available = turns.available(&rate_limiters, "a", 1_000);
+            turns.charge(&rate_limiters, "a", available, 1_000);
+            at_once += available;
         }
         assert_eq!(at_once, 1_000);
     }

@@ -36,10 +36,10 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("threads");
         let done = runtime.block_on(async {
             let work = tokio::spawn(async {
-                let (tell, told) = std::sync::mpsc::channel();
-                tokio::spawn(async move { tell.send(()) });
+                let (sender, receiver) = std::sync::mpsc::channel();
+                tokio::spawn(async move { sender.send(()) });
                 // The only worker waits for the other task.
-                block_in_place_if_large(LARGE + 1, || told.recv_timeout(Duration::from_secs(10)).is_ok())
+                block_in_place_if_large(LARGE + 1, || receiver.recv_timeout(Duration::from_secs(10)).is_ok())
             });
             work.await
         });

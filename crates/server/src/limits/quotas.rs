@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_new_finds_room_beside_those_who_take_what_they_can() {
+    fn a_newcomer_gets_a_permit_beside_tenants_that_take_all_they_can() {
         let quotas = Quotas::default();
         let hogs: Vec<_> = (0..3).map(|key| take_all(&quotas, key, 1600, 1600)).collect();
         let had: Vec<_> = hogs.iter().map(Vec::len).collect();

@@ -60,7 +60,7 @@ impl RateLimiter {
     }
 
     /// The number that may be done at once, without a wait.
-    pub(crate) fn room(&self, now: Instant, rate: u32) -> u32 {
+    pub(crate) fn available(&self, now: Instant, rate: u32) -> u32 {
         let left = (now + BURST).saturating_duration_since(self.0.max(now));
         (left.as_secs_f64() * f64::from(rate)) as u32
     }
@@ -185,11 +185,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_second_of_work_is_done_at_once_and_the_rest_at_the_rate() {
         let mut limiter = RateLimiter::new(Instant::now());
-        assert_eq!(limiter.room(Instant::now(), 10), 10);
+        assert_eq!(limiter.available(Instant::now(), 10), 10);
         for _ in 0..10 {
             assert_eq!(limiter.charge(Instant::now(), 1, 10), Duration::ZERO);
         }
-        assert_eq!(limiter.room(Instant::now(), 10), 0);
+        assert_eq!(limiter.available(Instant::now(), 10), 0);
         let mut done = 0;
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(60) {

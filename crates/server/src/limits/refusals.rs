@@ -12,7 +12,7 @@ pub(crate) const QUOTA: Duration = Duration::from_secs(1);
 
 /// The wait before a repetition, as announced to clients: in whole milliseconds, rounded up, as an earlier
 /// repetition would be in vain.
-pub(crate) fn told_ms(pause: Duration) -> u64 {
+pub(crate) fn announced_ms(pause: Duration) -> u64 {
     let ms = pause.as_nanos().div_ceil(1_000_000);
     ms.clamp(1, u128::from(NUMBER_LIMIT) - 1) as u64
 }
@@ -97,7 +97,7 @@ impl Default for Refusals {
 }
 
 /// The time between two log lines about the refusals since.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 impl Refusals {
     pub(crate) fn count(&self, kind: Refused) {
@@ -109,15 +109,15 @@ impl Refusals {
     }
 
     /// Logs the refusals at intervals, each kind only if there was any since.
-    pub(crate) async fn tell(&self) -> std::convert::Infallible {
-        let mut told = Refused::ALL.iter().map(|_| 0).collect::<Vec<u64>>();
+    pub(crate) async fn log(&self) -> std::convert::Infallible {
+        let mut logged = Refused::ALL.iter().map(|_| 0).collect::<Vec<u64>>();
         loop {
-            sleep(TELL_EVERY).await;
-            for (kind, told) in Refused::ALL.iter().zip(&mut told) {
+            sleep(LOG_EVERY).await;
+            for (kind, logged) in Refused::ALL.iter().zip(&mut logged) {
                 let count = self.of(*kind);
-                if count > *told {
-                    tracing::info!(kind = kind.word(), count = count - *told, total = count, "refused");
-                    *told = count;
+                if count > *logged {
+                    tracing::info!(kind = kind.word(), count = count - *logged, total = count, "refused");
+                    *logged = count;
                 }
             }
         }

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::limits::Refused;
 use crate::settings::StoreChoice;
 use crate::state::AppState;
-use crate::store::{OpenStoreError, tell_of_outages};
+use crate::store::{OpenStoreError, log_outages};
 
 /// A server without its listener: the lock tables, the sessions, and how far it is in its life.
 #[derive(Debug)]
@@ -116,11 +116,11 @@ impl Server {
         let end = tokio::select! {
             end = served => end,
             never = state.warm_buckets.forget_in_time() => match never {},
-            never = state.limiter.refusals.tell() => match never {},
-            never = state.audit.tell_in_time() => match never {},
-            never = tell_of_outages(&state.house) => match never {},
+            never = state.limiter.refusals.log() => match never {},
+            never = state.audit.log_counts_in_time() => match never {},
+            never = log_outages(&state.house) => match never {},
         };
-        state.audit.tell(Duration::ZERO);
+        state.audit.log_counts(Duration::ZERO);
         drop(listener);
         state.tasks.close();
         // Farewells are bounded in time; this bounds the sum of all that may be left.

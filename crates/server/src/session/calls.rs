@@ -25,12 +25,12 @@ impl Session {
         if matches!(verdict, Verdict::GoOn) {
             verdict = self.incoming(first);
         }
-        let room = self.room_for_frames();
+        let available = self.available_frames();
         let mut paused_at = 0;
         for _ in 1..READ_BATCH {
             if !matches!(verdict, Verdict::GoOn)
                 || self.outbound.queue.bytes() > OUTBOX_HIGH_WATER_BYTES
-                || self.pacing.has_spent(room)
+                || self.pacing.has_spent(available)
                 || is_paced
             {
                 break;
@@ -94,8 +94,8 @@ impl Session {
             ));
         }
         self.received = seq;
-        if self.received - self.told_received >= ACK_EVERY {
-            self.told_received = self.received;
+        if self.received - self.acked >= ACK_EVERY {
+            self.acked = self.received;
             let ack = Envelope { ack: self.received, frame: ServerFrame::Ack };
             self.outbound.push_unnumbered(ack.to_text());
         }
@@ -162,7 +162,7 @@ impl Session {
         let Some(agent) = self.table.agent(ask.agent) else {
             return self.unknown_agent(Some(ask.id), ask.agent);
         };
-        if let Some(verdict) = self.no_room(ask.id) {
+        if let Some(verdict) = self.too_many_requests(ask.id) {
             return verdict;
         }
         let request = NewRequest {
@@ -224,7 +224,7 @@ impl Session {
             return verdict;
         }
         let Some(agent) = self.table.agent(number) else { return self.unknown_agent(Some(id), number) };
-        if let Some(verdict) = self.no_room(id) {
+        if let Some(verdict) = self.too_many_requests(id) {
             return verdict;
         }
         let new = NewReclaim {
@@ -243,7 +243,7 @@ impl Session {
         self.take_notices()
     }
 
-    fn no_room(&mut self, id: u64) -> Option<Verdict> {
+    fn too_many_requests(&mut self, id: u64) -> Option<Verdict> {
         let most = self.limits.requests_per_session;
         if self.table.request_count() < most as usize {
             return None;

@@ -95,7 +95,7 @@ mod tests {
         session.outbound.resume(0).unwrap();
         state.stop_granting();
         state.close_connections();
-        session.tell_phase();
+        session.announce_phase();
         assert!(session.phase.has_changed().unwrap());
         assert!(matches!(session.change_phase(), Verdict::Stop));
     }

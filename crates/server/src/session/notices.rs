@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Whether the client may be sent so many bytes more of answers.
-    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+    pub(super) fn reserve_unread(&mut self, bytes: usize) -> bool {
         self.unread.reserve(self.counted() + bytes).is_ok()
     }
 
@@ -101,8 +101,10 @@ impl Session {
             (PendingCall::Release { id, reply }, Outcome::Released { held }) => {
                 self.released(id, reply, held);
             }
-            (PendingCall::Query(look, _room), Outcome::Snapshot(snapshot)) => _ = self.show(&look, &snapshot),
-            (PendingCall::Watches(_room), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
+            (PendingCall::Query(look, _memory), Outcome::Snapshot(snapshot)) => {
+                _ = self.show(&look, &snapshot)
+            }
+            (PendingCall::Watches(_memory), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
         }
     }

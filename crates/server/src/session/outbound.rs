@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_is_short() {
+    fn unasked_frames_are_short() {
         const HIGHEST: u64 = (1 << 53) - 1;
         let longest = Ticket::new(format!("{}.{:032x}", u64::MAX, 0));
         for event in [

@@ -88,10 +88,10 @@ impl Pacing {
     }
 
     /// The number of frames that may be carried out before another session's turn; at least one.
-    pub(super) fn room(&mut self, limiter: &Limiter, tenant: &str) -> u32 {
+    pub(super) fn available(&mut self, limiter: &Limiter, tenant: &str) -> u32 {
         let (settings, now) = (limiter.settings(), Instant::now());
-        let own = self.own.room(now, settings.session_rate);
-        own.min(self.among_all.room(&limiter.rate_limiters, tenant, settings.tenant_rate)).max(1)
+        let own = self.own.available(now, settings.session_rate);
+        own.min(self.among_all.available(&limiter.rate_limiters, tenant, settings.tenant_rate)).max(1)
     }
 
     /// Charges session and tenant for the frames read, and the tenant for the other work.
@@ -116,7 +116,7 @@ impl Pacing {
         self.reading() != ReadMode::All
     }
 
-    pub(super) fn has_spent(&self, room: u32) -> bool {
-        self.read >= room
+    pub(super) fn has_spent(&self, available: u32) -> bool {
+        self.read >= available
     }
 }

@@ -106,7 +106,7 @@ impl Session {
 
     pub(super) fn show_watches(&mut self, snapshot: &Snapshot) {
         for id in self.watches.ids() {
-            let Some(look) = self.watches.take_news(id, snapshot) else { continue };
+            let Some(look) = self.watches.query_if_changed(id, snapshot) else { continue };
             if self.show(&look, snapshot) {
                 self.watches.remember(id, snapshot);
             } else {
@@ -119,14 +119,14 @@ impl Session {
     pub(super) fn show(&mut self, look: &SnapshotQuery, snapshot: &Snapshot) -> bool {
         let bucket = self.port.bucket().clone();
         let (held, pending) = (views(&bucket, look, &snapshot.held), views(&bucket, look, &snapshot.pending));
-        let (mut told, mut bytes, mut fits) = (Vec::new(), 0, true);
+        let (mut texts, mut bytes, mut fits) = (Vec::new(), 0, true);
         for page in pages(look.id, held, pending) {
             bytes += page.len();
-            fits = self.has_room(bytes);
+            fits = self.reserve_unread(bytes);
             if !fits {
                 break;
             }
-            told.push(page);
+            texts.push(page);
         }
         self.pacing.has_done(price_of_text(bytes));
         if !fits {
@@ -138,7 +138,7 @@ impl Session {
             self.not_now(Some(look.id), ErrorCode::QuotaExceeded, problem, QUOTA);
             return false;
         }
-        told.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
+        texts.into_iter().for_each(|text| self.outbound.push_unnumbered(text));
         true
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     use crate::state::AppState;
 
     /// The answer of the session to the frame.
-    fn told(session: &mut Session, frame: &str) -> Vec<String> {
+    fn answer(session: &mut Session, frame: &str) -> Vec<String> {
         assert!(matches!(session.frame(frame), Verdict::GoOn));
         written(session)
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_no_room_to_look_is_told_so_and_whoever_watches_looks_later() {
+    async fn without_memory_a_query_is_refused_and_a_watch_waits() {
         let state = AppState::empty(Config::default());
         let mut session = session(&state, state.phases()).await;
         session.outbound.resume(0).unwrap();
@@ -199,10 +199,10 @@ mod tests {
         let mut others = state.limiter.query_budget.of(key.tenant());
         others.reserve(state.limiter.settings().table_bytes()).unwrap();
 
-        let refused = told(&mut session, r#"{"type":"query","id":1}"#).concat();
+        let refused = answer(&mut session, r#"{"type":"query","id":1}"#).concat();
         assert!(refused.contains(r#""code":"quota_exceeded""#), "{refused}");
         assert!(refused.contains(r#""retryAfterMs":1000"#), "{refused}");
-        assert_eq!(told(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for memory");
+        assert_eq!(answer(&mut session, r#"{"type":"watch","id":2}"#), [""; 0], "it waits for memory");
         assert!(session.asked.is_empty(), "nothing was copied");
         session.watches.due(Instant::now()).await;
         session.look_again();
@@ -213,7 +213,7 @@ mod tests {
         session.look_again();
         let shown = written(&mut session).concat();
         assert!(shown.contains(r#""type":"snapshot","id":2"#) && shown.contains("held"), "{shown}");
-        assert!(told(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
+        assert!(answer(&mut session, r#"{"type":"query","id":3}"#).concat().contains(r#""id":3"#));
         assert_eq!(state.limiter.query_budget.taken(key.tenant()), 0, "the memory goes with the copy");
         drop(held);
     }

@@ -12,10 +12,10 @@ const HOLDER_BYTES: usize = 208;
 
 /// Leaves as many holders, and then as much of their metadata, as fit in one answer, the first ones first.
 pub(super) fn fit(holders: &mut Vec<HolderView<'_>>) {
-    let mut room = ANSWER_BYTES - REFUSAL_BYTES;
+    let mut remaining = ANSWER_BYTES - REFUSAL_BYTES;
     let mut fits = |bytes: usize| {
-        let left = room.checked_sub(bytes);
-        room = left.unwrap_or(room);
+        let left = remaining.checked_sub(bytes);
+        remaining = left.unwrap_or(remaining);
         left.is_some()
     };
     let count =
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_as_many_holders_with_metadata_as_it_has_room_for() {
+    fn a_refusal_names_as_many_holders_with_metadata_as_fit() {
         assert_eq!(left_of_eight("worker", "nightly"), (8, vec![7; 8]));
         assert_eq!(left_of_eight("worker", &"m".repeat(1024)), (8, vec![1024; 2]));
         assert_eq!(left_of_eight(&"c".repeat(256), &"m".repeat(256)), (8, vec![256]));

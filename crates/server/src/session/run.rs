@@ -158,13 +158,13 @@ impl Session {
         self.renew();
         self.welcome(true);
         self.outbound.send_again();
-        self.tell_phase();
+        self.announce_phase();
         tracing::debug!(session = self.registration.id, "session is resumed");
         Ok(Some(attach.connection))
     }
 
     /// Announces the phase to a connection that has just come, as it was announced to all others.
-    pub(super) fn tell_phase(&mut self) {
+    pub(super) fn announce_phase(&mut self) {
         let phase = *self.phase.borrow_and_update();
         match phase {
             Phase::Running => {}
@@ -192,7 +192,7 @@ impl Session {
         };
         let text = Envelope::new(ServerFrame::Welcome(welcome)).to_text();
         self.outbound.push_first(text);
-        self.told_received = self.received;
+        self.acked = self.received;
     }
 
     fn heartbeat(&self) -> Interval {
@@ -210,7 +210,7 @@ impl Session {
         // Frames that the ping overtakes may bear an older acknowledgement, and none may come after a later
         // one.
         let ack = if self.outbound.queue.is_empty() { self.received } else { 0 };
-        self.told_received = self.told_received.max(ack);
+        self.acked = self.acked.max(ack);
         self.pings += 1;
         let frame = ServerFrame::Ping { n: self.pings, answered: self.answered };
         self.outbound.push_first(Envelope { ack, frame }.to_text());

@@ -16,7 +16,7 @@ use super::table::AgentTable;
 use super::verdict::{PendingCall, SessionEnd, Steal, Verdict};
 use super::watches::Watches;
 use crate::bounds::INBOX_NOTICES;
-use crate::limits::{Refused, told_ms};
+use crate::limits::{Refused, announced_ms};
 use crate::settings::LimitSettings;
 use crate::state::{AppState, Phase};
 use crate::websocket::{Admission, Registration};
@@ -51,7 +51,7 @@ pub(super) struct Session {
     /// The number of the last client frame that was processed.
     pub(super) received: u64,
     /// The last such number that the client was sent.
-    pub(super) told_received: u64,
+    pub(super) acked: u64,
     pub(super) highest_id: u64,
     pub(super) highest_agent: u64,
     pub(super) pings: u64,
@@ -102,7 +102,7 @@ impl Session {
             unread,
             over: None,
             received: 0,
-            told_received: 0,
+            acked: 0,
             highest_id: 0,
             highest_agent: 0,
             pings: 0,
@@ -124,7 +124,7 @@ impl Session {
 
     /// Sends an error that a later repetition would meet again.
     pub(super) fn error(&mut self, id: Option<u64>, code: ErrorCode, problem: FrameProblem<'_>) -> Verdict {
-        self.tell_error(id, code, problem, None)
+        self.push_error(id, code, problem, None)
     }
 
     /// Sends an error that may be gone after a while.
@@ -135,10 +135,10 @@ impl Session {
         problem: FrameProblem<'_>,
         pause: Duration,
     ) -> Verdict {
-        self.tell_error(id, code, problem, Some(told_ms(pause)))
+        self.push_error(id, code, problem, Some(announced_ms(pause)))
     }
 
-    fn tell_error(
+    fn push_error(
         &mut self,
         id: Option<u64>,
         code: ErrorCode,
@@ -174,8 +174,8 @@ impl Session {
     }
 
     /// The number of frames that may be carried out before another session's turn.
-    pub(super) fn room_for_frames(&mut self) -> u32 {
-        self.pacing.room(&self.state.limiter, self.port.bucket().key().tenant())
+    pub(super) fn available_frames(&mut self) -> u32 {
+        self.pacing.available(&self.state.limiter, self.port.bucket().key().tenant())
     }
 
     /// Charges for the work done.

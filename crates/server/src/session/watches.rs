@@ -24,7 +24,7 @@ pub(super) struct Watches {
 struct Watched {
     look: SnapshotQuery,
     /// The entries that were sent last: held and pending.
-    told: Option<[Vec<CoreEntry>; 2]>,
+    sent: Option<[Vec<CoreEntry>; 2]>,
     /// The bytes that those take.
     bytes: usize,
 }
@@ -32,7 +32,7 @@ struct Watched {
 impl Watches {
     pub(super) fn add(&mut self, look: SnapshotQuery, changed: impl FnOnce() -> watch::Receiver<()>) {
         self.changed.get_or_insert_with(changed);
-        self.watched.insert(look.id, Watched { look, told: None, bytes: 0 });
+        self.watched.insert(look.id, Watched { look, sent: None, bytes: 0 });
     }
 
     /// False if there was none with that id.
@@ -80,13 +80,13 @@ impl Watches {
 
     /// The query of the watch, if its entries differ from those sent last. The bytes of the new entries count
     /// from now on, before there is a copy of them.
-    pub(super) fn take_news(&mut self, id: u64, snapshot: &Snapshot) -> Option<SnapshotQuery> {
-        let Watched { look, told, bytes } = self.watched.get_mut(&id)?;
+    pub(super) fn query_if_changed(&mut self, id: u64, snapshot: &Snapshot) -> Option<SnapshotQuery> {
+        let Watched { look, sent, bytes } = self.watched.get_mut(&id)?;
         let now = [&snapshot.held, &snapshot.pending];
-        let is_told = told
+        let is_sent = sent
             .as_ref()
-            .is_some_and(|told| told.iter().zip(now).all(|(told, now)| told.iter().eq(matching(look, now))));
-        if is_told {
+            .is_some_and(|sent| sent.iter().zip(now).all(|(sent, now)| sent.iter().eq(matching(look, now))));
+        if is_sent {
             return None;
         }
         *bytes = now.iter().flat_map(|list| matching(look, list)).map(bytes_of).sum();
@@ -95,9 +95,9 @@ impl Watches {
 
     /// The snapshot was sent to the watch.
     pub(super) fn remember(&mut self, id: u64, snapshot: &Snapshot) {
-        if let Some(Watched { look, told, .. }) = self.watched.get_mut(&id) {
+        if let Some(Watched { look, sent, .. }) = self.watched.get_mut(&id) {
             let now = [&snapshot.held, &snapshot.pending];
-            *told = Some(now.map(|list| matching(look, list).cloned().collect()));
+            *sent = Some(now.map(|list| matching(look, list).cloned().collect()));
         }
     }
 }

@@ -9,13 +9,13 @@ use super::tree::Node;
 impl Settings {
     /// Faults of settings each of which is right by itself. Settings that depend on one reported as wrong are
     /// not judged.
-    pub(super) fn check(&self, tree: &Node, told: &[SettingsProblem]) -> Vec<SettingsProblem> {
+    pub(super) fn check(&self, tree: &Node, reported: &[SettingsProblem]) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
         let mut wrong = |key: &str, others: &[&str], rule: &str| {
-            let is_told = |path: &str| told.iter().any(|problem| problem.is_within(path));
+            let is_reported = |path: &str| reported.iter().any(|problem| problem.is_within(path));
             if let Some(node) = tree.get(key)
-                && !is_told(key)
-                && !others.iter().any(|path| is_told(path))
+                && !is_reported(key)
+                && !others.iter().any(|path| is_reported(path))
             {
                 problems.push(SettingsProblem::of_value(key, node, rule));
             }

@@ -89,8 +89,8 @@ impl DecodeStop {
             }
             Reason::Missing(field) => {
                 let missing = join(path, field);
-                let is_told = notes.is_left_out(&missing);
-                let problem = (!is_told).then(|| SettingsProblem::of_missing(&missing, &node.place));
+                let is_reported = notes.is_left_out(&missing);
+                let problem = (!is_reported).then(|| SettingsProblem::of_missing(&missing, &node.place));
                 Placed { path: path.clone(), problem }
             }
             Reason::Unknown(key, known) => {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_should_be_a_table_is_told_what_it_should_hold() {
+    fn a_value_in_place_of_a_table_is_reported_with_the_expected_members() {
         assert_eq!(problems("keys = [1]"), ["f:1: keys[0] = 1: must be a table with id, uses"]);
         assert_eq!(problems("keys = 1"), ["f:1: keys = 1: must be a list"]);
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_of_the_text_is_told_with_its_line() {
+    fn every_error_of_the_text_is_reported_with_its_line() {
         let (tree, problems) = parse("f.toml", "a = 1\nb = \nc = 3\nc = 4\n= 5\n");
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let begins: Vec<&str> = lines.iter().map(|line| line.split(": ").next().unwrap()).collect();

@@ -124,12 +124,12 @@ fn nearest(parent: &str, key: &str, known: &[&str]) -> Option<String> {
 
 impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = match &self.wrong {
+        let message = match &self.wrong {
             Wrong::Text(rule) => rule.clone(),
             Wrong::Key(Violation { field, value: Some(value), rule }) => format!("{field} = {value}: {rule}"),
             Wrong::Key(Violation { field, value: None, rule }) => format!("{field}: {rule}"),
         };
-        write!(f, "{}: {}", self.place, without_keys(&told))
+        write!(f, "{}: {}", self.place, without_keys(&message))
     }
 }
 
@@ -137,11 +137,11 @@ impl fmt::Display for SettingsProblem {
 fn without_keys(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(KEY_PREFIX);
     let first = parts.next().unwrap_or_default();
-    let mut told = Cow::Borrowed(first);
+    let mut redacted = Cow::Borrowed(first);
     for part in parts {
         let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        told += "lhk_…";
-        told += part.trim_start_matches(is_of_key);
+        redacted += "lhk_…";
+        redacted += part.trim_start_matches(is_of_key);
     }
-    told
+    redacted
 }

@@ -60,8 +60,8 @@ impl ClientCertificate {
         if !Arc::ptr_eq(&good_by, &config) {
             let (own, between) = self.chain.split_first().ok_or(NotGood::Untrusted)?;
             let verifier = verifier.ok_or(NotGood::Untrusted)?;
-            let judged = verifier.verify_client_cert(own, between, UnixTime::now());
-            judged.map_err(|_| NotGood::Untrusted)?;
+            let verified = verifier.verify_client_cert(own, between, UnixTime::now());
+            verified.map_err(|_| NotGood::Untrusted)?;
             *good_by = config;
         }
         Ok(())

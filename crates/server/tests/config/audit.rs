@@ -19,7 +19,7 @@ const OFTEN: usize = 300;
 const DEEDS: usize = 30;
 
 #[tokio::test]
-async fn who_is_denied_again_and_again_does_not_fill_the_log_and_what_was_done_is_all_told() {
+async fn repeated_denials_do_not_fill_the_log_and_every_deed_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     let key = new_key(folder.path(), &["--id", "ops", "--permission", "claim", "--permission", "operate"]);
     let server = Running::start(folder.path(), &["--config", "f.toml"]);
@@ -53,8 +53,8 @@ async fn who_is_denied_again_and_again_does_not_fill_the_log_and_what_was_done_i
     assert_eq!(code, Some(0));
     let with =
         |parts: &[&str]| lines.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
-    let told = with(&["why=", "POST /v1/buckets/{bucket}/claims"]);
-    assert_eq!(told, 10, "{lines:#?}");
+    let logged = with(&["why=", "POST /v1/buckets/{bucket}/claims"]);
+    assert_eq!(logged, 10, "{lines:#?}");
     assert_eq!(with(&["why=", "key=\"ops\"", "GET /v1/buckets/{bucket}/claims"]), 10, "{lines:#?}");
     let left_out = format!("left_out={}", OFTEN - 10);
     assert_eq!(with(&["audit", &left_out, "from=127.0.0.1", "POST"]), 1, "{lines:#?}");
@@ -137,7 +137,7 @@ async fn a_steal_is_noted_once_it_has_taken_something_and_a_refused_one_is_not()
 }
 
 #[tokio::test]
-async fn a_steal_of_what_is_kept_tells_whose_it_was_and_a_denied_one_that_it_was_a_steal() {
+async fn a_steal_of_a_durable_lock_is_logged_with_its_victim_and_a_denied_one_as_a_steal() {
     let folder = tempfile::tempdir().unwrap();
     let may = |id: &str, permissions: &[&str]| {
         let permissions = permissions.iter().flat_map(|permission| ["--permission", permission]);
@@ -169,7 +169,7 @@ async fn a_steal_of_what_is_kept_tells_whose_it_was_and_a_denied_one_that_it_was
 }
 
 #[tokio::test]
-async fn whoever_shows_what_is_not_his_is_noted_without_it() {
+async fn a_foreign_secret_is_noted_without_its_text() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.db");
     let store = format!("sqlite:{}", file.display());
@@ -256,8 +256,8 @@ async fn an_operator_says_why_an_assignment_is_taken_back() {
     let server = Running::start(folder.path(), &[]);
     let url = format!("http://{}", server.address);
     let command = |arguments: &[&str]| {
-        let (code, out, told) = run(&mut lockhouse(folder.path(), &[arguments, &["--url", &url]].concat()));
-        assert_eq!(code, Some(0), "{told}");
+        let (code, out, stderr) = run(&mut lockhouse(folder.path(), &[arguments, &["--url", &url]].concat()));
+        assert_eq!(code, Some(0), "{stderr}");
         out
     };
     let claim = command(&["claim", "seat", "--claimant", "Ada", "--ttl", "1m", "--json"]);
@@ -266,6 +266,6 @@ async fn an_operator_says_why_an_assignment_is_taken_back() {
     command(&["finalize", "seat", claim["token"].as_str().unwrap()]);
     command(&["assignments", "delete", "seat", "--reason", "cancelled by phone"]);
     let (_, lines) = server.terminate();
-    let told = audited(&lines, &["what=\"unassign\"", "name=\"seat\" why=\"cancelled by phone\""]);
-    assert_eq!(told.len(), 1, "{lines:#?}");
+    let logged = audited(&lines, &["what=\"unassign\"", "name=\"seat\" why=\"cancelled by phone\""]);
+    assert_eq!(logged.len(), 1, "{lines:#?}");
 }

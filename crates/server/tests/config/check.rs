@@ -23,7 +23,7 @@ lease = "5s"
 "#;
 
 #[test]
-fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rule() {
+fn every_fault_is_reported_in_one_line_with_file_line_key_value_and_rule() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("f.toml"), WRONG).unwrap();
     let (code, stdout, stderr) = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
@@ -47,7 +47,7 @@ fn everything_that_is_wrong_is_told_in_one_line_with_file_line_key_value_and_rul
 }
 
 #[test]
-fn what_is_right_is_judged_together_and_by_its_files_though_something_else_is_wrong() {
+fn correct_settings_are_checked_together_and_with_their_files_despite_other_faults() {
     let folder = tempfile::tempdir().unwrap();
     let text = r#"lease = "10"
 alowed_origins = []
@@ -93,7 +93,7 @@ key_file = "none.txt"
 }
 
 #[test]
-fn what_depends_on_something_wrong_is_not_told_as_wrong_itself() {
+fn a_setting_that_depends_on_a_wrong_one_is_not_reported_itself() {
     let folder = tempfile::tempdir().unwrap();
     let text = "store = 7\nfresh = true\n[tls]\ncert = 7\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n";
     fs::write(folder.path().join("f.toml"), text).unwrap();
@@ -104,7 +104,7 @@ fn what_depends_on_something_wrong_is_not_told_as_wrong_itself() {
 }
 
 #[test]
-fn what_is_wrong_only_with_all_settings_together_is_told_alike() {
+fn a_fault_of_all_settings_together_is_reported_alike() {
     let folder = tempfile::tempdir().unwrap();
     let text = "lease = \"5s\"\nfresh = true\n[tls]\nkey = \"key.pem\"\nclient_ca = \"ca.pem\"\n[limits]\nconnections = 1\nhello_timeout = \"2h\"\n";
     fs::write(folder.path().join("f.toml"), text).unwrap();
@@ -122,7 +122,7 @@ fn what_is_wrong_only_with_all_settings_together_is_told_alike() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_line_and_never_with_its_text() {
+fn invalid_toml_is_reported_with_its_line_and_never_with_its_text() {
     let folder = tempfile::tempdir().unwrap();
     let text = "lease = \"5s\"\nhash = \"lk_not_for_logs\nlease = \"6s\"\n";
     fs::write(folder.path().join("f.toml"), text).unwrap();
@@ -133,7 +133,7 @@ fn what_is_no_toml_is_told_with_its_line_and_never_with_its_text() {
 }
 
 #[test]
-fn who_mistakes_a_key_for_its_hash_does_not_find_it_in_what_is_told() {
+fn a_key_in_place_of_its_hash_is_not_in_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let key = "lk_not_for_logs";
     for hash in [format!("\"{key}\""), format!("[\"{key}\"]"), format!("{{ a = \"{key}\" }}")] {
@@ -153,8 +153,8 @@ fn who_mistakes_a_key_for_its_hash_does_not_find_it_in_what_is_told() {
     let mut command = lockhouse(folder.path(), &["config", "show"]);
     let (code, shown, stderr) = run(command.env("LOCKHOUSE_AUTH_KEYS", keys));
     assert_eq!(code, Some(0), "{stderr}");
-    let told = "keys = [{ id = \"ci\", hash = \"(secret)\", buckets = { \"*\" = [\"query\"] } }] # LOCKHOUSE_AUTH_KEYS";
-    assert!(shown.lines().any(|line| line == told), "{shown}");
+    let expected = "keys = [{ id = \"ci\", hash = \"(secret)\", buckets = { \"*\" = [\"query\"] } }] # LOCKHOUSE_AUTH_KEYS";
+    assert!(shown.lines().any(|line| line == expected), "{shown}");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn a_right_file_is_passed_without_a_word_whatever_the_environment_says() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("f.toml"), "lease = \"5s\"\n").unwrap();
     let mut command = lockhouse(folder.path(), &["config", "check", "f.toml"]);
-    let told = run(command.env("LOCKHOUSE_LEASE", "nonsense"));
-    assert_eq!(told, (Some(0), String::new(), String::new()));
+    let result = run(command.env("LOCKHOUSE_LEASE", "nonsense"));
+    assert_eq!(result, (Some(0), String::new(), String::new()));
 }
 
 #[test]

@@ -116,6 +116,6 @@ fn the_file_in_the_docs_is_right() {
     let file = file.split("[tls]").next().unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("f.toml"), file).unwrap();
-    let told = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
-    assert_eq!(told, (Some(0), String::new(), String::new()));
+    let result = run(&mut lockhouse(folder.path(), &["config", "check", "f.toml"]));
+    assert_eq!(result, (Some(0), String::new(), String::new()));
 }

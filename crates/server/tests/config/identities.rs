@@ -131,7 +131,7 @@ fn a_ca_that_is_taken_out_ends_the_sessions_of_its_certificates() {
 }
 
 #[test]
-fn a_wrong_entry_is_told_with_its_line() {
+fn a_wrong_entry_is_reported_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let good = settings(path);
@@ -141,7 +141,7 @@ fn a_wrong_entry_is_told_with_its_line() {
     };
     assert_eq!(check(&good), (Some(0), String::new(), String::new()));
     let begin = TLS.lines().count();
-    for (wrong, line, told) in [
+    for (wrong, line, rule) in [
         (
             "dns = \"*.acme.example\"",
             3,
@@ -177,7 +177,7 @@ fn a_wrong_entry_is_told_with_its_line() {
         let (code, stdout, stderr) = check(&text);
         assert_eq!((code, &*stdout, stderr.lines().count()), (Some(2), "", 1), "{wrong}: {stderr}");
         let begins = format!("lockhouse: f.toml:{}: ", begin + line);
-        assert!(stderr.starts_with(&begins) && stderr.contains(told), "{wrong}: {stderr}");
+        assert!(stderr.starts_with(&begins) && stderr.contains(rule), "{wrong}: {stderr}");
     }
     // What is wrong with several together.
     let twice = TLS.to_owned()

@@ -16,9 +16,9 @@ pub(crate) fn new_key(folder: &Path, arguments: &[&str]) -> String {
     // It tells the key on stderr, as it is meant to: that is no log.
     let output = lockhouse(folder, &[&["key", "new"], arguments].concat()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (section, told) = (text(output.stdout), text(output.stderr));
-    assert!(output.status.success(), "{told}");
-    let key = told.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned();
+    let (section, stderr) = (text(output.stdout), text(output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    let key = stderr.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned();
     traces::secret(Kind::ApiKey, &key);
     assert!(!section.contains(&key), "the key itself stands in the settings");
     let file = folder.join("f.toml");
@@ -165,15 +165,15 @@ fn a_token_of_an_issuer_is_taken_and_looked_into() {
         fs::write(folder.path().join("token"), token).unwrap();
         run(&mut lockhouse(folder.path(), &["token", "inspect", "--json", "--config", "f.toml", "token"]))
     };
-    let (code, told, _) = inspect(&good);
-    let told: Value = serde_json::from_str(&told).unwrap();
+    let (code, stdout, _) = inspect(&good);
+    let stdout: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
-        (code, &told["taken"]["tenant"], &told["claims"]["sub"]),
+        (code, &stdout["taken"]["tenant"], &stdout["claims"]["sub"]),
         (Some(0), &json!("acme"), &json!("ada"))
     );
     fs::write(folder.path().join("key"), "lhk_ci_00").unwrap();
-    let (code, told, _) = run(&mut lockhouse(folder.path(), &["token", "inspect", "key"]));
-    assert_eq!((code, told.as_str()), (Some(0), "key id \"ci\"\n"));
+    let (code, stdout, _) = run(&mut lockhouse(folder.path(), &["token", "inspect", "key"]));
+    assert_eq!((code, stdout.as_str()), (Some(0), "key id \"ci\"\n"));
     let (code, _, stderr) = inspect(&expired);
     assert!(code == Some(1) && stderr.contains("expired"), "{stderr}");
 }
@@ -191,8 +191,8 @@ async fn a_caller_that_claims_again_with_its_idempotency_key_after_a_kill_finds_
         let body = json!({"resource": "seat", "claimant": "Ada"}).to_string();
         let answer = request.header("content-type", "application/json").body(body).send().await.unwrap();
         let status = answer.status().as_u16();
-        let told: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
-        (status, told["token"].as_str().map(str::to_owned))
+        let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        (status, body["token"].as_str().map(str::to_owned))
     };
     let server = Running::of(lockhouse(folder.path(), &serve));
     let (status, token) = claim(&server, &key).await;
@@ -216,22 +216,22 @@ fn a_key_is_inspected_by_what_serve_would_go_by() {
     assert_eq!(run(&mut inspect()).0, Some(0));
 
     // The environment goes before the file.
-    let (code, _, told) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", "[]"));
-    assert!(code == Some(1) && told.contains("nobody needs a credential"), "{told}");
+    let (code, _, stderr) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", "[]"));
+    assert!(code == Some(1) && stderr.contains("nobody needs a credential"), "{stderr}");
     let other = "[{ id = \"bob\", hash = \"sha256:".to_owned()
         + &"0".repeat(64)
         + "\", buckets = { a = [\"claim\"] } }]";
-    let (code, _, told) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", other));
-    assert_eq!(code, Some(1), "{told}");
+    let (code, _, stderr) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", other));
+    assert_eq!(code, Some(1), "{stderr}");
 
     // Everything that is wrong is told with its line, and no key with it.
     fs::write(&file, format!("lease = 7\n{text}tenant = {key}\n")).unwrap();
-    let (code, _, told) = run(&mut inspect());
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.lines().all(|line| line.starts_with("lockhouse: f.toml:")), "{told}");
-    assert!(!told.contains(&key), "{told}");
+    let (code, _, stderr) = run(&mut inspect());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.lines().all(|line| line.starts_with("lockhouse: f.toml:")), "{stderr}");
+    assert!(!stderr.contains(&key), "{stderr}");
     fs::write(&file, text.replace("sha256:", "md5:")).unwrap();
-    let (code, _, told) = run(&mut inspect());
-    assert_eq!((code, told.lines().count()), (Some(2), 1), "{told}");
-    assert!(told.starts_with("lockhouse: f.toml:") && told.contains("hash: must be sha256:"), "{told}");
+    let (code, _, stderr) = run(&mut inspect());
+    assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    assert!(stderr.starts_with("lockhouse: f.toml:") && stderr.contains("hash: must be sha256:"), "{stderr}");
 }

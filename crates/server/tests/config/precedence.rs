@@ -128,7 +128,7 @@ fn each_variable_bears_the_path_of_its_setting() {
 }
 
 #[test]
-fn a_variable_that_is_wrong_is_told_by_its_name() {
+fn a_wrong_variable_is_reported_by_its_name() {
     let environment = [
         ("LOCKHOUSE_LEASE", "5"),
         ("LOCKHOUSE_FRESH", "perhaps"),

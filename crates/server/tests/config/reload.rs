@@ -7,7 +7,7 @@ use crate::keys::new_key;
 use crate::running::{Running, lockhouse};
 
 #[test]
-fn a_change_that_waits_for_the_next_start_is_told_in_one_line() {
+fn a_change_that_waits_for_the_next_start_is_logged_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.toml");
     fs::write(&file, "lease = \"5s\"\n").unwrap();

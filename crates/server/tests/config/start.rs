@@ -128,9 +128,9 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
             options.iter().any(|option| option.starts_with("--store") || option.starts_with("--fresh"));
         command.env("LOCKHOUSE_STORE", if keeps { "" } else { "memory:" });
         command.env("RUST_LOG", "error");
-        let (told, stdout, stderr) = run_in_vain(command.args(&options).envs(variables));
+        let (exit, stdout, stderr) = run_in_vain(command.args(&options).envs(variables));
         assert_eq!(
-            (told, stderr.lines().count(), stdout.as_str()),
+            (exit, stderr.lines().count(), stdout.as_str()),
             (Some(code), 1, ""),
             "{options:?}: {stderr}"
         );

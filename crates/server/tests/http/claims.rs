@@ -30,7 +30,7 @@ async fn claim_claim_finalize_finalize_answer_201_409_200_200() {
 }
 
 #[tokio::test]
-async fn a_stale_worker_hears_that_its_claim_is_lost_and_harms_nobody_cl_013() {
+async fn a_stale_worker_learns_that_its_claim_is_lost_and_harms_no_other_cl_013() {
     let api = Api::new();
     let stale =
         api.post("claims", json!({"resource": "r", "claimant": "A", "ttlMs": 100})).await.text("token");

@@ -35,14 +35,14 @@ impl Shell {
     }
 
     /// The exit code, stdout and stderr.
-    fn told(&self, arguments: &[&str]) -> (i32, String, String) {
+    fn output(&self, arguments: &[&str]) -> (i32, String, String) {
         let Output { status, stdout, stderr } = self.run(arguments);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (status.code().unwrap(), text(stdout), text(stderr))
     }
 
     fn ok(&self, arguments: &[&str]) -> String {
-        let (code, stdout, stderr) = self.told(arguments);
+        let (code, stdout, stderr) = self.output(arguments);
         assert_eq!(code, 0, "{arguments:?}: {stderr}");
         stdout.trim_end().to_owned()
     }
@@ -52,7 +52,7 @@ impl Shell {
     }
 
     fn code(&self, arguments: &[&str]) -> i32 {
-        self.told(arguments).0
+        self.output(arguments).0
     }
 
     /// `export $(lockhouse owner open LABEL)`
@@ -65,7 +65,7 @@ impl Shell {
 }
 
 #[test]
-fn owners_lock_and_unlock_records_and_others_are_told_who_has_them() {
+fn owners_lock_and_unlock_records_and_others_get_their_holders() {
     let server = ServerProcess::start("10s");
     let (mut anna, mut bob) = (Shell::new(&server), Shell::new(&server));
     anna.export_owner("Anna");
@@ -77,7 +77,7 @@ fn owners_lock_and_unlock_records_and_others_are_told_who_has_them() {
     assert_eq!(locked["locks"][1]["name"], "order/7");
     assert!(anna.ok(&["lock", "customer/42"]).ends_with("alreadyHeld"));
 
-    let (code, stdout, stderr) = bob.told(&["lock", "page/1", "customer/42"]);
+    let (code, stdout, stderr) = bob.output(&["lock", "page/1", "customer/42"]);
     assert_eq!((code, stdout.as_str()), (75, ""));
     assert!(stderr.contains("  customer/42: Anna since 20"), "{stderr}");
     assert_eq!(bob.code(&["lock", "--read", "order/7"]), 75);
@@ -117,7 +117,7 @@ fn a_claim_is_made_renewed_finalized_and_its_assignment_listed_and_deleted() {
     let server = ServerProcess::start("10s");
     let shell = Shell::new(&server);
     let token = shell.ok(&["claim", "seat/1", "--claimant", "Anna", "--ttl", "5m"]);
-    let (code, _, stderr) = shell.told(&["claim", "seat/1", "--claimant", "Bob"]);
+    let (code, _, stderr) = shell.output(&["claim", "seat/1", "--claimant", "Bob"]);
     assert_eq!(code, 75);
     assert!(stderr.starts_with("lockhouse: claimed by \"Anna\", until 20"), "{stderr}");
     assert!(shell.ok(&["renew", "seat/1", &token]).starts_with("stands until 20"));
@@ -160,7 +160,7 @@ fn after_a_kill_and_a_restart_ls_shows_the_same_offline_locks_and_the_next_token
     assert_eq!(offline(shell.json(&["ls", "--json"])), before);
     let begin = std::time::Instant::now();
     let locked = loop {
-        let (code, stdout, stderr) = shell.told(&["lock", "page/1", "--json"]);
+        let (code, stdout, stderr) = shell.output(&["lock", "page/1", "--json"]);
         if code == 0 {
             break serde_json::from_str::<Value>(&stdout).unwrap();
         }
@@ -187,7 +187,7 @@ fn what_makes_no_sense_is_refused_with_the_rule_and_exit_2() {
         (&["claim", "r", "--claimant", "A", "--url", "ftp://x"], "begins with http:// or https://"),
         (&["assignments", "--url", "nonsense"], "http://127.0.0.1:7420"),
     ] {
-        let (code, _, stderr) = shell.told(arguments);
+        let (code, _, stderr) = shell.output(arguments);
         assert_eq!(code, 2, "{arguments:?}: {stderr}");
         assert!(stderr.contains(rule), "{arguments:?}: {stderr}");
     }
@@ -199,7 +199,7 @@ fn a_server_that_cannot_be_reached_is_69_in_one_line() {
     server.kill();
     let shell = Shell::new(&server);
     for arguments in [&["claim", "r", "--claimant", "A"][..], &["assignments"], &["owner", "open", "Anna"]] {
-        let (code, _, stderr) = shell.told(arguments);
+        let (code, _, stderr) = shell.output(arguments);
         assert_eq!(code, 69, "{stderr}");
         assert!(stderr.starts_with(&format!("lockhouse: cannot reach {}: ", server.url())), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -216,21 +216,21 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
     let store = format!("sqlite:{}", database.display());
     let backup = backup.to_str().unwrap();
     assert!(shell.ok(&["backup", backup, "--store", &store]).starts_with("backed up to "));
-    let (code, _, stderr) = shell.told(&["backup", backup, "--store", &store]);
+    let (code, _, stderr) = shell.output(&["backup", backup, "--store", &store]);
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("exists already"), "{stderr}");
     let nowhere = database.with_file_name("no/backup.db");
-    let (code, _, stderr) = shell.told(&["backup", nowhere.to_str().unwrap(), "--store", &store]);
+    let (code, _, stderr) = shell.output(&["backup", nowhere.to_str().unwrap(), "--store", &store]);
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("its folder is not there"), "{stderr}");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(backup).unwrap());
     assert_eq!(mode & 0o777, 0o600);
     shell.ok(&["lock", "order/7"]);
-    let (code, _, stderr) = shell.told(&["restore", backup, "--store", &store]);
+    let (code, _, stderr) = shell.output(&["restore", backup, "--store", &store]);
     assert!(code == 1 && stderr.contains("in use"), "{stderr}");
 
     assert!(server.terminate());
-    let (code, _, stderr) = shell.told(&["backup", "x.db", "--store", &store]);
+    let (code, _, stderr) = shell.output(&["backup", "x.db", "--store", &store]);
     assert!(code == 1 && stderr.contains("no server runs on this database"), "{stderr}");
     assert!(shell.json(&["restore", backup, "--store", &store, "--json"])["keptAside"].is_string());
     server.start_again();
@@ -240,7 +240,7 @@ fn a_backup_of_the_running_server_is_restored_into_a_stopped_one() {
     assert_eq!(names(shell.json(&["ls", "--json"])), ["customer/42"]);
     let begin = std::time::Instant::now();
     let after = loop {
-        let (code, stdout, stderr) = shell.told(&["lock", "page/1", "--json"]);
+        let (code, stdout, stderr) = shell.output(&["lock", "page/1", "--json"]);
         if code == 0 {
             break serde_json::from_str::<Value>(&stdout).unwrap()["locks"][0]["fencingToken"]
                 .as_u64()
@@ -258,7 +258,7 @@ fn a_backup_needs_the_secret_beside_the_database() {
     let store = format!("sqlite:{}", server.file().display());
     std::fs::write(lockhouse_server::operator_file(&server.file()), "nonsense").unwrap();
     let target = server.file().with_file_name("backup.db");
-    let (code, _, stderr) = shell.told(&["backup", target.to_str().unwrap(), "--store", &store]);
+    let (code, _, stderr) = shell.output(&["backup", target.to_str().unwrap(), "--store", &store]);
     assert!(code == 1 && stderr.contains(".operator"), "{stderr}");
     assert!(!target.exists());
 }

@@ -102,7 +102,7 @@ async fn on_a_full_disk_durable_calls_are_unavailable_web_locks_go_on_and_space_
 }
 
 #[tokio::test]
-async fn a_server_killed_on_a_full_disk_has_lost_nothing_that_it_told() {
+async fn a_server_killed_on_a_full_disk_has_lost_nothing_that_it_answered() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let mut api = Api::over(ServerProcess::over_file("500ms", folder.file("lockhouse.db")));
@@ -116,16 +116,16 @@ async fn a_server_killed_on_a_full_disk_has_lost_nothing_that_it_told() {
     api.server.kill();
     fs::remove_file(ballast).unwrap();
     api.restart();
-    let mut kept = sorted(api.locked().await);
+    let mut recovered = sorted(api.locked().await);
     // The one that waited for space was not answered, and may have found some.
     let unanswered = format!("customer/{}", locking.granted.borrow().len());
-    kept.retain(|name| *name != unanswered);
-    assert_eq!(kept, sorted(locking.granted.take()));
+    recovered.retain(|name| *name != unanswered);
+    assert_eq!(recovered, sorted(locking.granted.take()));
     assert_eq!(api.lock(&owner, "last", "write").await.status, 201);
 }
 
 #[tokio::test]
-async fn a_server_is_stopped_on_a_full_disk_too_and_has_lost_nothing_that_it_told() {
+async fn a_server_stopped_on_a_full_disk_has_lost_nothing_that_it_answered() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let mut api = Api::over(ServerProcess::over_file("500ms", folder.file("lockhouse.db")));
@@ -139,8 +139,8 @@ async fn a_server_is_stopped_on_a_full_disk_too_and_has_lost_nothing_that_it_tol
     assert!(api.server.terminate(), "it ends by itself");
     fs::remove_file(ballast).unwrap();
     api.restart();
-    let mut kept = sorted(api.locked().await);
+    let mut recovered = sorted(api.locked().await);
     let unanswered = format!("customer/{}", locking.granted.borrow().len());
-    kept.retain(|name| *name != unanswered);
-    assert_eq!(kept, sorted(locking.granted.take()));
+    recovered.retain(|name| *name != unanswered);
+    assert_eq!(recovered, sorted(locking.granted.take()));
 }

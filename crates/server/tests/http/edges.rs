@@ -56,7 +56,7 @@ async fn every_failure_is_a_problem_that_leads_to_its_explanation() {
 }
 
 #[tokio::test]
-async fn a_broken_rule_is_told_with_field_value_and_rule() {
+async fn a_violation_is_reported_with_field_value_and_rule() {
     let api = Api::new();
     let refused = api.post("claims", json!({"resource": "r", "claimant": "A", "ttlMs": -1})).await;
     assert_eq!(refused.body["field"], "ttlMs");

@@ -7,7 +7,7 @@ use crate::calls::{Api, Owner, PATIENCE};
 use crate::process::ServerProcess;
 
 #[tokio::test]
-async fn a_second_editor_is_refused_at_once_and_told_who_edits_ol_001_ol_034() {
+async fn a_second_editor_is_refused_at_once_with_the_first_as_holder_ol_001_ol_034() {
     let api = Api::new();
     let (anna, bob) = (api.owner("Anna").await, api.owner("Bob").await);
     let granted = api.lock(&anna, "42", "write").await;
@@ -49,7 +49,7 @@ async fn several_locks_are_granted_all_or_none_and_in_the_order_asked() {
 }
 
 #[tokio::test]
-async fn what_an_owner_has_is_kept_and_the_sole_reader_becomes_the_writer_ol_044() {
+async fn an_owner_has_its_locks_already_and_the_sole_reader_becomes_the_writer_ol_044() {
     let api = Api::new();
     let anna = api.owner("Anna").await;
     let how = |answer: &crate::calls::Answer| answer.body["locks"][0]["how"].as_str().unwrap().to_owned();
@@ -70,12 +70,12 @@ async fn names_are_locked_as_they_are_by_programs_that_know_their_lock_types() {
     let wanted =
         json!([{"name": "report", "mode": "shared"}, {"kind": "customer", "id": "1", "intent": "write"}]);
     let granted = api.post_as(&anna, "locks", lock(wanted)).await;
-    let told = |at: usize| {
+    let lock_at = |at: usize| {
         ["name", "kind", "id", "intent", "mode"].map(|key| granted.body["locks"][at][key].clone())
     };
-    assert_eq!(told(0), [json!("report"), json!(""), json!(""), json!(null), json!("shared")]);
+    assert_eq!(lock_at(0), [json!("report"), json!(""), json!(""), json!(null), json!("shared")]);
     assert_eq!(
-        told(1),
+        lock_at(1),
         [json!("customer/1"), json!("customer"), json!("1"), json!("write"), json!("exclusive")]
     );
     let refused = json!({"owner": bob.id, "locks": [{"name": "report", "mode": "exclusive"}]});
@@ -166,8 +166,8 @@ async fn only_the_secret_of_an_owner_speaks_for_it() {
         assert_eq!(answer.outcome(), (401, "unauthorized"), "{answer:?}");
         assert!(answer.header("www-authenticate").starts_with("Bearer"));
     }
-    let nobody = Owner { id: "999".to_owned(), ..bob };
-    assert_eq!(api.lock(&nobody, "1", "write").await.outcome(), (404, "unknown_owner"));
+    let unknown = Owner { id: "999".to_owned(), ..bob };
+    assert_eq!(api.lock(&unknown, "1", "write").await.outcome(), (404, "unknown_owner"));
 }
 
 #[tokio::test]

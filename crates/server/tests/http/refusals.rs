@@ -18,19 +18,19 @@ fn refusal(folder: &Folder, file: &Path) -> String {
     command.stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("LOCKHOUSE_LISTEN");
     let Output { status, stdout, stderr } = command.output().unwrap();
     traces::leave(&stderr);
-    let told = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.code(), Some(1), "{told}");
-    assert_eq!(String::from_utf8(stdout).unwrap(), "", "{told}");
-    assert_eq!(told.matches('\n').count(), 1, "{told}");
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert_eq!(String::from_utf8(stdout).unwrap(), "", "{stderr}");
+    assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
     let mut after = folder.content();
     // An empty log, which says nothing, is left if the process ends before its store is closed.
     after.retain(|(path, bytes)| !(bytes.is_empty() && path.extension() == Some("db-wal".as_ref())));
     let names = |files: &[(PathBuf, Vec<u8>)]| {
         files.iter().map(|(path, bytes)| (path.clone(), bytes.len())).collect::<Vec<_>>()
     };
-    assert_eq!(names(&after), names(&before), "{told}");
-    assert!(after == before, "{told}");
-    told.trim_end().replace(&file.display().to_string(), "F")
+    assert_eq!(names(&after), names(&before), "{stderr}");
+    assert!(after == before, "{stderr}");
+    stderr.trim_end().replace(&file.display().to_string(), "F")
 }
 
 /// A database with something in it, whose server has ended well.
@@ -45,7 +45,7 @@ async fn database(file: &Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_same_file_is_told_who_has_it_and_harms_nobody() {
+async fn a_second_server_on_the_same_file_is_refused_with_its_holder_and_harms_nothing() {
     let folder = Folder::new();
     let file = folder.file("lockhouse.db");
     let api = Api::over(ServerProcess::over_file("500ms", file.clone()));

@@ -74,7 +74,7 @@ async fn an_unassign_that_was_answered_in_vain_spares_what_is_assigned_afterward
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_taken_back_before_anything_else_is_asked() {
+async fn an_abandoned_call_is_taken_back_before_the_next_call() {
     let far = Far::new().await;
     let (ada, bob) = (
         far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap(),
@@ -96,7 +96,7 @@ async fn what_nobody_waits_for_is_taken_back_before_anything_else_is_asked() {
 }
 
 #[tokio::test]
-async fn after_silence_nobody_knows_and_asking_again_tells() {
+async fn after_silence_the_outcome_is_unknown_until_the_call_is_repeated() {
     let far = Far::new().await;
     let connection = connect(far.proxy.url()).timeout(Duration::from_millis(600)).await.unwrap();
     let ada = connection.owners().open("Ada", 20 * MINUTE).await.unwrap();

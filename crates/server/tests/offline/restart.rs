@@ -123,7 +123,7 @@ async fn a_finalize_whose_answer_was_lost_with_the_server_answers_the_same() {
 }
 
 #[tokio::test]
-async fn a_recovery_is_told_with_its_end_and_waited_out_after_a_lost_answer() {
+async fn a_recovery_is_reported_with_its_end_and_waited_out_after_a_lost_answer() {
     let mut far = Far::with_lease("3s").await;
     // What was told to an agent has to be recovered.
     let agent = far.connection.agent("job").unwrap();
@@ -151,7 +151,7 @@ async fn a_recovery_is_told_with_its_end_and_waited_out_after_a_lost_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_as_such_and_found_again() {
+async fn a_server_that_is_away_is_reported_and_found_again() {
     let mut far = Far::new().await;
     let connection = connect(far.server.url()).timeout(Duration::from_millis(500)).await.unwrap();
     let ada = connection.owners().open("Ada", 20 * MINUTE).await.unwrap();

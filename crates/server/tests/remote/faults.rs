@@ -161,7 +161,7 @@ async fn a_client_whose_link_has_gone_silent_knows_of_its_loss_before_the_next_i
 }
 
 #[tokio::test]
-async fn after_kill_9_of_the_server_holders_are_told_and_the_pending_are_asked_anew_in_order() {
+async fn after_kill_9_of_the_server_holders_are_notified_and_pending_requests_are_sent_anew_in_order() {
     let mut server = ServerProcess::start("10m");
     let proxy = Proxy::new(server.address()).await;
     let connection = connect(format!("http://{}", proxy.address)).await.unwrap();

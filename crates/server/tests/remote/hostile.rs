@@ -97,12 +97,12 @@ async fn an_error_ends_its_request_only() {
     });
     let connection = connect(url).await.unwrap();
     let agent = connection.agent("a").unwrap();
-    let mut told = Vec::new();
+    let mut errors = Vec::new();
     for _ in 0..4 {
-        told.push(agent.locks().request("n").await.unwrap_err().to_string());
+        errors.push(agent.locks().request("n").await.unwrap_err().to_string());
     }
     assert_eq!(
-        told,
+        errors,
         [
             "the agent has ended",
             "the bucket is closed",

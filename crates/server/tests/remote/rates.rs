@@ -41,7 +41,7 @@ async fn calls_wait_for_their_turn_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_turn_beyond_the_timeout_is_told_and_not_waited_for() {
+async fn a_turn_beyond_the_timeout_is_reported_and_not_awaited() {
     let connection = connect(url(1).await).timeout(Duration::from_secs(3)).await.unwrap();
     let calls = (0..8).map(|number| {
         let claims = connection.claims();

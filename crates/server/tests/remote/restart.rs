@@ -81,7 +81,7 @@ async fn while_the_server_recovers_only_a_steal_is_granted() {
     let restarted = Instant::now();
     until_known(&connection, "held", (1, 0)).await;
     let stolen = agent.locks().request("free").steal().await.unwrap();
-    let robbed = agent.locks().request("held").steal().await.unwrap();
+    let stolen_held = agent.locks().request("held").steal().await.unwrap();
     assert_eq!(held.lost().await, Loss::Stolen);
     assert!(restarted.elapsed() < RECOVERY, "too late to tell: {:?}", restarted.elapsed());
     // Neither is answered at once: somebody may still come back for either.
@@ -92,7 +92,7 @@ async fn while_the_server_recovers_only_a_steal_is_granted() {
     assert!(if_available.is_ok());
     let Err(RequestError::Unavailable(unavailable)) = taken else { panic!("{taken:?}") };
     assert_eq!(unavailable.holders.len(), 1);
-    assert_eq!((stolen.loss(), robbed.loss()), (None, None));
+    assert_eq!((stolen.loss(), stolen_held.loss()), (None, None));
 }
 
 #[tokio::test]

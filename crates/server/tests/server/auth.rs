@@ -65,7 +65,7 @@ async fn tenants_hold_the_same_name_side_by_side() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_another_tenant_by_a_partition() {
+async fn no_client_reaches_another_tenant_by_a_partition() {
     let (text, bob) = key("bob", "default", &Permission::ALL);
     let server = server(&settings(vec![bob])).await;
     let (_, fatal) = greeted(&server, "?partition=%1Facme%1F%1F%1F", Some(&text)).await;
@@ -333,7 +333,7 @@ async fn authentication_does_not_begin_with_a_reload() {
 }
 
 #[tokio::test]
-async fn where_the_last_key_is_gone_nobody_is_admitted_until_there_is_one_again() {
+async fn without_any_key_no_client_is_admitted_until_there_is_one_again() {
     let (text, ada) = key("ada", "acme", &Permission::ALL);
     let keys = Authority::new(&settings(vec![ada])).unwrap();
     let server = TestServer::with(Config { authority: keys.clone(), ..config(10_000) }).await;
@@ -364,21 +364,25 @@ async fn any_address_is_listened_on_where_there_are_keys_and_no_other_than_loopb
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
+async fn wrong_settings_are_reported_with_member_and_rule() {
     let (_, good) = key("ada", "acme", &Permission::ALL);
-    let told = |change: fn(&mut KeySettings)| {
+    let message = |change: fn(&mut KeySettings)| {
         let mut key = good.clone();
         change(&mut key);
         Authority::new(&settings(vec![key])).unwrap_err().to_string()
     };
-    assert!(told(|key| key.id = "Ada".to_owned()).starts_with("auth.keys[0].id: is \"Ada\", but must be "));
     assert!(
-        told(|key| key.hash = "md5:00".to_owned()).starts_with("auth.keys[0].hash: must be sha256: and ")
+        message(|key| key.id = "Ada".to_owned()).starts_with("auth.keys[0].id: is \"Ada\", but must be ")
     );
-    assert!(told(|key| key.tenant = "a b".to_owned()).starts_with("auth.keys[0].tenant: is \"a b\", but "));
-    assert!(told(|key| key.session = Some(String::new())).starts_with("auth.keys[0].session: "));
-    assert!(told(|key| key.buckets.clear()).starts_with("auth.keys[0].buckets: is empty, but "));
-    let starred = told(|key| _ = key.buckets.insert("a*b".to_owned(), vec![Permission::Query]));
+    assert!(
+        message(|key| key.hash = "md5:00".to_owned()).starts_with("auth.keys[0].hash: must be sha256: and ")
+    );
+    assert!(
+        message(|key| key.tenant = "a b".to_owned()).starts_with("auth.keys[0].tenant: is \"a b\", but ")
+    );
+    assert!(message(|key| key.session = Some(String::new())).starts_with("auth.keys[0].session: "));
+    assert!(message(|key| key.buckets.clear()).starts_with("auth.keys[0].buckets: is empty, but "));
+    let starred = message(|key| _ = key.buckets.insert("a*b".to_owned(), vec![Permission::Query]));
     assert!(
         starred.starts_with("auth.keys[0].buckets.\"a*b\": must be the name of a bucket, or a prefix"),
         "{starred}"
@@ -387,21 +391,21 @@ async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
     assert!(twice.starts_with("auth.keys[1].id: is \"ada\", which stands there twice"), "{twice}");
 
     let folder = tempfile::tempdir().unwrap();
-    let told = |change: fn(&mut JwtSettings)| {
+    let message = |change: fn(&mut JwtSettings)| {
         let mut jwt = issuer(&folder);
         change(&mut jwt);
         Authority::new(&Settings { jwt: vec![jwt], ..Settings::default() }).unwrap_err().to_string()
     };
     assert!(
-        told(|jwt| jwt.key_file = Some("/nowhere".into()))
+        message(|jwt| jwt.key_file = Some("/nowhere".into()))
             .starts_with("auth.jwt[0].key_file: /nowhere cannot be read")
     );
     assert!(
-        told(|jwt| jwt.key_file = None)
+        message(|jwt| jwt.key_file = None)
             .starts_with("auth.jwt[0]: exactly one of key_file, key_env and jwks_file")
     );
-    assert!(told(|jwt| jwt.algorithm = Algorithm::EdDSA).contains("no public key for EdDSA in PEM"));
-    let pem = told(|jwt| {
+    assert!(message(|jwt| jwt.algorithm = Algorithm::EdDSA).contains("no public key for EdDSA in PEM"));
+    let pem = message(|jwt| {
         // Whoever has the public key could sign with it.
         let pem = "\u{FEFF}\r\n-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
         std::fs::write(jwt.key_file.as_ref().unwrap(), pem).unwrap();
@@ -409,14 +413,14 @@ async fn settings_that_make_no_sense_are_told_with_member_and_rule() {
     assert!(pem.starts_with("auth.jwt[0].key_file: ") && pem.contains("has a PEM in it"), "{pem}");
     assert!(!pem.contains("MCow"), "{pem}");
     assert!(
-        told(|jwt| jwt.leeway = Duration::from_secs(301))
+        message(|jwt| jwt.leeway = Duration::from_secs(301))
             .starts_with("auth.jwt[0].leeway: is 5m 1s, but must be at most 5m")
     );
-    assert!(told(|jwt| jwt.audience.clear()).starts_with("auth.jwt[0].audience: is empty"));
+    assert!(message(|jwt| jwt.audience.clear()).starts_with("auth.jwt[0].audience: is empty"));
 }
 
 #[tokio::test]
-async fn an_idempotency_key_brings_nobody_the_answer_of_another_caller() {
+async fn an_idempotency_key_brings_no_answer_of_another_caller() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
     let (other, bob) = key("bob", "acme", &Permission::ALL);
     let (stranger, eve) = key("eve", "beta", &Permission::ALL);
@@ -437,7 +441,7 @@ async fn an_idempotency_key_brings_nobody_the_answer_of_another_caller() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_brings_nobody_the_claim_of_another_caller() {
+async fn an_idempotency_key_brings_no_claim_of_another_caller() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
     let (other, bob) = key("bob", "acme", &Permission::ALL);
     let server = server(&settings(vec![ada, bob])).await;
@@ -472,7 +476,7 @@ async fn an_idempotency_key_brings_nobody_the_claim_of_another_caller() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_bucket_can_have_is_told_shortened_to_whoever_may_do_nothing_there() {
+async fn an_impossible_bucket_name_is_shortened_in_the_answer_to_a_caller_without_permission() {
     let (text, mut ada) = key("ada", "acme", &Permission::ALL);
     ada.buckets = BTreeMap::from([("orders".to_owned(), vec![Permission::Query])]);
     let server = server(&settings(vec![ada])).await;
@@ -483,13 +487,13 @@ async fn a_name_that_no_bucket_can_have_is_told_shortened_to_whoever_may_do_noth
         (response.status().as_u16(), response.text().await.unwrap())
     };
     assert_eq!(query("seats").await.0, 403);
-    let (status, told) = query(&"b".repeat(5000)).await;
-    assert_eq!(status, 422, "{told}");
-    assert!(told.len() < 1000 && told.contains("\"field\":\"bucket\""), "{told}");
+    let (status, message) = query(&"b".repeat(5000)).await;
+    assert_eq!(status, 422, "{message}");
+    assert!(message.len() < 1000 && message.contains("\"field\":\"bucket\""), "{message}");
 }
 
 #[tokio::test]
-async fn a_key_of_the_claim_is_shared_by_whoever_knows_it() {
+async fn an_idempotency_key_of_a_claim_is_shared_by_all_callers_with_it() {
     let (one, ada) = key("ada", "acme", &Permission::ALL);
     let (other, bob) = key("bob", "acme", &Permission::ALL);
     let server = server(&settings(vec![ada, bob])).await;

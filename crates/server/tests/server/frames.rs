@@ -132,8 +132,8 @@ async fn a_watch_is_silent_while_nothing_changes() {
     other.join(1).await;
     other.request(1, 1, "n").await;
     other.granted(1).await;
-    let told = watcher.next().await;
-    assert_eq!(told["held"][0]["fencingToken"].as_u64(), Some(1), "{told}");
+    let snapshot = watcher.next().await;
+    assert_eq!(snapshot["held"][0]["fencingToken"].as_u64(), Some(1), "{snapshot}");
     // Heartbeats and queries of others change nothing.
     for id in 2..5 {
         other.query(id).await;
@@ -176,7 +176,7 @@ fn flood_until(client: Client, beginning: &'static str) -> oneshot::Receiver<()>
 }
 
 #[tokio::test]
-async fn a_watch_is_told_of_changes_though_its_client_never_pauses() {
+async fn a_watch_receives_changes_though_its_client_never_pauses() {
     let server = TestServer::start().await;
     let (mut watcher, mut other) = (server.client().await, server.client().await);
     other.join(1).await;
@@ -187,14 +187,14 @@ async fn a_watch_is_told_of_changes_though_its_client_never_pauses() {
     }
     watcher.send(json!({"type": "watch", "id": 1, "name": "n"})).await;
     watcher.next().await;
-    let told = flood_until(watcher, r#"{"type":"snapshot","id":1,"#);
+    let snapshot = flood_until(watcher, r#"{"type":"snapshot","id":1,"#);
     // By the end of these the server has long been busy with the flood.
     for id in 10..1_000 {
         other.query(id).await;
     }
     other.request(1_000, 1, "n").await;
     other.granted(1_000).await;
-    tokio::time::timeout(Duration::from_secs(10), told).await.expect("the watch starves").unwrap();
+    tokio::time::timeout(Duration::from_secs(10), snapshot).await.expect("the watch starves").unwrap();
 }
 
 #[tokio::test]

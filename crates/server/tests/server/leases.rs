@@ -156,7 +156,7 @@ async fn a_lock_with_a_longest_hold_is_lost_when_it_has_passed() {
 }
 
 #[tokio::test]
-async fn pings_count_up_and_tell_the_highest_answer() {
+async fn pings_count_up_and_carry_the_highest_answer() {
     let server = server().await;
     let mut client = server.client().await;
     let mut answered = 0;

@@ -20,7 +20,7 @@ async fn get(server: &TestServer, path: &str, host: &str) -> (u16, String, Strin
 }
 
 #[tokio::test]
-async fn health_tells_version_and_epoch() {
+async fn health_reports_version_and_epoch() {
     let server = TestServer::start().await;
     let (status, _, body) = get(&server, "/healthz", "localhost").await;
     let (version, epoch) = (env!("CARGO_PKG_VERSION"), &server.client().await.welcome["epoch"]);
@@ -49,7 +49,7 @@ async fn the_page_comes_with_security_headers_and_only_under_names_of_this_machi
 }
 
 #[tokio::test]
-async fn an_unknown_path_is_told_where_to_go() {
+async fn an_unknown_path_is_answered_with_the_known_ones() {
     let server = TestServer::start().await;
     let (status, head, body) = get(&server, "/nothing", "localhost").await;
     assert_eq!(status, 404);

@@ -75,7 +75,7 @@ async fn refused_session(server: &TestServer, query: &str, credential: Option<&s
 }
 
 #[tokio::test]
-async fn connections_from_one_address_leave_room_for_another() {
+async fn connections_from_one_address_leave_some_for_another() {
     let limits = LimitSettings { connections: 16, connections_per_address: 10, ..LimitSettings::default() };
     let server = server(limits).await;
     let mut open = Vec::new();
@@ -110,7 +110,7 @@ async fn connections_from_one_address_leave_room_for_another() {
 }
 
 #[tokio::test]
-async fn websockets_and_sessions_of_one_tenant_leave_room_for_another() {
+async fn websockets_and_sessions_of_one_tenant_leave_some_for_another() {
     let limits =
         LimitSettings { connections_per_tenant: 2, sessions_per_tenant: 3, ..LimitSettings::default() };
     let tenants = TwoTenants::with(limits, 60_000).await;
@@ -209,13 +209,13 @@ async fn a_large_body_that_comes_late_beside_too_many_others_is_refused_and_coun
         });
     }
     let first = timeout(PATIENCE, waiting.join_next()).await.expect("no answer").unwrap().unwrap();
-    let (status, told, after) = problem(&first);
-    assert_eq!((status, &told["code"], after), (503, &json!("overloaded"), Some(1)), "{first}");
+    let (status, body, after) = problem(&first);
+    assert_eq!((status, &body["code"], after), (503, &json!("overloaded"), Some(1)), "{first}");
     assert!(server.server.refused(Refused::LateBody) > 0);
 }
 
 #[tokio::test]
-async fn calls_over_the_rate_are_told_when_to_come_again() {
+async fn calls_over_the_rate_get_a_time_to_retry() {
     let server = server(LimitSettings { tenant_rate: 2, ..LimitSettings::default() }).await;
     let mut refused = 0;
     for resource in 0..6 {
@@ -241,8 +241,8 @@ async fn the_body_of_a_call_over_the_rate_is_not_parsed() {
     // It makes no sense, which whoever may call is told.
     let senseless = claim("default", "a").replace("claimant", "claimnot");
     let call = async |request: &str| problem(&call_from(&server, [127, 0, 0, 1], request).await.1);
-    let (status, told, _) = call(&senseless).await;
-    assert_eq!((status, &told["code"]), (422, &json!("invalid")), "{told}");
+    let (status, body, _) = call(&senseless).await;
+    assert_eq!((status, &body["code"]), (422, &json!("invalid")), "{body}");
     // This is a minute of the rate.
     assert_eq!(call(&dear()).await.0, 401);
     let (status, refused, _) = call(&senseless).await;
@@ -324,9 +324,9 @@ async fn calls_that_are_admitted_together_owe_no_more_than_one_of_them_costs() {
             let mut answer = vec![0; 64 << 10];
             let length = timeout(PATIENCE, stream.read(&mut answer)).await.expect("no answer").unwrap();
             match problem(&String::from_utf8_lossy(&answer[..length])) {
-                (429, told, _) => longest = longest.max(told["retryAfterMs"].as_u64().unwrap()),
-                (other, told, _) => {
-                    assert_eq!(other, status, "{told}");
+                (429, body, _) => longest = longest.max(body["retryAfterMs"].as_u64().unwrap()),
+                (other, body, _) => {
+                    assert_eq!(other, status, "{body}");
                     through += 1;
                 }
             }
@@ -446,16 +446,16 @@ async fn a_call_that_is_answered_again_counts_as_one_that_is_carried_out_and_so_
     for _ in 0..100 {
         statuses.push(problem(&call_from(&server, here, &again).await.1).0);
     }
-    let told = statuses.iter().filter(|status| **status == 201).count();
-    assert!((20..=60).contains(&told) && statuses.contains(&429), "{statuses:?}");
+    let admitted = statuses.iter().filter(|status| **status == 201).count();
+    assert!((20..=60).contains(&admitted) && statuses.contains(&429), "{statuses:?}");
     // Thirty KiB that nobody has to carry out cost more than a second of the rate.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (head, body) = again.split_once("\r\n\r\n").unwrap();
     let length = format!("Content-Length: {}", body.len());
     let head = head.replace(&length, &format!("Content-Length: {}", body.len() + (30 << 10)));
     let long = format!("{head}\r\n\r\n{body}{}", " ".repeat(30 << 10));
-    let (status, told, _) = problem(&call_from(&server, here, &long).await.1);
-    assert_eq!((status, &told["code"]), (422, &json!("idempotency_mismatch")), "{told}");
+    let (status, body, _) = problem(&call_from(&server, here, &long).await.1);
+    assert_eq!((status, &body["code"]), (422, &json!("idempotency_mismatch")), "{body}");
     assert_eq!(problem(&call_from(&server, here, &again).await.1).0, 429);
 }
 
@@ -474,7 +474,7 @@ async fn pings_of_the_websocket_count_as_frames() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_does_too_much_slows_down_itself_and_nobody_else() {
+async fn a_tenant_over_its_rate_slows_down_only_itself() {
     let limits = LimitSettings { tenant_rate: 100, ..LimitSettings::default() };
     let tenants = TwoTenants::with(limits, 1_000).await;
     // Whatever partitions it names, it is one tenant.
@@ -496,7 +496,7 @@ async fn a_tenant_that_does_too_much_slows_down_itself_and_nobody_else() {
     // Who does little in a tenant that does much keeps what it has: its pongs are read.
     let took = tokio::select! {
         took = loud => took.unwrap(),
-        told = idle.next_or_close() => panic!("{told:?}"),
+        frame = idle.next_or_close() => panic!("{frame:?}"),
     };
     assert!(took >= Duration::from_millis(2_700), "{took:?}");
     assert_eq!(idle.query(2).await.0, ["kept"]);

@@ -126,7 +126,7 @@ async fn a_crowd_of_one_session_is_granted_at_once() {
 }
 
 #[tokio::test]
-async fn a_session_has_as_many_requests_as_it_was_told() {
+async fn a_session_has_as_many_requests_as_its_limit() {
     let server = TestServer::start().await;
     let mut client = server.client().await;
     let limit = client.welcome["limits"]["requestsPerAgent"].as_u64().unwrap();
@@ -145,7 +145,7 @@ async fn a_session_has_as_many_requests_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_dropped_and_holds_up_nobody() {
+async fn a_client_that_does_not_read_is_dropped_and_delays_no_other() {
     let server = TestServer::with(config(3_000)).await;
     let mut deaf = server.client().await;
     deaf.join(1).await;

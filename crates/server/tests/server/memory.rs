@@ -79,7 +79,7 @@ async fn deaf(server: &TestServer) -> Vec<Client> {
     for _ in 0..6 {
         let mut client = server.client().await;
         client.join(1).await;
-        be_told(&mut client, 1..61).await.unwrap();
+        receive_refusals(&mut client, 1..61).await.unwrap();
         deaf.push(client);
     }
     deaf
@@ -87,7 +87,7 @@ async fn deaf(server: &TestServer) -> Vec<Client> {
 
 /// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the
 /// close, if the connection ends before.
-async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
+async fn receive_refusals(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
     for id in refusals {
         let request = json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true});
         client.call(request).await;
@@ -101,7 +101,7 @@ async fn be_told(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<
 }
 
 #[tokio::test]
-async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_else_does() {
+async fn the_sessions_that_read_least_end_once_their_tenant_is_at_its_limit() {
     let limits = LimitSettings { unread_mib_per_tenant: 1, ..LimitSettings::default() };
     let server = TestServer::with(lockhouse_server::Config { limits, ..config(60_000) }).await;
     let mut holder = server.client().await;
@@ -110,13 +110,13 @@ async fn those_who_take_least_end_once_the_tenant_has_what_it_may_and_nobody_els
     let mut deaf = deaf(&server).await;
     hold(&mut holder, 10..20).await.unwrap();
     for client in &mut deaf {
-        be_told(client, 61..64).await.unwrap();
+        receive_refusals(client, 61..64).await.unwrap();
     }
-    assert_eq!(be_told(&mut deaf[0], 64..120).await, Err(4429));
+    assert_eq!(receive_refusals(&mut deaf[0], 64..120).await, Err(4429));
 
     // What it had is free again, once two of them are gone.
-    assert_eq!(be_told(&mut deaf[1], 64..120).await, Err(4429));
-    be_told(&mut deaf[2], 64..120).await.unwrap();
+    assert_eq!(receive_refusals(&mut deaf[1], 64..120).await, Err(4429));
+    receive_refusals(&mut deaf[2], 64..120).await.unwrap();
     hold(&mut holder, 20..30).await.unwrap();
 }
 

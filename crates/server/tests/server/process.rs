@@ -206,7 +206,7 @@ fn addresses_that_others_could_reach_are_refused_in_one_line() {
 }
 
 #[test]
-fn a_port_in_use_is_told_in_one_line() {
+fn a_port_in_use_is_reported_in_one_line() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let (code, stderr) = run(&["serve", "--listen", &listen]);

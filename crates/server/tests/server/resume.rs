@@ -36,7 +36,7 @@ fn script() -> (Vec<Value>, Vec<Value>) {
         json!({"type": "leave", "agent": 1}),
         with(request(9, 2, "y"), "ifAvailable", json!(true)),
     ];
-    let told = vec![
+    let frames = vec![
         json!(["granted", 1]),
         json!(["granted", 3]),
         json!(["refused", 4]),
@@ -49,33 +49,33 @@ fn script() -> (Vec<Value>, Vec<Value>) {
         json!(["granted", 8]),
         json!(["granted", 9]),
     ];
-    (calls, told)
+    (calls, frames)
 }
 
 /// Plays the script over that proxy; gives how often it was resumed.
 async fn play(proxy: &Proxy, paced: bool) -> usize {
     let (calls, expected) = script();
     let mut client = Resuming::connect(proxy.address).await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let mut last_token = 0;
     // Paced, the answers to a call are awaited before the next; else all calls are sent at once.
     let answers_after = [0, 0, 1, 0, 1, 1, 0, 0, 1, 2, 1, 1, 1, 1, 0, 1];
     for (call, answers) in calls.into_iter().zip(answers_after) {
         client.call(call).await;
         for _ in 0..if paced { answers } else { 0 } {
-            told.push(client.next().await);
+            received.push(client.next().await);
         }
     }
-    while told.len() < expected.len() {
-        told.push(client.next().await);
+    while received.len() < expected.len() {
+        received.push(client.next().await);
     }
-    for frame in told.iter().filter(|frame| frame["type"] == "granted") {
+    for frame in received.iter().filter(|frame| frame["type"] == "granted") {
         let token = frame["token"].as_u64().unwrap();
-        assert!(token > last_token, "{told:?}");
+        assert!(token > last_token, "{received:?}");
         last_token = token;
     }
-    let told: Vec<_> = told.iter().map(|frame| json!([frame["type"], frame["id"]])).collect();
-    assert_eq!(told, expected);
+    let received: Vec<_> = received.iter().map(|frame| json!([frame["type"], frame["id"]])).collect();
+    assert_eq!(received, expected);
     let resumed = client.resumed;
     client.bye().await;
     resumed
@@ -189,7 +189,7 @@ async fn a_resume_in_another_scope_finds_nothing() {
 }
 
 #[tokio::test]
-async fn a_resume_that_claims_frames_never_sent_is_fatal_and_disturbs_nobody() {
+async fn a_resume_that_claims_frames_never_sent_is_fatal_and_disturbs_no_other_client() {
     let server = TestServer::start().await;
     let mut first = server.client().await;
     let mut liar = Client::open(server.address, "").await;

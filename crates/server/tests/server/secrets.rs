@@ -266,7 +266,7 @@ fn leaks(traces: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_log_tells_a_secret() {
+async fn no_log_holds_a_secret() {
     let mut world = World::start();
     world.sessions().await;
     world.calls().await;

@@ -71,7 +71,7 @@ async fn wait_for_the_end(server: &TestServer, head: &str) -> String {
 }
 
 /// Every connection is given back.
-async fn nobody_is_left(server: &TestServer) {
+async fn no_client_is_left(server: &TestServer) {
     let start = Instant::now();
     while server.server.connection_count() > 0 {
         assert!(start.elapsed() < PATIENCE, "{} connections are left", server.server.connection_count());
@@ -86,7 +86,7 @@ async fn half_a_head_is_cut_off_however_it_comes() {
     assert_eq!(wait_for_the_end(&server, half).await, "");
     assert_eq!(trickle(&server, half).await, "");
     assert_eq!(server.server.refused(Refused::HeaderTimeout), 2);
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_connection_that_says_nothing_is_closed() {
     assert!(idle.starts_with("HTTP/1.1 200 OK"), "{idle}");
     assert_eq!(server.server.refused(Refused::IdleTimeout), 2);
     assert_eq!(server.server.refused(Refused::HeaderTimeout), 0);
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_body_that_does_not_come_is_answered_with_408() {
         assert!(said.contains("body must be there within 400ms"), "{said}");
     }
     assert_eq!(server.server.refused(Refused::BodyTimeout), 2);
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn a_websocket_without_a_hello_is_closed() {
         assert!(start.elapsed() < PATIENCE, "it is still connected");
     }
     assert_eq!(server.server.refused(Refused::HelloTimeout), 2);
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_caller_that_reads_no_answers_is_cut_off() {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.server.refused(Refused::WriteTimeout), 1);
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_websocket_that_takes_nothing_is_cut_off_and_its_session_may_be_resume
         id += 1;
         assert!(start.elapsed() < PATIENCE, "it is still connected");
     }
-    nobody_is_left(&server).await;
+    no_client_is_left(&server).await;
     assert_eq!(server.server.session_count(), 1, "it has its lease");
     let resumed = Client::resume(server.address, &deaf).await;
     assert_eq!(resumed.welcome["resumed"], true);
@@ -226,7 +226,7 @@ async fn begun(server: &TestServer, request: &str) -> (TcpStream, String) {
 }
 
 #[tokio::test]
-async fn nobody_has_the_server_keep_more_than_so_many_bodies_that_are_under_way() {
+async fn the_bodies_under_way_of_one_network_are_bounded() {
     let server = TestServer::start().await;
     let head = |bytes: usize| {
         format!(
@@ -272,7 +272,7 @@ async fn nobody_has_the_server_keep_more_than_so_many_bodies_that_are_under_way(
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_asked_for_is_not_read_beyond_a_little() {
+async fn an_unasked_body_is_read_only_in_small_part() {
     let server = TestServer::start().await;
     for path in
         ["GET /healthz", "POST /healthz", "GET /v1/buckets/default/query", "GET /v1/ws", "POST /nowhere"]

@@ -31,7 +31,7 @@ async fn the_rust_client_locks_and_claims_over_tls() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_trusted_is_told_from_one_that_is_not_there() {
+async fn an_untrusted_server_differs_from_an_unreachable_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let server = server(path);

@@ -15,7 +15,7 @@ fn server(folder: &std::path::Path) -> Running {
 }
 
 #[test]
-fn who_speaks_plain_http_is_told_to_use_https() {
+fn plain_http_is_answered_with_the_advice_to_use_https() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let mut plain = TcpStream::connect(server.address).unwrap();
@@ -30,7 +30,7 @@ fn who_speaks_plain_http_is_told_to_use_https() {
 }
 
 #[tokio::test]
-async fn handshakes_that_take_too_long_are_ended_and_keep_nobody_waiting() {
+async fn handshakes_that_take_too_long_are_ended_and_delay_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let limits = "[limits]\nheader_timeout = \"3s\"\nconnections_per_address = 1000\n";
     std::fs::write(folder.path().join("f.toml"), limits).unwrap();
@@ -88,7 +88,7 @@ async fn clients_show_certificates_if_they_must() {
 }
 
 #[tokio::test]
-async fn a_self_signed_certificate_is_announced_and_kept() {
+async fn a_self_signed_certificate_is_announced_and_used_again() {
     let folder = tempfile::tempdir().unwrap();
     let server = Running::start(folder.path(), &["--tls-self-signed"]);
     let [listening, cert, sha256, trust] = &server.announced[..] else { panic!("{:?}", server.announced) };
@@ -101,15 +101,15 @@ async fn a_self_signed_certificate_is_announced_and_kept() {
     let mut https = Https::connect(server.address, &file).await.unwrap();
     assert_eq!(https.certificate(), certificate_in(&file));
     assert_eq!(https.get("localhost", "/healthz").await.unwrap().header("strict-transport-security"), None);
-    let told = lockhouse_server::fingerprint(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(sha256, &format!("SHA-256 {told}"));
+    let fingerprint = lockhouse_server::fingerprint(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(sha256, &format!("SHA-256 {fingerprint}"));
     let openssl = std::process::Command::new("openssl")
         .args(["x509", "-noout", "-fingerprint", "-sha256", "-in"])
         .arg(&file)
         .stdout(std::process::Stdio::piped())
         .spawn();
     if let Ok(mut openssl) = openssl {
-        assert!(all_of(openssl.stdout.as_mut().unwrap()).contains(&told));
+        assert!(all_of(openssl.stdout.as_mut().unwrap()).contains(&fingerprint));
         openssl.wait().unwrap();
     }
     let key = file.with_extension("key");

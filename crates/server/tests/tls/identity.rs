@@ -32,11 +32,11 @@ fn billing() -> String {
 
 /// Appends the section of a new key to the settings, and gives the key.
 fn new_key(folder: &Path, arguments: &[&str]) -> String {
-    let (code, section, told) = run(&mut lockhouse(folder, &[&["key", "new"], arguments].concat()));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, section, stderr) = run(&mut lockhouse(folder, &[&["key", "new"], arguments].concat()));
+    assert_eq!(code, Some(0), "{stderr}");
     let file = folder.join("f.toml");
     fs::write(&file, fs::read_to_string(&file).unwrap() + &section).unwrap();
-    told.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned()
+    stderr.trim().rsplit_once("LOCKHOUSE_KEY=").unwrap().1.to_owned()
 }
 
 /// A server with these sections, and the CA of all.

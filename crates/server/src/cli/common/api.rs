@@ -142,15 +142,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_silent_or_breaks_off_is_not_told_as_one_that_is_not_there() {
+    async fn a_server_that_is_silent_or_breaks_off_is_not_reported_as_absent() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let http = lockhouse::remote::connect(&url).http().unwrap();
         let api = BucketClient { http, timeout: Duration::from_millis(100) };
         // The kernel accepts the connection, and nobody answers.
         let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
-        let told = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
-        assert_eq!((silent.code, silent.message), (UNREACHABLE, told));
+        let message = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
+        assert_eq!((silent.code, silent.message), (UNREACHABLE, message));
 
         let api = BucketClient { timeout: TIMEOUT, ..api };
         let breaks_off = async {

@@ -19,9 +19,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_is_told_in_its_largest_whole_unit() {
+    fn an_age_is_shown_in_its_largest_whole_unit() {
         let ages = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 900_000];
-        let told = ages.map(|seconds| age(Duration::from_secs(seconds)));
-        assert_eq!(told, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"]);
+        let texts = ages.map(|seconds| age(Duration::from_secs(seconds)));
+        assert_eq!(texts, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"]);
     }
 }

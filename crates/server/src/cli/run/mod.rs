@@ -147,7 +147,7 @@ impl Run {
         while let Some(signal) = signals.pending().await {
             signals::send(signal, &child);
         }
-        let (status, was_told) =
+        let (status, was_notified) =
             attend(&mut child, &lock, signals).await.map_err(|error| Failure::new(FAILURE, error))?;
         let released = tokio::select! {
             biased;
@@ -156,7 +156,7 @@ impl Run {
         };
         match released {
             Ok(()) => Ok(exit_code(status)),
-            Err(_) if was_told => Ok(ExitCode::from(LOST)),
+            Err(_) if was_notified => Ok(ExitCode::from(LOST)),
             Err(loss) => {
                 Err(Failure::new(LOST, format_args!("the lock was lost before its release: {loss}")))
             }
@@ -234,13 +234,13 @@ async fn attend(
     lock: &LockGuard,
     signals: &mut Signals,
 ) -> io::Result<(ExitStatus, bool)> {
-    let mut told = false;
+    let mut notified = false;
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return Ok((status?, told)),
-            loss = lock.lost(), if !told => {
-                told = true;
+            status = child.wait() => return Ok((status?, notified)),
+            loss = lock.lost(), if !notified => {
+                notified = true;
                 signals::send(Signal::TERM, child);
                 let name = lock.name().display();
                 complain(format_args!("lost the lock {name:?} ({loss}); the command got SIGTERM"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_tells_the_holder_and_the_place_in_the_queue() {
+    fn the_line_shows_the_holder_and_the_place_in_the_queue() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(75);
         let held = vec![entry("ann", LockState::Held(FencingToken::new(1)))];
         let pending =

@@ -70,7 +70,7 @@ impl Serve {
             .log_internal_errors(false)
             .with_writer(io::stderr)
             .finish()
-            .with(filter_fn(tells_no_secret))
+            .with(filter_fn(holds_no_secret))
             .init();
         let sources = self.options.sources();
         let Some(loaded) = load(&sources) else { return ExitCode::from(USAGE) };
@@ -96,7 +96,7 @@ impl Serve {
 
 /// What is below us tells in detail what it sends and receives, whatever it is, such as the frames of a
 /// WebSocket; we do not.
-fn tells_no_secret(line: &Metadata<'_>) -> bool {
+fn holds_no_secret(line: &Metadata<'_>) -> bool {
     let is_ours = line.target().starts_with("lockhouse") || line.target() == "audit";
     is_ours || *line.level() <= Level::INFO
 }

@@ -9,7 +9,7 @@ use super::bodies::{
 use crate::http::calls::{OwnerKey, bucket, charge_locks, expiry, resume};
 use crate::http::dto::{JsonAnswer, JsonName, record_of};
 use crate::http::query::page::{Cut, Page, Position};
-use crate::http::query::snapshot::{look, tell};
+use crate::http::query::snapshot::{json_answer, look};
 use crate::http::request::decode::ApiResult;
 use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
@@ -27,7 +27,7 @@ pub(crate) async fn lock(
     let needed: Vec<_> = needed.collect();
     let granted = owner.lock_names(&needed, new.metadata.as_deref()).await?;
     let mut granted = granted.into_iter();
-    let told = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
+    let locks = new.locks.iter().zip(wanted).map(|(asked, (name, mode))| {
         let (record, intent) = match asked {
             LockTarget::Record { record, intent } => {
                 ((record.kind.clone(), record.id.clone()), Some(*intent))
@@ -46,7 +46,7 @@ pub(crate) async fn lock(
             how: lock.map_or(How::NotNeeded, |lock| lock.how.into()),
         }
     });
-    let locks = told.collect();
+    let locks = locks.collect();
     Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
 }
 
@@ -141,6 +141,6 @@ pub(crate) async fn list(
             HeldLock::of(entry).filter(&is_wanted).map(|lock| (at, lock))
         });
         let Page { entries: locks, next } = cut.page(locks);
-        tell(state, &bucket, &HeldLocks { locks, next })
+        json_answer(state, &bucket, &HeldLocks { locks, next })
     })
 }

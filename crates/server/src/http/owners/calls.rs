@@ -10,7 +10,7 @@ use crate::http::calls::{OwnerKey, bucket, expiry, resume};
 use crate::http::dto::{At, JsonAnswer};
 use crate::http::locks::bodies::HeldLock;
 use crate::http::problem::Problem;
-use crate::http::query::snapshot::{look, tell};
+use crate::http::query::snapshot::{json_answer, look};
 use crate::http::request::decode::ApiResult;
 use crate::limits::block_in_place_if_large;
 use crate::state::AppState;
@@ -67,7 +67,7 @@ pub(crate) async fn owner(state: &AppState, key: &BucketKey, owner: &OwnerKey) -
             expires_at: At(info.expires_at),
             ends_at: info.ends_at.map(At),
         };
-        tell(state, &bucket, &shown)
+        json_answer(state, &bucket, &shown)
     })
 }
 

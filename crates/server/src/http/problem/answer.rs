@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::code::{Code, CodeInfo};
 use crate::auth::Unauthenticated;
 use crate::http::dto::{Assignment, At, Conflict, Holder};
-use crate::limits::told_ms;
+use crate::limits::announced_ms;
 use crate::settings::Permission;
 
 /// The media type of a problem.
@@ -192,7 +192,7 @@ impl Problem {
     }
 
     pub(crate) fn retry_after(mut self: Box<Self>, pause: Duration) -> Box<Self> {
-        self.retry_after_ms = Some(told_ms(pause));
+        self.retry_after_ms = Some(announced_ms(pause));
         self
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_told_by_the_word_of_its_code() {
+    fn every_kind_is_named_by_the_word_of_its_code() {
         for kind in KINDS {
             assert_eq!(serde_json::to_value(kind.code).unwrap(), kind.word);
             assert_eq!(kind.code.kind().word, kind.word, "one kind for each code");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_come_before_it_is_time() {
+    fn no_client_is_asked_to_retry_too_early() {
         let pauses = [
             (0, 1, "1"),
             (1, 1, "1"),

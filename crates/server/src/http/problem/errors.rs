@@ -61,8 +61,8 @@ impl From<LockError> for Box<Problem> {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Conflict(conflicts) => {
-                let told = LockError::Conflict(conflicts.clone()).to_string();
-                Problem::new(Code::Locked, told)
+                let message = LockError::Conflict(conflicts.clone()).to_string();
+                Problem::new(Code::Locked, message)
                     .conflicts(conflicts.into_iter().map(Conflict::from).collect())
             }
             LockError::OwnerEnded => Problem::unknown_owner(),
@@ -77,20 +77,20 @@ impl From<LockError> for Box<Problem> {
 
 impl From<ClaimError> for Box<Problem> {
     fn from(error: ClaimError) -> Self {
-        let told = error.to_string();
+        let message = error.to_string();
         match error {
             ClaimError::Claimed { holder } => {
                 let holder = Holder::from(*holder);
                 let expires_at = holder.expires_at;
-                Problem::new(Code::Claimed, told).expires_at(expires_at).holders(vec![holder], 0)
+                Problem::new(Code::Claimed, message).expires_at(expires_at).holders(vec![holder], 0)
             }
-            ClaimError::Busy { holders, queued } => Problem::new(Code::Busy, told)
+            ClaimError::Busy { holders, queued } => Problem::new(Code::Busy, message)
                 .holders(holders.into_iter().map(Holder::from).collect(), queued),
             ClaimError::AlreadyAssigned(assignment) => {
-                Problem::new(Code::AlreadyAssigned, told).assignment(Assignment::from(*assignment))
+                Problem::new(Code::AlreadyAssigned, message).assignment(Assignment::from(*assignment))
             }
-            ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, told),
-            ClaimError::ClaimLost => Problem::new(Code::ClaimLost, told),
+            ClaimError::ClaimExpired => Problem::new(Code::ClaimExpired, message),
+            ClaimError::ClaimLost => Problem::new(Code::ClaimLost, message),
             ClaimError::Recovering { retry_after } => recovering(retry_after),
             ClaimError::Closed => closing(),
             ClaimError::Quota(quota) => of_quota(&quota),

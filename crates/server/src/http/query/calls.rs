@@ -5,7 +5,7 @@ use lockhouse::BucketKey;
 use super::entry::Entry;
 use super::filter::Filter;
 use super::page::{Cut, Position};
-use super::snapshot::{QuerySnapshot, charge, look, tell};
+use super::snapshot::{QuerySnapshot, charge, json_answer, look};
 use crate::http::calls::bucket;
 use crate::http::dto::JsonAnswer;
 use crate::http::request::decode::ApiResult;
@@ -35,7 +35,7 @@ pub(crate) async fn query(
     block_in_place_if_large(seen.size(), || {
         let all = seen.take().chain(assigned.into_iter().map(Entry::from));
         let chosen = all.filter(|entry| filter.admits(entry));
-        tell(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
+        json_answer(state, &bucket, &cut.page(chosen.map(|entry| (Position::of(&entry), entry))))
     })
 }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_looks_if_there_is_room_for_the_copy_and_for_the_answer_until_it_is_taken() {
+    async fn a_query_reserves_memory_for_the_copy_and_for_the_answer_until_it_is_taken() {
         let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
         let bucket = state.house.bucket(key.clone());
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_looks_at_nothing_else_may_look_at_any_bucket() {
+    async fn a_lone_query_may_read_a_bucket_of_any_size() {
         let state = AppState::empty(Config::default());
         let key = BucketKey::from("b");
         let bucket = state.house.bucket(key.clone());

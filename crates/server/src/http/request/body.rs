@@ -81,8 +81,8 @@ async fn buffer_body(
     }
     let (parts, body) = request.into_parts();
     let most = most_of(&parts.method, &parts.uri);
-    let told = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    if told.is_some_and(|bytes| bytes > most) {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    if announced.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
     let patience = state.limiter.settings().body_timeout;
@@ -96,7 +96,7 @@ async fn buffer_body(
     let (read, place) = match poll!(reading.as_mut()) {
         Poll::Ready(read) => (read, None),
         Poll::Pending => {
-            let place = if told.unwrap_or(most) > SMALL_BODY_BYTES {
+            let place = if announced.unwrap_or(most) > SMALL_BODY_BYTES {
                 let from = parts.extensions.get::<ConnectionPermit>().map(|permit| permit.from);
                 Some(state.limiter.await_body(from).ok_or_else(too_many)?)
             } else {

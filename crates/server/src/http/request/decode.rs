@@ -227,27 +227,27 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_rule_is_told_with_member_value_and_rule() {
-        let told = |text: &str| {
+    fn a_violation_is_reported_with_member_value_and_rule() {
+        let violation = |text: &str| {
             let problem = problem(text);
             assert_eq!((&problem["code"], &problem["status"]), (&"invalid".into(), &422.into()), "{problem}");
             ["field", "value", "rule"].map(|key| problem[key].as_str().unwrap_or("-").to_owned())
         };
         let label = "a string of 1 to 256 bytes of UTF-8";
         let ttl = "an integer from 1 to 2592000000";
-        assert_eq!(told("{}"), ["label", "absent", label]);
-        assert_eq!(told(r#"{"label":""}"#), ["label", "\"\"", label]);
-        assert_eq!(told(r#"{"label":"\ud800"}"#), ["label", r#""\ud800""#, label]);
-        assert_eq!(told(r#"{"label":{"a":1}}"#), ["label", r#"{"a":1}"#, label]);
-        assert_eq!(told(r#"{"label":"a","ttlMs":0}"#), ["ttlMs", "0", ttl]);
-        assert_eq!(told(r#"{"label":"a","ttlMs":1.5}"#), ["ttlMs", "1.5", ttl]);
-        assert_eq!(told(r#"{"label":"a","ttlMs":"1"}"#), ["ttlMs", "\"1\"", ttl]);
-        assert_eq!(told(r#"{"label":"a","flag":1}"#), ["flag", "1", "true or false"]);
-        assert_eq!(told(r#"{"label":"a","parts":[]}"#), ["parts", "[]", "a list of 1 to 2 objects"]);
-        assert_eq!(told(r#"{"label":"a","parts":[{"n":1},5]}"#), ["parts[1]", "5", "an object"]);
-        assert_eq!(told(r#"{"label":"a","parts":[{"n":1},{"n":-1}]}"#), ["parts[1].n", "-1", ttl]);
-        assert_eq!(told("[]"), ["body", "[]", "a JSON object"]);
-        let long = told(&format!(r#"{{"label":"{}"}}"#, "x".repeat(300)));
+        assert_eq!(violation("{}"), ["label", "absent", label]);
+        assert_eq!(violation(r#"{"label":""}"#), ["label", "\"\"", label]);
+        assert_eq!(violation(r#"{"label":"\ud800"}"#), ["label", r#""\ud800""#, label]);
+        assert_eq!(violation(r#"{"label":{"a":1}}"#), ["label", r#"{"a":1}"#, label]);
+        assert_eq!(violation(r#"{"label":"a","ttlMs":0}"#), ["ttlMs", "0", ttl]);
+        assert_eq!(violation(r#"{"label":"a","ttlMs":1.5}"#), ["ttlMs", "1.5", ttl]);
+        assert_eq!(violation(r#"{"label":"a","ttlMs":"1"}"#), ["ttlMs", "\"1\"", ttl]);
+        assert_eq!(violation(r#"{"label":"a","flag":1}"#), ["flag", "1", "true or false"]);
+        assert_eq!(violation(r#"{"label":"a","parts":[]}"#), ["parts", "[]", "a list of 1 to 2 objects"]);
+        assert_eq!(violation(r#"{"label":"a","parts":[{"n":1},5]}"#), ["parts[1]", "5", "an object"]);
+        assert_eq!(violation(r#"{"label":"a","parts":[{"n":1},{"n":-1}]}"#), ["parts[1].n", "-1", ttl]);
+        assert_eq!(violation("[]"), ["body", "[]", "a JSON object"]);
+        let long = violation(&format!(r#"{{"label":"{}"}}"#, "x".repeat(300)));
         assert_eq!(long[1].chars().count(), 64);
     }
 

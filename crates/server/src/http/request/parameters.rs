@@ -106,16 +106,16 @@ mod tests {
 
         let uri: Uri = "/?limit=1&limit=1&prefix=1&owner=01&resource=-x".parse().unwrap();
         let read = parameters(&uri);
-        let told = |violation: Violation| {
+        let detail = |violation: Violation| {
             serde_json::to_value(Box::<Problem>::from(violation)).unwrap()["detail"].clone()
         };
         assert_eq!(
-            told(read.field("limit").unwrap_err()),
+            detail(read.field("limit").unwrap_err()),
             "limit is there twice, but must be there at most once"
         );
         assert!(owner(read.field("owner").unwrap()).is_err());
         assert!(
-            told(read.field("resource").unwrap().name(&RESOURCE).unwrap_err())
+            detail(read.field("resource").unwrap().name(&RESOURCE).unwrap_err())
                 .as_str()
                 .unwrap()
                 .starts_with("resource is \"-x\", but")
