@@ -72,7 +72,7 @@ export class Agent {
   readonly #onstate: (state: ConnectionState) => void;
   /** All that is open, by id and so in the order of asking. */
   readonly #open = new Map<number, Request | Query>();
-  readonly #reclaims = new Reclaims<Request>((lost) => this.#tellLosses(lost));
+  readonly #reclaims = new Reclaims<Request>((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
 
@@ -300,14 +300,14 @@ export class Agent {
   #lose(id: number, reason: LossReason): void {
     const request = this.#open.get(id);
     // A lock that was released meanwhile ended well, whatever became of it on the server.
-    if (request?.kind === 'request' && request.hold) this.#tellLoss([request], reason);
+    if (request?.kind === 'request' && request.hold) this.#reportLoss([request], reason);
   }
 
   #fail({ id, detail, message }: Extract<Notice, { type: 'error' }>): void {
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === 'request' && entry.hold) {
-      if (this.#reclaims.has(entry)) this.#tellLoss([entry], 'superseded');
+      if (this.#reclaims.has(entry)) this.#reportLoss([entry], 'superseded');
       return;
     }
     this.#close(entry);
@@ -418,15 +418,15 @@ export class Agent {
         request.reject(failure ?? outcomeUnknown(request.ask));
       }
     }
-    this.#tellLoss(held, reason);
+    this.#reportLoss(held, reason);
   }
 
-  #tellLoss(held: Request[], reason: LossReason): void {
-    this.#tellLosses(new Map(held.map((request) => [request, reason])));
+  #reportLoss(held: Request[], reason: LossReason): void {
+    this.#reportLosses(new Map(held.map((request) => [request, reason])));
   }
 
   /** Changes all state first, since listeners of the signals run at once. */
-  #tellLosses(lost: ReadonlyMap<Request, LossReason>): void {
+  #reportLosses(lost: ReadonlyMap<Request, LossReason>): void {
     for (const [request, reason] of lost) {
       this.#close(request);
       request.reject(request.hold?.lose(reason));

@@ -131,7 +131,7 @@ export class LockhouseClient implements Client {
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = 'closed';
-      queueMicrotask(() => this.#tell('closed'));
+      queueMicrotask(() => this.#announce('closed'));
       return;
     }
     if (!this.#WebSocket) {
@@ -142,7 +142,7 @@ export class LockhouseClient implements Client {
     this.#agent(this.name);
     this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
     // Whoever sets onstate right after connect() is told of the beginning, too.
-    queueMicrotask(() => this.#state === 'connecting' && this.#tell('connecting'));
+    queueMicrotask(() => this.#state === 'connecting' && this.#announce('connecting'));
   }
 
   get state(): ConnectionState {
@@ -179,7 +179,7 @@ export class LockhouseClient implements Client {
     this.#state = 'closed';
     for (const agent of this.#agents.values()) agent.close();
     this.#closing.abort(clientClosed());
-    this.#tell('closed');
+    this.#announce('closed');
   }
 
   #admit(): void {
@@ -214,7 +214,7 @@ export class LockhouseClient implements Client {
       return;
     }
     this.#state = state;
-    this.#tell(state);
+    this.#announce(state);
   }
 
   /**
@@ -230,7 +230,7 @@ export class LockhouseClient implements Client {
   }
 
   /** Calls the user's listener, whose errors are its own: the session goes on. */
-  #tell(state: ConnectionState): void {
+  #announce(state: ConnectionState): void {
     try {
       this.onstate?.(state);
     } catch (error) {

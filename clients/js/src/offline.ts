@@ -61,7 +61,7 @@ export class Offline {
     const call = { method: 'POST', path: 'owners', body: { label, ttlMs, maxMs, metadata }, once: true } as const;
     const { body, sentAt } = await this.#caller.call(call, options);
     const identity = { id: textOf(body, 'owner'), secret: textOf(body, 'ownerSecret') };
-    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, toldAt: sentAt };
+    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
 
@@ -75,7 +75,7 @@ export class Offline {
     const path = `owners/${encodeURIComponent(id)}`;
     const { sentAt } = await this.#caller.call({ method: 'POST', path: `${path}/heartbeat`, secret }, options);
     const { body } = await this.#caller.call({ method: 'GET', path, secret }, options);
-    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), toldAt: sentAt };
+    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
 

@@ -33,7 +33,7 @@ export class Outbox {
 
   /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
   number(body: string): number {
-    if (this.#hasBacklog() || !this.#hasRoom()) {
+    if (this.#hasBacklog() || !this.#hasCapacity()) {
       this.#backlog.push({ body, numbered: true });
       return 0;
     }
@@ -66,7 +66,7 @@ export class Outbox {
   /** Takes the next waiting frame that now may be sent; `seq` is 0 for an unnumbered one. */
   next(): { body: string; seq: number } | undefined {
     const waiting = this.#backlog[this.#backlogHead];
-    if (!waiting || (waiting.numbered && !this.#hasRoom())) return undefined;
+    if (!waiting || (waiting.numbered && !this.#hasCapacity())) return undefined;
     this.#backlogHead += 1;
     if (this.#backlogHead === this.#backlog.length || this.#backlogHead > 1_024) {
       this.#backlog = this.#backlog.slice(this.#backlogHead);
@@ -92,7 +92,7 @@ export class Outbox {
     return this.lastSeq;
   }
 
-  #hasRoom(): boolean {
+  #hasCapacity(): boolean {
     return this.#window.length - this.#head < WINDOW_FRAMES && this.#windowUnits < WINDOW_UNITS;
   }
 

@@ -24,7 +24,7 @@ export interface OwnerFacts {
   /** After how many milliseconds it ends however often it is renewed. */
   readonly longestMs: number;
   /** From when on these lengths count at the latest. */
-  readonly toldAt: Mark;
+  readonly countsFrom: Mark;
 }
 
 /** A record whose lock is to be released. */
@@ -70,7 +70,7 @@ export class Owner {
     this.#caller = caller;
     this.#facts = facts;
     this.#beats = beats;
-    this.#renewedAt = facts.toldAt;
+    this.#renewedAt = facts.countsFrom;
     this.#expiresAt = facts.expiresAt;
     this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
     if (caller.closed.aborted) {
@@ -210,7 +210,7 @@ export class Owner {
 
   #remainingMs(): number {
     const untilExpiry = this.#facts.ttlMs * SAFETY - elapsedMs(this.#renewedAt);
-    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.toldAt));
+    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.countsFrom));
   }
 
   #lose(why: unknown): void {

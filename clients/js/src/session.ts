@@ -220,7 +220,7 @@ export class Session {
 
   #notAnswered(): void {
     this.#lose();
-    this.#tellUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
+    this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
 
   #greet(socket: WebSocketLike): void {
@@ -247,7 +247,7 @@ export class Session {
   /** Whoever gives the keys has none at the moment. */
   #keyless(error: unknown): void {
     this.#lose();
-    this.#tellUnreachable(`no key: ${String(error)}`);
+    this.#reportUnreachable(`no key: ${String(error)}`);
   }
 
   #receive(data: unknown): void {
@@ -371,19 +371,19 @@ export class Session {
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end('terminated', refusedByServer(code, this.#lastFatal));
     this.#reconnect();
-    this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
   }
 
   /** The server takes no such key: to try again with it would be in vain. */
   #deny(): void {
     this.#denial = `The lock server denies access: ${this.#lastFatal}`;
     this.#end('denied', domError('NotAllowedError', this.#denial));
-    this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
+    this.#reportUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState('closed');
   }
 
-  #tellUnreachable(why: string): void {
+  #reportUnreachable(why: string): void {
     if (this.#state === 'connecting') this.#user.unreachable(why, this.#denial !== undefined);
   }
 

@@ -12,7 +12,7 @@ const at = (ms) => new Date(START + ms).toISOString();
 const elapse = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The server's answer that begins or tells of an owner. */
-const told = ({ ttlMs = 600_000, ...fields } = {}) => ({
+const ownerBody = ({ ttlMs = 600_000, ...fields } = {}) => ({
   owner: '17',
   label: 'Anna',
   ttlMs,
@@ -40,7 +40,7 @@ async function open(t, { ttlMs, answer, ...options } = {}) {
   const api = await scriptedApi(t);
   const opening = api.client.offline.open({ label: 'Anna', heartbeats: false, ttlMs, ...options });
   const call = await api.next('POST', 'owners');
-  call.reply(201, { ...told({ ttlMs }), ownerSecret: 's3cret', ...answer });
+  call.reply(201, { ...ownerBody({ ttlMs }), ownerSecret: 's3cret', ...answer });
   return { ...api, call, owner: await opening };
 }
 
@@ -147,12 +147,12 @@ describe('an owner', () => {
     const beat = await next('POST', 'owners/17/heartbeat');
     assert.equal(beat.secret, 's3cret');
     beat.reply(200, { owner: '17', expiresAt: at(600_000) });
-    (await next('GET', 'owners/17')).reply(200, { ...told(), locks: [] });
+    (await next('GET', 'owners/17')).reply(200, { ...ownerBody(), locks: [] });
     const owner = await resuming;
     assert.deepEqual([owner.id, owner.secret, owner.label], ['17', 's3cret', 'Anna']);
     const listing = owner.locks();
     const lock = heldBy('17', '7');
-    (await next('GET', 'owners/17')).reply(200, { ...told(), locks: [lock] });
+    (await next('GET', 'owners/17')).reply(200, { ...ownerBody(), locks: [lock] });
     assert.deepEqual(await listing, [read(lock)]);
   });
 
@@ -240,7 +240,7 @@ describe('the end of an owner', () => {
     const owners = [];
     for (let n = 0; n < 20; n++) {
       const opening = client.offline.open({ label: 'Anna' });
-      (await next()).reply(201, { ...told(), ownerSecret: 's3cret' });
+      (await next()).reply(201, { ...ownerBody(), ownerSecret: 's3cret' });
       owners.push(await opening);
     }
     client.close();
@@ -401,7 +401,7 @@ describe('the deadline of an owner', () => {
     const { client, next } = await scriptedApi(t);
     const resuming = client.offline.resume('17', 's3cret', { heartbeats: false });
     (await next()).reply(200, { owner: '17', expiresAt: at(10_000) });
-    (await next()).reply(200, { ...told({ ttlMs: 10_000 }), endsAt: at(12_000), locks: [] });
+    (await next()).reply(200, { ...ownerBody({ ttlMs: 10_000 }), endsAt: at(12_000), locks: [] });
     const owner = await resuming;
     advance(8_000);
     const beating = owner.heartbeat();

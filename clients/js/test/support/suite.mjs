@@ -25,7 +25,7 @@ export function describeSurface(title, realms, open, options) {
         const titles = (await call({ call: 'titles' })).filter((each) => each.includes(only));
         assert.ok(titles.length > 0, 'the suite has tests');
         for (const each of titles) {
-          await t.test(`${realm}: ${each}`, async () => judge(each, await call({ call: 'run', title: each })));
+          await t.test(`${realm}: ${each}`, async () => check(each, await call({ call: 'run', title: each })));
         }
       });
     }
@@ -33,7 +33,7 @@ export function describeSurface(title, realms, open, options) {
 }
 
 /** A test passes without errors, or, if the engine is known to fail it, with some. */
-function judge(title, errors) {
+function check(title, errors) {
   const known = native ? nativeFaults[title] : undefined;
   if (!known) assert.equal(errors.length, 0, errors.join('\n'));
   if (known && !known.sometimes) {

@@ -14,15 +14,15 @@ const KINDS = {
   token: 'token of a claim',
 };
 
-const TOLD = /"(secret|ticket|ownerSecret|token)"\s*:\s*"([^"]+)"/g;
+const SECRETS = /"(secret|ticket|ownerSecret|token)"\s*:\s*"([^"]+)"/g;
 
 if (folder) {
   const push = Socket.prototype.push;
   // What a server sends is neither masked nor compressed.
   Socket.prototype.push = function (chunk, encoding) {
     if (chunk !== null) {
-      const told = chunk.toString('latin1').matchAll(TOLD);
-      const lines = [...told].map(([, member, secret]) => `${KINDS[member]}\t${secret}\n`);
+      const matches = chunk.toString('latin1').matchAll(SECRETS);
+      const lines = [...matches].map(([, member, secret]) => `${KINDS[member]}\t${secret}\n`);
       if (lines.length > 0) appendFileSync(join(folder, 'secrets'), lines.join(''));
     }
     return push.call(this, chunk, encoding);
