@@ -114,12 +114,12 @@ impl AppState {
         self.phase.subscribe()
     }
 
-    /// Another authority decides from now on; all sessions are judged by it.
+    /// Another authority decides from now on; all sessions are revalidated by it.
     pub(crate) fn set_authority(&self, authority: Authority) {
         self.authority.send_replace(Arc::new(authority));
     }
 
-    /// Has all sessions judged anew.
+    /// Revalidates all sessions.
     pub(crate) fn revalidate(&self) {
         self.authority.send_modify(|_| {});
     }

@@ -286,7 +286,7 @@ fn at_a_terminal(server: &ServerProcess, line: &str) -> Child {
 #[test]
 fn what_is_typed_at_the_terminal_is_not_passed_on_wherever_stderr_goes() {
     let server = ServerProcess::start("10s");
-    // In a session of its own the command gets only what is passed on.
+    // In a session of its own the command gets only signals that are passed on.
     let script =
         "trap 'echo twice' INT; trap 'echo told; exit' USR1; echo ready; while :; do sleep .02; done";
     let line = format!("lockhouse run n -- setsid sh -c \"{script}\" 2>/dev/null; exit $?");
@@ -486,7 +486,7 @@ fn a_command_outlives_a_restart_of_a_server_with_a_file() {
     until_pending(&server, 1);
     let before = list(&server);
     server.restart();
-    // Until it has recovered nobody is granted anything.
+    // Until the server has recovered no request is granted.
     let output = lockhouse(&server, &["run", "other", "--", "true"]).output().unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
     let after = list(&server);

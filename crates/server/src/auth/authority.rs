@@ -139,7 +139,7 @@ impl Authority {
         !self.certificates.is_empty()
     }
 
-    /// The identity of the presenter. A credential that is presented is judged alone: if it is wrong, no
+    /// The identity of the presenter. A credential that is presented is checked alone: if it is wrong, no
     /// certificate makes up for it.
     pub(crate) fn identify(
         &self,

@@ -16,7 +16,7 @@ use crate::settings::sections::auth::Permission;
 pub struct Unproven {
     /// The header, with the signature algorithm that the token claims.
     pub header: Value,
-    /// Its claims.
+    /// The claims of the token.
     pub claims: Value,
 }
 

@@ -26,7 +26,7 @@ impl Permission {
     pub const ALL: [Self; 6] =
         [Self::Request, Self::Steal, Self::Query, Self::Offline, Self::Claim, Self::Operate];
 
-    /// Its word.
+    /// The word for the permission.
     pub fn word(self) -> &'static str {
         match self {
             Self::Request => "request",

@@ -114,7 +114,7 @@ impl Issuer {
         Err(refused)
     }
 
-    /// Those of which one has to fit: several only if they share a `kid`.
+    /// The keys of which one has to fit: several only if they share a `kid`.
     fn keys(&self, kid: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
         let (one, set) = match &self.keys {
             IssuerKeys::One(key) => (Some(key), &[][..]),

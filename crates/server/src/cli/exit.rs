@@ -33,6 +33,6 @@ impl Failure {
 
 /// One line to stderr.
 pub(super) fn complain(message: impl Display) {
-    // Without stderr there is nobody to tell.
+    // Without stderr there is no place to report to.
     _ = writeln!(std::io::stderr(), "lockhouse: {message}");
 }

@@ -63,7 +63,7 @@ impl Ls {
         connection.close().await;
         match result {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            // Whoever reads has read enough.
+            // The reader has read enough.
             Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Failure::new(FAILURE, error)),
         }
@@ -133,7 +133,7 @@ struct Row {
 }
 
 impl PartialEq for Row {
-    /// Without the instants, which the server tells with a tick's exactness only.
+    /// Compares without the instants, which the server reports with a tick's exactness only.
     fn eq(&self, other: &Self) -> bool {
         self.info.name == other.info.name && self.key() == other.key()
     }
@@ -166,12 +166,12 @@ impl Row {
         }
     }
 
-    /// Who asks, and how.
+    /// The client that asks, and its mode.
     fn asker(&self) -> (&str, Mode) {
         (&self.client_id, self.info.mode)
     }
 
-    /// What tells the rows of one name apart.
+    /// The values in which the rows of one name differ.
     fn key(&self) -> (&str, Mode, LockState) {
         (&self.client_id, self.info.mode, self.info.state)
     }
@@ -187,7 +187,7 @@ fn rows(bucket: &str, snapshot: Snapshot) -> Vec<Row> {
     rows
 }
 
-/// What is new or different in `now`, and what of `before` has ended.
+/// The rows that are new or different in `now`, and the rows of `before` that have ended.
 fn changes(before: &[Row], now: &[Row]) -> Vec<Row> {
     let mut names: BTreeMap<&NameBuf, (Vec<&Row>, Vec<&Row>)> = BTreeMap::new();
     before.iter().for_each(|row| names.entry(&row.info.name).or_default().0.push(row));

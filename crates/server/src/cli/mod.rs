@@ -1,4 +1,4 @@
-//! One file per subcommand. What several of them need is in `common`.
+//! One file per subcommand. Parts that several of them need are in `common`.
 
 mod assignments;
 mod backup;

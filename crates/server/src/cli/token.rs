@@ -99,7 +99,8 @@ impl Inspect {
     }
 }
 
-/// What `serve` would go by, with the environment; none if that makes no sense, which is told then.
+/// The authority that `serve` would go by, with the environment; none if the settings make no sense, which is
+/// reported then.
 fn authority(config: &Path) -> Option<Authority> {
     let loaded = load(&Sources::of_process(Some(config.to_owned())))?;
     loaded.authority().map_err(complain).ok()
@@ -137,7 +138,7 @@ fn lines(inspected: &Value) -> Vec<String> {
 fn instant(key: &str, value: &Value) -> Option<String> {
     let seconds = value.as_f64().filter(|_| matches!(key, "exp" | "nbf" | "iat"))?;
     let since = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-    // The last that the format can tell.
+    // The last second that the format can show.
     let at = std::time::UNIX_EPOCH.checked_add(since).filter(|_| since.as_secs() < 253_402_300_800)?;
     Some(humantime::format_rfc3339_seconds(at).to_string())
 }

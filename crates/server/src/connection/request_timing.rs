@@ -44,7 +44,8 @@ impl RequestTiming {
 
     /// Waits until the head of a request has been waited for longer than `header_timeout`. Cancel safe.
     ///
-    /// A request sets no timer: as that for the head before it runs out, it is set anew for what is left.
+    /// A request sets no timer: when the timer of the head before runs out, it is set anew for the rest of
+    /// the time.
     pub(super) async fn overdue(&self, limiter: &Limiter) -> Refused {
         let mut since = self.began;
         loop {

@@ -1,4 +1,4 @@
-//! A connection whose peer has to ask in time, and to take what is written.
+//! A connection whose peer has to ask in time, and to take written bytes in time.
 
 use std::io;
 use std::pin::Pin;

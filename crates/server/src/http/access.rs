@@ -24,14 +24,14 @@ use crate::limits::ConnectionPermit;
 use crate::settings::Permission;
 use crate::state::AppState;
 
-/// The header that says who calls.
+/// The header with the caller's credential.
 pub(super) const KEY: HeaderName = HeaderName::from_static("lockhouse-key");
 
-/// Who calls. Without one no handler gets at a bucket.
+/// The caller. Without one no handler gets at a bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) identity: Arc<Identity>,
-    /// What for.
+    /// The route that is called.
     pub(super) route: &'static Route,
     /// The bucket of the path.
     pub(super) bucket: Option<Arc<BucketKey>>,
@@ -39,11 +39,11 @@ pub(super) struct Caller {
     pub(super) owner: Option<Arc<str>>,
 }
 
-/// Who calls an open server, made once.
+/// The caller of an open server, made once.
 static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::anonymous()));
 
-/// Finds out who calls, and leaves it with the request for those who handle it, unless he may not do what he
-/// asks.
+/// Identifies the caller, and leaves it with the request for the handlers, unless it lacks the permission for
+/// the call.
 pub(super) fn admit(
     state: &AppState,
     request: &mut Request,
@@ -58,8 +58,8 @@ pub(super) fn admit(
     Ok(())
 }
 
-/// A call costs one of the rate, whatever comes of it: whoever is over his is told so before the body of his
-/// call is parsed. What it costs beyond that is charged where it shows.
+/// A call costs one of the rate, whatever comes of it: a caller over its rate is refused before the body of
+/// its call is parsed. The cost beyond that is charged where it shows.
 fn charge(state: &AppState, tenant: &str) -> ApiResult<()> {
     let rate = state.limiter.settings().tenant_rate;
     state.limiter.rate_limiters.admit_call(tenant, rate).map_err(|wait| Problem::too_fast(rate, wait))
@@ -141,7 +141,7 @@ fn identify(
     identity.map(Arc::new).map_err(|why| denied(request, &why))
 }
 
-/// The credential of the request. What was read from `Authorization` is taken away, as it is no secret of an
+/// The credential of the request. A credential in `Authorization` is taken away, as it is no secret of an
 /// owner; unless it is known to be one.
 fn credential(
     headers: &mut HeaderMap,
@@ -161,7 +161,7 @@ fn credential(
     text.and_then(Credential::new).map(Some).ok_or(Unauthenticated::NotAToken)
 }
 
-/// What is noted is the route, not the path, which can be as long as one likes.
+/// The route is noted, not the path, which can be as long as one likes.
 fn deny(
     state: &AppState,
     who: Option<&Identity>,
@@ -176,7 +176,7 @@ fn deny(
 }
 
 impl Caller {
-    /// Fails for a route that nobody has said what it needs of.
+    /// Fails for a route whose needs are not given.
     pub(super) fn of(request: &Parts) -> ApiResult<&Self> {
         let none = || Problem::new(Code::Internal, "nobody has said who may call this route");
         request.extensions.get::<Self>().ok_or_else(none)

@@ -12,7 +12,7 @@ use crate::bounds::WARM_FOR;
 use crate::limits::Refused;
 use crate::state::{AppState, Phase};
 
-/// Who speaks for an owner.
+/// The owner that a call speaks for, and its secret.
 pub(crate) struct OwnerKey {
     pub(crate) owner: u64,
     pub(crate) secret: PresentedSecret,

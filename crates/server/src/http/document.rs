@@ -46,7 +46,7 @@ const BEARER: &str = "bearer";
 ))]
 struct Handlers;
 
-/// What a route needs, by its method and path.
+/// The needs of a route, by its method and path.
 type NeedsOf = fn(&Method, &str) -> Option<Needs>;
 
 /// The document.

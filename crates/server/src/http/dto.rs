@@ -34,8 +34,7 @@ impl PartialSchema for At {
 
 impl ToSchema for At {}
 
-/// An answer that is JSON already, so that what it tells could be counted, and its memory until it is
-/// written.
+/// An answer that is JSON already, so that its content could be counted, and its memory until it is written.
 #[derive(Debug)]
 pub(crate) struct JsonAnswer {
     text: Vec<u8>,

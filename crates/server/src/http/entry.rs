@@ -34,7 +34,7 @@ impl ApiEntry {
         Self { state: state.clone(), cors: cors(state) }
     }
 
-    /// Answers what is asked of what is at the path.
+    /// Answers a request for a known path.
     pub(crate) async fn pass(&self, found: RouteMatch, request: Request) -> Response {
         let mut answering = pin!(buffer_request(&self.state, request, |request| self.admit(found, request)));
         let mut response = match poll!(answering.as_mut()) {
@@ -67,7 +67,7 @@ impl ApiEntry {
         Box::pin(self.admit_page(found, request)).await
     }
 
-    /// As of a page, which is told what it may send and see.
+    /// Admits the request as one of a page, which learns what it may send and see.
     async fn admit_page(&self, found: RouteMatch, request: Request) -> Response {
         let allow = (*request.method() == Method::OPTIONS).then(|| found.allow());
         let next = tower::service_fn(|request| async { Ok(self.answer(found.clone(), request).await) });
@@ -97,8 +97,8 @@ impl ApiEntry {
     }
 }
 
-/// What a page of another origin may send and see. Whether the origin is admitted at all, `check_place`
-/// decides, too.
+/// The requests that a page of another origin may send, and the answers that it may see. Whether the origin
+/// is admitted at all, `check_place` decides, too.
 fn cors(state: &Arc<AppState>) -> CorsLayer {
     let allowed = state.clone();
     let is_allowed = move |_: &HeaderValue, parts: &axum::http::request::Parts| {

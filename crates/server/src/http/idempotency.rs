@@ -25,8 +25,8 @@ use crate::state::AppState;
 /// The header of an answer that was given before.
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Answers a POST or DELETE that has a key. What is wrong with a request is left to the handler to tell, in
-/// its order.
+/// Answers a POST or DELETE that has a key. Faults of a request are left to the handler to report, in its
+/// order.
 pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'static Route) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, state).await;
@@ -80,7 +80,7 @@ pub(super) async fn once(state: &Arc<AppState>, request: Request, route: &'stati
     }
 }
 
-/// When to ask again for what is under way or has no room, about.
+/// About the time after which to repeat a request that is under way or does not fit.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Gives an answer once more.

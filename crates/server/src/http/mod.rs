@@ -45,13 +45,13 @@ pub(crate) fn nowhere() -> Response {
     Problem::new(Code::NotFound, "nothing is at this path; /openapi.json lists what is").into_response()
 }
 
-/// The answer to a connection for which there is no room.
+/// The answer to a connection beyond a bound.
 pub(crate) fn overloaded(why: Refused) -> Response {
     let why = format!("there are as many connections as are allowed: limits.{why}");
     Problem::new(Code::Overloaded, why).retry_after(Duration::from_secs(1)).into_response()
 }
 
-/// The answer to whoever is not admitted.
+/// The answer to a client that is not admitted.
 pub(crate) fn forbidden(denied: &Denied) -> Response {
     Problem::new(Code::Forbidden, denied.to_string()).into_response()
 }

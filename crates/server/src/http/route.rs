@@ -10,10 +10,10 @@ use axum::response::Response;
 use crate::settings::Permission;
 use crate::state::AppState;
 
-/// Below this everything is told as JSON, problems included.
+/// Below this every answer is JSON, problems included.
 pub(crate) const BASE: &str = "/v1/buckets/{bucket}";
 
-/// Whether what is at the path is told as JSON.
+/// Whether the answer at the path is JSON.
 pub(crate) fn is_api(uri: &Uri) -> bool {
     uri.path().starts_with("/v1/")
 }
@@ -21,7 +21,7 @@ pub(crate) fn is_api(uri: &Uri) -> bool {
 /// An answer under way.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// What a route needs.
+/// The needs of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// No credential.
@@ -51,7 +51,7 @@ impl Route {
     }
 }
 
-/// What a path names, percent-decoded; none where the path names none of that, or it is no UTF-8.
+/// The names in a path, percent-decoded; none where the path has none of that kind, or it is no UTF-8.
 #[derive(Clone, Debug)]
 pub(crate) struct PathParameters {
     pub(crate) bucket: Option<String>,

@@ -47,7 +47,7 @@ macro_rules! secret {
 use Needs::{Everywhere, InBucket, Nothing};
 use Permission::{Claim, Offline, Operate, Query};
 
-/// Those with the same path stand together.
+/// Routes with the same path stand together.
 #[rustfmt::skip]
 static ROUTES: [Route; 19] = [
     route!(GET "/openapi.json", Nothing, document),
@@ -79,7 +79,7 @@ static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
     paths
 });
 
-/// What the route needs, by its path in the table.
+/// The needs of the route, by its path in the table.
 fn needs(method: &Method, path: &str) -> Option<Needs> {
     ROUTES.iter().find(|route| route.method == method && route.path == path).map(|route| route.needs)
 }
@@ -91,14 +91,14 @@ async fn document() -> ([(HeaderName, &'static str); 1], &'static str) {
     ([(header::CONTENT_TYPE, "application/json")], &TEXT)
 }
 
-/// What is at a path.
+/// The routes at a path.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteMatch {
     routes: &'static [Route],
     pub(super) named: PathParameters,
 }
 
-/// What the API has at that path.
+/// The routes of the API at that path.
 pub(crate) fn find(path: &str) -> Option<RouteMatch> {
     let found = PATHS.at(path).ok()?;
     let named =

@@ -14,10 +14,10 @@ pub struct AuthenticationStays;
 /// The reason why a running server does not take new settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReloaded {
-    /// Those of authentication.
+    /// Settings of authentication that cannot be taken.
     #[error(transparent)]
     Authentication(#[from] AuthenticationStays),
-    /// Those of limits.
+    /// Settings of limits that cannot be taken.
     #[error(transparent)]
     Limits(#[from] LimitOutOfRange),
 }
@@ -54,9 +54,9 @@ impl Server {
         self.state.limiter.reload(limits);
     }
 
-    /// Judges by that authority from now on. Sessions whose credential is not taken any more, or may do less
-    /// than before, end at once, their locks with them; each later call is judged anew. Where the last key,
-    /// issuer and certificate is gone, no client is admitted.
+    /// Authenticates by that authority from now on. Sessions whose credential is not taken any more, or may
+    /// do less than before, end at once, their locks with them; each later call is authenticated anew. Where
+    /// the last key, issuer and certificate is gone, no client is admitted.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Server {
         next.is_some_and(|next| self.reload_auth(next).is_ok())
     }
 
-    /// Has all sessions judged anew, as something has changed that decides on them: the CAs of client
+    /// Revalidates all sessions, as something has changed that decides on them: the CAs of client
     /// certificates, once [`Tls`](crate::Tls) has loaded others.
     pub fn revalidate(&self) {
         self.state.revalidate();

@@ -8,7 +8,7 @@ use super::tree::Node;
 
 impl Settings {
     /// Faults of settings each of which is right by itself. Settings that depend on one reported as wrong are
-    /// not judged.
+    /// not checked.
     pub(super) fn check(&self, tree: &Node, reported: &[SettingsProblem]) -> Vec<SettingsProblem> {
         let mut problems = Vec::new();
         let mut wrong = |key: &str, others: &[&str], rule: &str| {

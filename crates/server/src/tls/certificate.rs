@@ -36,7 +36,7 @@ pub(crate) enum NotGood {
 }
 
 impl ClientCertificate {
-    /// That of a connection whose handshake was made by `config`; nothing if none was shown.
+    /// The certificate of a connection whose handshake was made by `config`; nothing if none was shown.
     pub(super) fn of(tls: &Tls, config: &Arc<ServerConfig>, stream: &TlsStream<TcpStream>) -> Option<Self> {
         let chain = stream.get_ref().1.peer_certificates()?;
         let own = chain.first()?;

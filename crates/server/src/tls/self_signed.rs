@@ -46,7 +46,7 @@ fn make() -> Result<(String, String), rcgen::Error> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// In place of what is there, with that mode from the first byte on.
+/// Writes in place of a present file, with that mode from the first byte on.
 fn write(file: &Path, mode: u32, text: &str) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,5 +1,5 @@
-//! The identity in whose name a session runs, and its permissions: judged at its beginning, with each resume,
-//! and anew whenever the server's settings change or the credential or the certificate ends.
+//! The identity in whose name a session runs, and its permissions: checked at its beginning, with each
+//! resume, and anew whenever the server's settings change or the credential or the certificate ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Admission {
     authority: watch::Receiver<Arc<Authority>>,
 }
 
-/// The credentials that the client presented, to be judged again.
+/// The credentials that the client presented, to be checked again.
 #[derive(Debug)]
 pub(crate) struct Presented {
     pub(crate) credential: Option<Credential<'static>>,
@@ -82,7 +82,7 @@ impl Admission {
         Some(end.duration_since(SystemTime::now()).unwrap_or_default())
     }
 
-    /// Waits until the credential has to be judged anew.
+    /// Waits until the credential has to be checked anew.
     ///
     /// # Cancel safety
     ///

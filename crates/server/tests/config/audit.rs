@@ -12,10 +12,10 @@ use traces::Kind;
 use crate::keys::new_key;
 use crate::running::{Running, lockhouse, run};
 
-/// More than are told of one caller.
+/// More than are logged of one caller.
 const OFTEN: usize = 300;
 
-/// What an operator does, each time.
+/// The deeds of an operator, each time.
 const DEEDS: usize = 30;
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_steal_is_noted_once_it_has_taken_something_and_a_refused_one_is_not()
     }
     send(&mut socket, ask(7, &"m".repeat(60_000), steal.clone())).await;
     assert_eq!(next(&mut socket, "error").await["code"], "quota_exceeded");
-    // Whoever goes before he hears of it has stolen all the same.
+    // A thief that goes before its answer comes has stolen all the same.
     send(&mut socket, ask(8, "free", steal)).await;
     send(&mut socket, json!({"type": "bye"})).await;
     while socket.next().await.is_some_and(|message| message.is_ok()) {}

@@ -205,7 +205,7 @@ client_auth = "required" # default
 hsts = "0s" # f.toml:6
 "#;
     assert!(shown.starts_with(expected), "{shown}");
-    // It is a file that says the same.
+    // The output is a file that says the same.
     fs::write(folder.path().join("shown.toml"), &shown).unwrap();
     let (code, again, _) = run(&mut lockhouse(folder.path(), &["config", "show", "--config", "shown.toml"]));
     let values = |text: &str| -> Vec<String> {
@@ -236,7 +236,7 @@ fn the_name_of_a_variable_is_all_that_is_checked_of_it_and_is_shown_nowhere() {
         assert_eq!((code, &*stdout), (Some(2), ""), "{stderr}");
         assert!(stderr.contains("auth.jwt[0].key_env: must be the name of a variable"), "{stderr}");
     }
-    // Who put the key there does not find it in what is told, be it a name or not.
+    // A user who put the key there does not find it in the report, be it a name or not.
     for key in MISTAKEN {
         issuer(key);
         for arguments in [
@@ -269,7 +269,7 @@ fn a_variable_that_is_empty_says_nothing_to_any_command() {
         let (code, _, stderr) = run(&mut command);
         assert_eq!((code, &*stderr), (Some(0), ""), "{arguments:?}");
     }
-    // What is said on the command line is not passed over.
+    // Settings of the command line are not passed over.
     let (code, _, stderr) = run(&mut lockhouse(folder.path(), &["config", "show", "--config", ""]));
     assert!(code == Some(2) && stderr.contains("--config"), "{stderr}");
 }

@@ -60,7 +60,7 @@ fn every_key_is_shown_and_every_option_is_in_the_help() {
     }
 }
 
-/// What may stand in a table, as the server itself says when something else does.
+/// The keys that may stand in a table, as the server itself reports them for an unknown one.
 fn known_in(table: &str) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };

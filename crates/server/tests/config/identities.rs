@@ -72,7 +72,7 @@ fn wait_until_held(folder: &Path, server: &Running) {
     }
 }
 
-/// The lock is lost, and free for the other; its client is not let in any more, and told why.
+/// The lock is lost, and free for the other; its client is not let in any more, and gets the reason.
 fn has_ended(folder: &Path, server: &Running, holder: &mut Child, why: &str) {
     assert_eq!(holder.wait().unwrap().code(), Some(76));
     let taken =
@@ -100,7 +100,7 @@ fn an_entry_that_is_taken_out_or_curbed_ends_its_sessions_at_the_reload() {
         server.hang_up();
         server.log("reloaded");
     }
-    // The last one can be taken out, too, and nobody is let in by that.
+    // The last one can be taken out, too, and no client is let in by that.
     fs::write(path.join("f.toml"), TLS).unwrap();
     server.hang_up();
     server.log("nobody is admitted");
@@ -125,7 +125,7 @@ fn a_ca_that_is_taken_out_ends_the_sessions_of_its_certificates() {
     take_cas(path, &["ca"]);
     server.log("it is reloaded");
     has_ended(path, &server, &mut holder, "UnknownCA");
-    // That of the other CA goes on.
+    // The session of the other CA goes on.
     drop(other.stdin.take());
     assert_eq!(other.wait().unwrap().code(), Some(0));
 }
@@ -179,7 +179,7 @@ fn a_wrong_entry_is_reported_with_its_line() {
         let begins = format!("lockhouse: f.toml:{}: ", begin + line);
         assert!(stderr.starts_with(&begins) && stderr.contains(rule), "{wrong}: {stderr}");
     }
-    // What is wrong with several together.
+    // Faults of several together.
     let twice = TLS.to_owned()
         + &entry("c", "\"query\"")
         + &entry("d", "\"query\"").replace("acme.example/d", "acme.example/c");

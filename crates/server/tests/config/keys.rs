@@ -13,7 +13,7 @@ use crate::running::{Running, lockhouse, run, run_in_vain};
 
 /// Draws a key, appends its section to the settings, and gives the key.
 pub(crate) fn new_key(folder: &Path, arguments: &[&str]) -> String {
-    // It tells the key on stderr, as it is meant to: that is no log.
+    // The command prints the key on stderr, as it is meant to: that is no log.
     let output = lockhouse(folder, &[&["key", "new"], arguments].concat()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (section, stderr) = (text(output.stdout), text(output.stderr));
@@ -101,7 +101,7 @@ fn a_key_that_is_taken_out_ends_its_sessions_at_the_reload() {
         command.env("LOCKHOUSE_URL", &url).env("LOCKHOUSE_KEY", key);
         command
     };
-    // It runs until its input ends.
+    // The command runs until its input ends.
     let mut holder = ours(&["run", "report", "--", "cat"], &goes)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -127,7 +127,7 @@ fn a_key_that_is_taken_out_ends_its_sessions_at_the_reload() {
     let (code, _, stderr) = run(&mut ours(&["run", "report", "--", "true"], &goes));
     assert_eq!(code, Some(1), "{stderr}");
 
-    // The last one can be taken out, too, and nobody is let in by that.
+    // The last one can be taken out, too, and no client is let in by that.
     fs::write(folder.path().join("f.toml"), "").unwrap();
     server.hang_up();
     server.log("nobody is admitted");
@@ -198,7 +198,7 @@ async fn a_caller_that_claims_again_with_its_idempotency_key_after_a_kill_finds_
     let (status, token) = claim(&server, &key).await;
     traces::secret(Kind::ClaimToken, token.as_deref().unwrap());
     assert_eq!(status, 201);
-    // It is killed.
+    // The server is killed.
     drop(server);
     let server = Running::of(lockhouse(folder.path(), &serve));
     assert_eq!(claim(&server, &other).await, (409, None));
@@ -224,7 +224,7 @@ fn a_key_is_inspected_by_what_serve_would_go_by() {
     let (code, _, stderr) = run(inspect().env("LOCKHOUSE_AUTH_KEYS", other));
     assert_eq!(code, Some(1), "{stderr}");
 
-    // Everything that is wrong is told with its line, and no key with it.
+    // Every fault is reported with its line, and no key with it.
     fs::write(&file, format!("lease = 7\n{text}tenant = {key}\n")).unwrap();
     let (code, _, stderr) = run(&mut inspect());
     assert_eq!(code, Some(2), "{stderr}");

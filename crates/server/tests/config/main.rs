@@ -1,4 +1,4 @@
-//! What a server is told by a file, the environment and the command line.
+//! Settings of a server from a file, the environment and the command line.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -8,14 +8,14 @@ use std::fmt::Write as _;
 use lockhouse_server::{FlagValue, Key, LoadedSettings, Location, Sources, keys};
 use proptest::prelude::*;
 
-/// A value of a setting, different for each of those who may say it.
+/// A value of a setting, different for each of its sources.
 struct Example {
     path: &'static str,
     /// As TOML.
     file: &'static str,
     variable: &'static str,
     flag: Option<FlagValue>,
-    /// What each of them shows when it is heard.
+    /// The output of each of them when it decides.
     shown: [&'static str; 3],
 }
 

@@ -1,4 +1,4 @@
-//! What a running server takes anew.
+//! The settings that a running server takes anew.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn a_change_that_waits_for_the_next_start_is_logged_in_one_line() {
     let line = server.log("lease");
     assert!(line.contains("f.toml:2: lease has changed") && line.contains("next start"), "{line}");
     server.log("reloaded");
-    // Of what is as it was at the start, nothing is said.
+    // Settings that are as they were at the start are not logged.
     fs::write(&file, "drain = \"10s\"\nlease = \"5s\"\n").unwrap();
     server.hang_up();
     server.log("reloaded");
@@ -101,7 +101,7 @@ fn a_deleted_key_is_refused_though_something_else_is_wrong() {
     server.log("only the section auth is reloaded");
     assert_eq!([&stays, &second].map(|key| is_taken(key)), [true, false]);
 
-    // What the section auth would be is not known.
+    // The content of the section auth is not known.
     fs::write(&file, text.replace("auth", "auht")).unwrap();
     server.hang_up();
     server.log("nothing is reloaded");

@@ -1,4 +1,4 @@
-//! What keeps a server from starting: one line that says what and what to do, and the exit code.
+//! Faults that keep a server from starting: one line that names the fault and the remedy, and the exit code.
 
 use std::fs;
 use std::net::TcpListener;
@@ -33,7 +33,7 @@ fn each_error_of_the_start_is_one_line_with_its_exit_code() {
         vec![("LOCKHOUSE_AUTH_JWT", format!("[{{ {of}, {member} = \"{file}\" }}]"))]
     };
     let table = [
-        // Options, variables, exit code, what is wrong, what to do.
+        // Options, variables, exit code, fault, remedy.
         (
             vec!["--config=none.toml".to_owned()],
             none(),

@@ -17,7 +17,7 @@ pub(crate) struct Api {
     client: Client,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// An owner as whoever began it knows it.
+/// An owner as the client that began it knows it.
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) id: String,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::process::ServerProcess;
 
-/// A shell in which somebody types commands.
+/// A shell in which a user types commands.
 struct Shell {
     url: String,
     variables: Vec<(String, String)>,

@@ -14,7 +14,7 @@ use crate::process::ServerProcess;
 
 const MIB: usize = 1 << 20;
 
-/// What one client locks, record after record, until it is told that this is enough.
+/// The locks that one client takes, record after record, until it is stopped.
 #[derive(Default)]
 struct Locking {
     /// The names that were granted.
@@ -35,7 +35,7 @@ impl Locking {
     }
 }
 
-/// Asks until there is no answer to be had; what is said then.
+/// Asks until there is no answer to be had; returns the problem that comes then.
 async fn until_unavailable(api: &Api) -> Answer {
     let begin = Instant::now();
     loop {
@@ -93,7 +93,7 @@ async fn on_a_full_disk_durable_calls_are_unavailable_web_locks_go_on_and_space_
     let before = sorted(locking.granted.take());
     assert_eq!(sorted(api.locked().await), before);
 
-    // What is on the disk is whole: another server finds all of it, and nothing else.
+    // The content of the disk is whole: another server finds all of it, and nothing else.
     held.release().await.unwrap();
     connection.close().await;
     api.restart();

@@ -15,8 +15,8 @@ fn every_curl_of_the_documentation_answers_what_it_says() {
     let text = include_str!("../../../../docs/http.md");
     let calls = blocks(text, "sh");
     let server = ServerProcess::start("10s");
-    // One after the other in one shell, as whoever reads would; what each prints ends with the status that
-    // the line before tells.
+    // One after the other in one shell, as a reader would; the output of each ends with the status that the
+    // line before gives.
     let mut script = "set -euo pipefail\n".to_owned();
     calls.iter().for_each(|call| script.push_str(call));
     let output =

@@ -1,4 +1,4 @@
-//! What is no usable request, and what holds for all.
+//! Requests that cannot be used, and rules that hold for all.
 
 use reqwest::Method;
 use serde_json::json;

@@ -12,7 +12,7 @@ use crate::restart::{Far, customers};
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Far {
-    /// What the call brings whose first answer is lost on the way.
+    /// The result of the call whose first answer is lost on the way.
     async fn despite_cut<T: Send + 'static>(
         &mut self,
         request: &str,

@@ -10,7 +10,7 @@ use lockhouse_server::{Config, Server, bind};
 
 use crate::suite::ground::{Ground, Place};
 
-/// A bucket as a client has it; how much is in it only the house can tell.
+/// A bucket as a client has it; only the house knows how much is in it.
 pub(crate) struct FarAway {
     connection: Connection,
     bucket: Bucket,

@@ -35,7 +35,7 @@ impl Far {
         Self { server, proxy, connection }
     }
 
-    /// What the call brings whose first answer is lost with the server that gave it.
+    /// The result of the call whose first answer is lost with the server that gave it.
     async fn despite_kill<T: Send + 'static>(
         &mut self,
         request: &str,
@@ -125,7 +125,7 @@ async fn a_finalize_whose_answer_was_lost_with_the_server_answers_the_same() {
 #[tokio::test]
 async fn a_recovery_is_reported_with_its_end_and_waited_out_after_a_lost_answer() {
     let mut far = Far::with_lease("3s").await;
-    // What was told to an agent has to be recovered.
+    // A grant that was announced to an agent has to be recovered.
     let agent = far.connection.agent("job").unwrap();
     let held = agent.locks().request("n").await.unwrap();
     let ada = far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_server_that_is_away_is_reported_and_found_again() {
     let ada = connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
     far.server.kill();
     let refused = connection.owners().open("Bob", MINUTE).await.unwrap_err();
-    // The connection of before may have been used once more, and then nobody knows.
+    // The connection of before may have been used once more, and then the outcome is unknown.
     let lockhouse::OwnerError::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_)) = refused
     else {
         panic!("{refused}");

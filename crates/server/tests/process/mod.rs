@@ -13,15 +13,15 @@ pub(crate) struct ServerProcess {
     lease: &'static str,
     port: String,
     keeps: Keeps,
-    /// What else it was started with.
+    /// The options that it was started with otherwise.
     options: Vec<String>,
 }
 
-/// What outlives it.
+/// The data that outlives it.
 enum Keeps {
     /// Nothing, and nothing has to be waited for.
     Nothing,
-    /// Nothing, and somebody may hold locks of before.
+    /// Nothing, and clients may hold locks of before.
     NothingKnown,
     InFile(Folder),
     /// The state, in a file of the test's own.
@@ -178,7 +178,7 @@ impl Drop for Folder {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have been killed before.
+        // The process may have been killed before.
         _ = self.child.kill();
         _ = self.child.wait();
     }

@@ -115,7 +115,7 @@ async fn crowds_that_give_up_around_the_instant_of_the_grant_leave_nothing_behin
     is_left_empty(&connections[0]).await;
 }
 
-/// What the waker of a task owns that is dropped with its last waker.
+/// The values that the waker of a task owns that is dropped with its last waker.
 struct OwnsAGuard {
     _guard: LockGuard,
 }

@@ -177,7 +177,7 @@ async fn after_kill_9_of_the_server_holders_are_notified_and_pending_requests_ar
         let sent = *proxy.to_server.borrow();
         let steal = async { agents[0].locks().request("m").steal().await.unwrap_err() };
         let restart = async {
-            // The steal reaches the server's socket, but nobody there reads it.
+            // The steal reaches the server's socket, but no process there reads it.
             proxy.to_server.subscribe().wait_for(|now| *now > sent).await.unwrap();
             server.restart();
         };

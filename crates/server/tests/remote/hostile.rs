@@ -13,8 +13,8 @@ use crate::scripted::{accept, next_text};
 
 const WELCOME: &str = r#"{"type":"welcome","server":"x","epoch":"e","session":"s","secret":"t","resumed":false,"received":0,"leaseMs":60000,"heartbeatMs":6000,"limits":{"frameBytes":65536,"nameUnits":4096,"metadataBytes":1024,"agents":8,"requestsPerAgent":8}}"#;
 
-/// What becomes of a held lock and a pending request when a server that has granted request 1 goes on with
-/// this message.
+/// The ends of a held lock and a pending request when a server that has granted request 1 goes on with this
+/// message.
 async fn after(message: Message) -> (Loss, RequestError) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -121,7 +121,7 @@ async fn what_is_no_lockhouse_server_is_no_connection() {
         next_text(&mut socket).await.unwrap();
         socket.send(Message::text(r#"{"type":"ack","ack":0}"#)).await.unwrap();
         next_text(&mut socket).await;
-        // From now on nobody listens.
+        // From now on no server listens.
     });
     let error = connect(&url).await.unwrap_err();
     assert!(matches!(error, ConnectError::NotLockhouse { .. }), "{error}");

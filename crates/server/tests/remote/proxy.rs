@@ -18,7 +18,7 @@ pub(crate) enum Way {
     ToClient,
 }
 
-/// Forwards to a server, until told otherwise.
+/// Forwards to a server, until it is switched to another mode.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -82,7 +82,7 @@ impl Proxy {
         self.refusing.store(false, Ordering::SeqCst);
     }
 
-    /// From now on nothing arrives any more, and no end of a connection is told to the other side.
+    /// From now on nothing arrives any more, and no end of a connection is passed to the other side.
     pub(crate) fn swallow(&self) {
         self.swallowing.store(true, Ordering::SeqCst);
     }

@@ -33,7 +33,7 @@ async fn calls_wait_for_their_turn_by_themselves() {
     for call in calls.collect::<Vec<_>>() {
         tokens.push(call.await.unwrap().unwrap());
     }
-    // What a second allows is done at once, the rest at the rate.
+    // Calls within a second's rate are done at once, the rest at the rate.
     assert!(begun.elapsed() >= Duration::from_millis(1_500), "{:?}", begun.elapsed());
     tokens.sort_unstable();
     tokens.dedup();

@@ -1,4 +1,4 @@
-//! What the client does with its locks when the server is started anew: every line of the table in
+//! The client's dealings with its locks when the server is started anew: every line of the table in
 //! `remote/reclaim.rs`.
 
 use std::future::{IntoFuture, poll_fn};
@@ -137,7 +137,7 @@ async fn a_lock_that_gives_way_to_another_reclaim_is_superseded_before_or_after_
     assert_eq!(later.loss(), None);
     peer.send(json!({"type": "lost", "id": m["id"], "reason": "superseded"})).await;
     assert_eq!(later.lost().await, Loss::Superseded);
-    // What is lost needs no release, neither of the guard nor of the answer to its reclaim.
+    // A lost lock needs no release, neither of the guard nor of the answer to its reclaim.
     drop((at_once, later));
     settled(&client.connection, &mut peer).await;
 }
@@ -166,7 +166,7 @@ async fn until_the_reclaim_is_answered_the_deadline_of_old_holds() {
     let reclaim = peer.expect("reclaim").await;
     assert_eq!(held.lost().await, Loss::Expired);
     assert!((Duration::from_millis(900)..Duration::from_secs(20)).contains(&begun.elapsed()));
-    // The session goes on, and what is granted too late is given back.
+    // The session goes on, and a lock that is granted too late is given back.
     peer.send(json!({"type": "granted", "id": reclaim["id"], "token": 17, "ticket": "17.2"})).await;
     assert_eq!(peer.expect("release").await["id"], reclaim["id"]);
     settled(&client.connection, &mut peer).await;

@@ -14,7 +14,7 @@ use crate::process::ServerProcess;
 /// The lease of the servers, and so how long they recover.
 const LEASE: &str = "3s";
 const RECOVERY: Duration = Duration::from_secs(3);
-/// Half of the recovery: what is granted only after it has not come by then.
+/// Half of the recovery: a grant that waits for the end of the recovery has not come by then.
 const WHILE: Duration = Duration::from_millis(1_500);
 
 async fn client(server: &ServerProcess) -> (Connection, Agent) {
@@ -56,7 +56,7 @@ async fn after_kill_9_the_holder_keeps_its_lock_and_the_waiter_gets_it_after_the
     let restarted = Instant::now();
     until_known(&waiting, "s", (2, 0)).await;
     until_known(&waiting, "n", (1, 1)).await;
-    // While it recovers, nobody else is granted anything.
+    // While the server recovers, no other client is granted a lock.
     let free = waiter.locks().request("free").await.unwrap();
     assert!(restarted.elapsed() > WHILE, "granted after {:?}", restarted.elapsed());
     assert!(free.fencing_token().get() > tokens[2]);
@@ -84,7 +84,7 @@ async fn while_the_server_recovers_only_a_steal_is_granted() {
     let stolen_held = agent.locks().request("held").steal().await.unwrap();
     assert_eq!(held.lost().await, Loss::Stolen);
     assert!(restarted.elapsed() < RECOVERY, "too late to tell: {:?}", restarted.elapsed());
-    // Neither is answered at once: somebody may still come back for either.
+    // Neither is answered at once: a holder may still come back for either.
     let if_available = agent.locks().request("other").if_available();
     let taken = agent.locks().request("held").if_available();
     let (if_available, taken) = tokio::join!(if_available, taken);
@@ -121,7 +121,7 @@ async fn a_lock_outlives_one_recovery_after_the_other() {
     for _ in 0..3 {
         server.restart();
         until_known(&connection, "n", (1, 0)).await;
-        // Once somebody is granted something the recovery is over, and the ticket of before with it.
+        // Once a client is granted a lock the recovery is over, and the ticket of before with it.
         drop(agent.locks().request("m").await.unwrap());
         is_held(&held, token);
     }

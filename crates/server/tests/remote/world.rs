@@ -36,7 +36,7 @@ impl World for ConnectionEach {
     }
 }
 
-/// Every agent is a client of its own, far away: what is sent either way arrives late and in batches.
+/// Every agent is a remote client of its own: frames in either direction arrive late and in batches.
 pub(crate) struct Late(ConnectionEach);
 
 impl World for Late {

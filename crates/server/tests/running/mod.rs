@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A server; killed when dropped.
 pub(crate) struct Running {
     child: Child,
-    /// What it printed at the start.
+    /// The lines that it printed at the start.
     pub(crate) announced: Vec<String>,
     logs: Receiver<String>,
     pub(crate) address: SocketAddr,
@@ -78,7 +78,7 @@ impl Running {
                 if let Some(trace) = &mut trace {
                     trace.write_all(line.as_bytes()).unwrap();
                 }
-                // Whether somebody still listens or not, the pipe has to be emptied.
+                // Whether a receiver still listens or not, the pipe has to be emptied.
                 _ = sender.send(std::mem::take(&mut line));
             }
         });
@@ -128,7 +128,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The process may have ended before.
         _ = self.child.kill();
         _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Who may connect, and what buckets and partitions keep apart.
+//! The clients that may connect, and the separation of buckets and partitions.
 
 use lockhouse_server::Config;
 use serde_json::json;

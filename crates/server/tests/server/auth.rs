@@ -1,4 +1,4 @@
-//! Who is let in, where that leads, and what ends a session that was let in.
+//! The clients that are let in, their tenants, and the ends of sessions that were let in.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ async fn server(settings: &Settings) -> TestServer {
     TestServer::with(Config { authority, ..config(10_000) }).await
 }
 
-/// What the server says first to that credential.
+/// The server's first frame to that credential.
 async fn greeted(server: &TestServer, query: &str, credential: Option<&str>) -> (Client, Value) {
     let mut client = Client::open(server.address, query).await;
     client.send(json!({"type": "hello", "credential": credential})).await;
@@ -59,7 +59,7 @@ async fn tenants_hold_the_same_name_side_by_side() {
         assert_eq!(client.next().await["type"], "granted");
         client.send(json!({"type": "query", "id": 2})).await;
         assert_eq!(client.next().await["held"].as_array().unwrap().len(), 1);
-        // Its lock stays until the end of the test.
+        // The lock of the client stays until the end of the test.
         std::mem::forget(client);
     }
 }
@@ -243,7 +243,7 @@ async fn a_key_set_is_read_again_and_the_sessions_of_a_key_that_has_left_it_end(
     let mut before = client(&server, &of(old)).await;
     assert_eq!(greeted(&server, "", Some(&of(new))).await.1["code"], "unauthenticated");
 
-    // While both are in the set, both are taken, and nobody's session ends.
+    // While both are in the set, both are taken, and no session ends.
     reload(&rotate(&[old, new]));
     let mut after = client(&server, &of(new)).await;
     before.request(1, 1, "old").await;
@@ -406,7 +406,7 @@ async fn wrong_settings_are_reported_with_member_and_rule() {
     );
     assert!(message(|jwt| jwt.algorithm = Algorithm::EdDSA).contains("no public key for EdDSA in PEM"));
     let pem = message(|jwt| {
-        // Whoever has the public key could sign with it.
+        // A client with the public key could sign with it.
         let pem = "\u{FEFF}\r\n-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
         std::fs::write(jwt.key_file.as_ref().unwrap(), pem).unwrap();
     });

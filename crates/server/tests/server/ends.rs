@@ -38,7 +38,7 @@ async fn waiter(server: &TestServer) -> Client {
     waiter
 }
 
-/// Before anybody could take the client for one that is stuck.
+/// A grant before any client could take this one for one that is stuck.
 async fn granted_at_once(server: &TestServer) {
     let begin = Instant::now();
     waiter(server).await.granted(1).await;
@@ -79,7 +79,7 @@ async fn a_close_behind_more_than_is_looked_through_is_heeded_when_the_client_ha
     drop(deaf);
 }
 
-/// Sends these bytes before anybody else can run. When the client is dropped, its connection breaks by a
+/// Sends these bytes before any other task can run. When the client is dropped, its connection breaks by a
 /// reset.
 fn send_last(client: &Client, bytes: &[u8]) {
     let stream = client.socket.get_ref();

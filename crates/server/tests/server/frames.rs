@@ -1,4 +1,4 @@
-//! Frames that are too large, too many, or of the wrong kind; bounds; and what is answered.
+//! Frames that are too large, too many, or of the wrong kind; bounds; and the answers.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -143,7 +143,7 @@ async fn a_watch_is_silent_while_nothing_changes() {
 }
 
 /// Asks again and again, without a pause and for more than it reads meanwhile, on two threads that nothing
-/// else shares; tells when a text has come that begins so.
+/// else shares; sends a notice when a text has come that begins so.
 fn flood_until(client: Client, beginning: &'static str) -> oneshot::Receiver<()> {
     let stream = client.socket.into_inner();
     let mut stream = stream.into_std().unwrap();

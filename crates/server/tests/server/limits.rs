@@ -1,4 +1,4 @@
-//! What is refused, and who else notices.
+//! Refusals, and their effects on other clients.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ async fn call_from(server: &TestServer, from: [u8; 4], request: &str) -> (TcpStr
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The problem that an answer tells of, and after how many seconds it says to come again.
+/// The status of an answer, its problem, and the seconds after which to come again.
 fn problem(answer: &str) -> (u16, Value, Option<u64>) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -55,7 +55,7 @@ fn claim_with(headers: &str, bucket: &str, resource: &str) -> String {
     )
 }
 
-/// Costs as much as sixty calls, and does nothing: what a call costs is judged before who calls.
+/// A call that costs as much as sixty, and does nothing: the cost of a call is checked before its caller.
 fn dear() -> String {
     let lock = |id: u32| json!({"name": id.to_string(), "mode": "exclusive"});
     let body = json!({"owner": "1", "locks": (0..60).map(lock).collect::<Value>()}).to_string();
@@ -92,7 +92,7 @@ async fn connections_from_one_address_leave_some_for_another() {
     assert!(body["detail"].as_str().unwrap().ends_with("limits.connections_per_address"), "{body}");
     assert_eq!(server.server.refused(Refused::ConnectionsPerAddress), 1);
 
-    // Others have room, though fewer than it had.
+    // Others have permits, though fewer than it had.
     let mut others = Vec::new();
     while let (stream, answer) = call_from(&server, [127, 0, 0, 2], HEALTH).await
         && answer.starts_with("HTTP/1.1 200")
@@ -153,7 +153,7 @@ async fn a_tenant_has_so_many_buckets_and_others_have_theirs() {
     assert_eq!((status, &body["code"], &body["field"]), (429, &json!("quota_exceeded"), &json!("bucket")));
     assert!(retry_after.is_some());
     assert_eq!(server.server.refused(Refused::BucketsPerTenant), 3);
-    // Those that are in use can be used by everybody.
+    // Buckets that are in use can be used by every client.
     assert_eq!(call("1").await.0, 201);
     drop(tenants.loud("?bucket=1").await);
     drop(tenants.quiet("?bucket=2").await);
@@ -238,7 +238,7 @@ async fn calls_over_the_rate_get_a_time_to_retry() {
 #[tokio::test]
 async fn the_body_of_a_call_over_the_rate_is_not_parsed() {
     let server = server(LimitSettings { tenant_rate: 1, ..LimitSettings::default() }).await;
-    // It makes no sense, which whoever may call is told.
+    // The call makes no sense, which every admitted caller learns.
     let senseless = claim("default", "a").replace("claimant", "claimnot");
     let call = async |request: &str| problem(&call_from(&server, [127, 0, 0, 1], request).await.1);
     let (status, body, _) = call(&senseless).await;
@@ -309,8 +309,8 @@ async fn calls_that_are_admitted_together_owe_no_more_than_one_of_them_costs() {
     let long = format!("{head}\r\n\r\n{body}{}", " ".repeat(60 << 10));
     for (request, status) in [(dear(), 401), (long, 201)] {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        // Whoever is asked for the body has been admitted. They are as many as may be at once, and each costs
-        // sixty times as much as that.
+        // Callers that are asked for the body have been admitted. They are as many as may be at once, and
+        // each costs sixty times as much as that.
         let mut calls = Vec::new();
         for _ in 0..90 {
             let head = format!("{head}\r\nExpect: 100-continue\r\n\r\n");
@@ -400,7 +400,7 @@ async fn pages_of_assignments_miss_none_and_repeat_none() {
     names.sort();
     assert_eq!(all("").await, names);
     assert_eq!(all("prefix=seat/1x").await, ["seat/1x"]);
-    // Any text is a cursor, though it may be none that was told.
+    // Any text is a cursor, though the server may have given none such.
     let far = format!("cursor={}", "ff".repeat(40));
     assert_eq!(page("kind=assignment", &far).await["entries"], json!([]));
     assert_eq!(page("kind=assignment", "cursor=00").await["entries"][0]["name"], "row");
@@ -448,7 +448,7 @@ async fn a_call_that_is_answered_again_counts_as_one_that_is_carried_out_and_so_
     }
     let admitted = statuses.iter().filter(|status| **status == 201).count();
     assert!((20..=60).contains(&admitted) && statuses.contains(&429), "{statuses:?}");
-    // Thirty KiB that nobody has to carry out cost more than a second of the rate.
+    // Thirty KiB that need not be carried out cost more than a second of the rate.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (head, body) = again.split_once("\r\n\r\n").unwrap();
     let length = format!("Content-Length: {}", body.len());
@@ -493,7 +493,7 @@ async fn a_tenant_over_its_rate_slows_down_only_itself() {
     flood(&mut other, 1, 90).await;
     answers(&mut other, 1, 90).await;
     assert!(!loud.is_finished(), "the other has had to wait for it");
-    // Who does little in a tenant that does much keeps what it has: its pongs are read.
+    // A client that does little in a tenant that does much keeps what it has: its pongs are read.
     let took = tokio::select! {
         took = loud => took.unwrap(),
         frame = idle.next_or_close() => panic!("{frame:?}"),

@@ -74,7 +74,7 @@ async fn a_client_that_reads_and_acknowledges_is_not_dropped_for_refusals_that_n
             let frame = json!({"type": "request", "seq": id + 1, "id": id, "agent": 1, "name": "n", "ifAvailable": true});
             sink.feed(Message::text(frame.to_string())).await.unwrap();
         }
-        // What is acknowledged meanwhile is behind all these in any case.
+        // Acknowledgements meanwhile are behind all these in any case.
         while let Some(ack) = acknowledged.recv().await {
             _ = sink.send(Message::text(json!({"type": "ack", "ack": ack}).to_string())).await;
         }
@@ -111,7 +111,7 @@ async fn a_crowd_of_one_session_is_granted_at_once() {
             json!({"type": "request", "seq": id + 1, "id": id, "agent": 1, "name": "n", "mode": "shared"});
         crowd.socket.feed(Message::text(frame.to_string())).await.unwrap();
     }
-    // It is answered after all that came before it.
+    // The query is answered after all that came before it.
     crowd.send(json!({"type": "query", "id": CROWD + 1, "name": "other"})).await;
     assert_eq!(crowd.next().await["type"], "snapshot");
     holder.release(1).await;
@@ -195,7 +195,7 @@ async fn the_tables_are_empty_after_every_kind_of_end() {
         }
     }
     server.is_empty_within(Duration::from_secs(5)).await;
-    // A bucket that nobody uses is forgotten.
+    // An unused bucket is forgotten.
     assert!(server.server.house().buckets().is_empty());
 }
 

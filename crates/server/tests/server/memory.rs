@@ -48,7 +48,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     assert_eq!(hold(&mut two, 1..2).await.unwrap_err()["message"], message);
     hold(&mut other, 0..100).await.unwrap();
 
-    // It can look, and give back; what it gives back in one bucket it has in another.
+    // The tenant can look, and give back; a lock that it gives back in one bucket it has in another.
     let mut third = tenants.loud("?bucket=1").await;
     assert_eq!(third.query(1).await.0.len(), held as usize);
     for id in 1..=3 {
@@ -62,7 +62,7 @@ async fn a_tenant_keeps_as_much_as_it_may_in_all_its_buckets_and_another_has_its
     hold(&mut two, 3..100).await.unwrap();
 }
 
-/// Shares the name of which `be_told` is told, with these numbers.
+/// Shares the name in the refusals of `receive_refusals`, with these numbers.
 async fn share(holder: &mut Client, ids: std::ops::RangeInclusive<u64>) {
     let metadata = "m".repeat(1_000);
     for id in ids {
@@ -85,8 +85,8 @@ async fn deaf(server: &TestServer) -> Vec<Client> {
     deaf
 }
 
-/// Has so many refusals of nearly 4 KB told, one after the other, and acknowledges none; the code of the
-/// close, if the connection ends before.
+/// Receives so many refusals of nearly 4 KB, one after the other, and acknowledges none; returns the code of
+/// the close, if the connection ends before.
 async fn receive_refusals(client: &mut Client, refusals: std::ops::Range<u64>) -> Result<(), u16> {
     for id in refusals {
         let request = json!({"type": "request", "id": id, "agent": 1, "name": "held", "ifAvailable": true});
@@ -114,7 +114,7 @@ async fn the_sessions_that_read_least_end_once_their_tenant_is_at_its_limit() {
     }
     assert_eq!(receive_refusals(&mut deaf[0], 64..120).await, Err(4429));
 
-    // What it had is free again, once two of them are gone.
+    // The bytes that it had are free again, once two of them are gone.
     assert_eq!(receive_refusals(&mut deaf[1], 64..120).await, Err(4429));
     receive_refusals(&mut deaf[2], 64..120).await.unwrap();
     hold(&mut holder, 20..30).await.unwrap();
@@ -137,7 +137,7 @@ async fn who_is_in_the_middle_of_a_long_answer_may_read_it_to_its_end() {
     let _deaf = deaf(&server).await;
     holder.send(json!({"type": "query", "id": 600})).await;
     assert_eq!(holder.next().await["code"], "quota_exceeded", "the tenant is not full");
-    // What it sends makes the session of the reader judge how much there is, and the rest comes.
+    // A frame of the client makes the session of the reader check how much there is, and the rest comes.
     reader.socket.send(Message::Ping(Bytes::new())).await.unwrap();
     reader.send(json!({"type": "query", "id": 2, "name": "held"})).await;
     hold(&mut holder, 700..710).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_query_is_refused_while_too_much_waits_to_be_taken() {
             "{refused}"
         );
         assert_eq!(refused["retryAfterMs"], 1000);
-        // Of one name there is less to tell.
+        // The entries of one name are fewer.
         client.send(json!({"type": frame, "id": 2, "name": long(7)})).await;
         assert_eq!(client.next().await["type"], "snapshot");
     }

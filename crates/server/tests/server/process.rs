@@ -84,13 +84,13 @@ struct Mortal(Child);
 
 impl Drop for Mortal {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The process may have ended before.
         _ = self.0.kill();
         _ = self.0.wait();
     }
 }
 
-/// What the process has in memory, in bytes.
+/// The memory of the process, in bytes.
 fn resident(process: &Mortal) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -139,13 +139,14 @@ async fn short_sessions(address: SocketAddr, count: u64) {
 #[tokio::test]
 async fn memory_returns_after_four_hundred_thousand_wrong_frames_and_eight_thousand_short_sessions() {
     const SESSIONS: u64 = 8_000;
-    // What the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of more than 16
-    // KiB per session is three times as much.
+    // The memory that the allocator keeps of a crowd swings by some 40 MB from one to the next; a leak of
+    // more than 16 KiB per session is three times as much.
     const GROWTH: u64 = SESSIONS * (16 << 10);
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--lease", "2s", "--fresh"];
     let (child, address) = start(&mut lockhouse(&arguments));
     let server = Mortal(child);
-    // What a crowd needs at once is no leak. It is about as large as later: those of a lease.
+    // The memory that a crowd needs at once is no leak. The crowd is about as large as later: those of a
+    // lease.
     short_sessions(address, SESSIONS / 4).await;
     until_all_have_ended(address).await;
     let before = resident(&server);

@@ -10,7 +10,7 @@ use crate::support::proxy::{Direction, Fault, Proxy};
 use crate::support::resuming::Resuming;
 use crate::support::{Client, TestServer, config};
 
-/// What one client does with two agents; and what it is told, tokens aside.
+/// The calls of one client with two agents; and the frames that it receives, tokens aside.
 fn script() -> (Vec<Value>, Vec<Value>) {
     let request =
         |id: u64, agent: u64, name: &str| json!({"type": "request", "id": id, "agent": agent, "name": name});
@@ -93,7 +93,7 @@ async fn a_cut_after_every_frame_in_both_directions_ends_in_a_resume() {
                     let resumed = play(&proxy, paced).await;
                     let connections = proxy.connections.load(Ordering::SeqCst);
                     assert!((1..=3).contains(&connections), "{connections} connections");
-                    // A session whose welcome was cut off is nobody's, and ends with its lease.
+                    // A session whose welcome was cut off belongs to no client, and ends with its lease.
                     server.is_empty_within(Duration::from_secs(7)).await;
                     resumed
                 });

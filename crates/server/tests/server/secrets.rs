@@ -1,4 +1,4 @@
-//! No log tells a secret, however talkative the server is and whatever is done with it. `cargo xtask test`
+//! No log holds a secret, however talkative the server is and whatever is done with it. `cargo xtask test`
 //! looks through the logs of all tests in the same way; here is one server that meets every kind of secret,
 //! used rightly and wrongly.
 
@@ -243,7 +243,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The process may have ended before.
         _ = self.child.kill();
         _ = self.child.wait();
     }

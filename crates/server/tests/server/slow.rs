@@ -258,7 +258,7 @@ async fn the_bodies_under_way_of_one_network_are_bounded() {
             waiting.len()
         );
     }
-    // Those that come with their head, and small ones, are taken nevertheless.
+    // Bodies that come with their head, and small ones, are taken nevertheless.
     let whole = r#"{"resource": "n", "claimant": "Ada"}"#;
     let (_, said) = begun(&server, &(head(whole.len()).trim_end_matches('{').to_owned() + whole)).await;
     assert!(said.starts_with("HTTP/1.1 201"), "{said}");

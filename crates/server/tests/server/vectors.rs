@@ -90,7 +90,7 @@ impl Player {
         }
     }
 
-    /// What the variable stands for, or the value itself.
+    /// The value of the variable, or the value itself.
     fn value(&self, value: &Value) -> Value {
         let mut value = value.clone();
         self.fill_in(&mut value);

@@ -46,7 +46,7 @@ async fn an_untrusted_server_differs_from_an_unreachable_one() {
     // The CAs of the system do not know it.
     let error = connect(&https).await.unwrap_err();
     assert!(matches!(error, ConnectError::Untrusted { .. }), "{error:?}");
-    // It is not for that name.
+    // The certificate is not for that name.
     let error = refused(&format!("https://[::1]:{port}"), "ca.pem").await;
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
     let named = Ca::new(path, "namers").sign_names("named", &["other.example"]);
@@ -81,7 +81,7 @@ fn commands_take_a_ca_as_an_option_or_from_the_environment() {
     let claim = ["claim", "seat", "--claimant", "Ada"];
     let (code, _, stderr) = run(command(&claim).env("LOCKHOUSE_CA", "ca.pem"));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    // The command that runs under a lock finds server and CA without being told.
+    // The command that runs under a lock finds server and CA without any option.
     let this = env!("CARGO_BIN_EXE_lockhouse");
     let (code, stdout, stderr) =
         run(&mut command(&["run", "n", "--ca", "ca.pem", "--", this, "ls", "--json"]));

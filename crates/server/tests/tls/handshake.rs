@@ -1,4 +1,4 @@
-//! Who gets through the handshake.
+//! Clients that get through the handshake, and clients that do not.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -45,14 +45,14 @@ async fn handshakes_that_take_too_long_are_ended_and_delay_no_other() {
     }
     let mut quick = Https::connect(server.address, &folder.path().join("ca.pem")).await.unwrap();
     assert_eq!(quick.get("localhost", "/healthz").await.unwrap().status, 200);
-    // It was answered while the others were still waited for.
+    // The client was answered while the others were still waited for.
     slow[0].set_nonblocking(true).unwrap();
     let waiting = slow[0].read(&mut [0]).unwrap_err();
     assert_eq!(waiting.kind(), std::io::ErrorKind::WouldBlock);
     slow[0].set_nonblocking(false).unwrap();
     for stream in &mut slow {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // The end, whether it is told politely or not.
+        // The end, whether it is announced politely or not.
         let end = stream.read(&mut [0; 100]);
         assert!(!matches!(&end, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{end:?}");
     }
@@ -116,7 +116,7 @@ async fn a_self_signed_certificate_is_announced_and_used_again() {
     assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
     let before = certificate_in(&file);
     assert_eq!(server.terminate().0, Some(0));
-    // Who trusts it need not do so again.
+    // A client that trusts it need not do so again.
     _ = Running::start(folder.path(), &["--tls-self-signed=."]);
     assert_eq!(certificate_in(&file), before);
 }

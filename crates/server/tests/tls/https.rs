@@ -20,7 +20,7 @@ use crate::certificates::Files;
 /// An open connection.
 pub(crate) struct Https(BufReader<TlsStream<TcpStream>>);
 
-/// What is answered.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -34,7 +34,7 @@ impl Https {
         Self::connect_as(address, ca, None).await
     }
 
-    /// As somebody who has that certificate, which stands beside the CA's.
+    /// Connects as a client with that certificate, which stands beside the CA's.
     pub(crate) async fn connect_as(address: SocketAddr, ca: &Path, own: Option<&Files>) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
@@ -104,7 +104,7 @@ impl Https {
         self.0.get_ref().get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
 
-    /// What was agreed on to speak.
+    /// The protocol that was agreed on.
     pub(crate) fn protocol(&self) -> Vec<u8> {
         self.0.get_ref().get_ref().1.alpn_protocol().unwrap().to_vec()
     }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const BILLING: &str = "spiffe://acme.example/billing";
 
-/// What all servers here have in common: certificates of `ca.pem` are taken, others may come without one.
+/// The common settings of all servers here: certificates of `ca.pem` are taken, others may come without one.
 const TLS: &str = "[tls]\ncert = \"server.pem\"\nkey = \"server.key\"\nclient_ca = \"ca.pem\"\nclient_auth = \"optional\"\n";
 
 /// The section of a certificate with these permissions in all buckets that begin with `jobs`.
@@ -106,7 +106,7 @@ async fn a_certificate_stands_for_whom_its_entry_says() {
     assert!(matches!(taken, Err(ClaimError::Claimed { .. })), "{taken:?}");
     connections[3].claims().claim("seat", "Eve", PATIENCE).await.unwrap();
     claim.finalize().await.unwrap();
-    // Where it may do nothing, it is told so.
+    // Where the client may do nothing, it gets the reason.
     let error = with(to(path, &server, "seats"), path, &files[0]).await.unwrap_err();
     assert!(denied(&error, "no permission in the bucket \"seats\""), "{error}");
     let (_, logs) = server.terminate();
@@ -178,7 +178,7 @@ async fn a_key_goes_before_a_certificate_and_a_wrong_one_is_not_made_up_for() {
         let answer = https.call("GET", query, &headers, "").await.unwrap();
         assert_eq!(answer.status, status, "{headers} {answer:?}");
     }
-    // It is the tenant of the key.
+    // The tenant is that of the key.
     let answer =
         https.call("POST", "/v1/buckets/jobs/claims", &format!("lockhouse-key: {key}\r\n"), claim).await;
     assert_eq!(answer.unwrap().status, 403);

@@ -1,4 +1,4 @@
-//! What is told to browsers.
+//! The answers to browsers.
 
 use crate::certificates::Ca;
 use crate::https::Https;

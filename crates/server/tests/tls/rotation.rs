@@ -53,7 +53,7 @@ async fn a_certificate_whose_files_change_is_taken_without_a_signal() {
     ca.sign("second");
     replace(path, "first");
     let server = Running::start(path, &["--tls-cert", "used.pem", "--tls-key", "used.key"]);
-    // What cannot be used is told, once, and changes nothing.
+    // Files that cannot be used are reported, once, and change nothing.
     fs::write(path.join("used.pem"), "half of it").unwrap();
     let line = server.log("the files of the certificate have changed");
     assert!(

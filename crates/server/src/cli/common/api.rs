@@ -87,14 +87,14 @@ impl BucketClient {
         Failure::new(UNREACHABLE, format_args!("cannot reach {}: {why} ({advice})", self.http.origin()))
     }
 
-    /// It was reached, so that to start one or to name another would be wrong.
+    /// The failure of a server that was reached: the advice to start one or to name another would be wrong.
     fn unanswered(&self, what: std::fmt::Arguments<'_>) -> Failure {
         let why = format_args!("{} {what}; it may have done what it was asked", self.http.origin());
         Failure::new(UNREACHABLE, why)
     }
 }
 
-/// What a problem means to whoever called the command.
+/// The meaning of a problem for the caller of the command.
 fn failure(problem: &Value) -> Failure {
     let code = problem["code"].as_str().unwrap_or_default();
     let exit = match code {
@@ -113,7 +113,7 @@ fn failure(problem: &Value) -> Failure {
             _ = write!(message, "\n  {kind}/{id}: {} since {since}", label.escape_debug());
         }
     }
-    // What is forbidden for another reason than a permission no other credential permits.
+    // If an action is forbidden for another reason than a permission, no other credential permits it.
     if code == "unauthenticated" || problem["permission"].is_string() {
         message.push_str(&format!(" ({DENIED})"));
     }
@@ -147,7 +147,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let http = lockhouse::remote::connect(&url).http().unwrap();
         let api = BucketClient { http, timeout: Duration::from_millis(100) };
-        // The kernel accepts the connection, and nobody answers.
+        // The kernel accepts the connection, and no process answers.
         let silent = api.call(Call::post(&["claims"])).await.unwrap_err();
         let message = format!("{url} did not answer within 0.1 s; it may have done what it was asked");
         assert_eq!((silent.code, silent.message), (UNREACHABLE, message));
@@ -156,7 +156,7 @@ mod tests {
         let breaks_off = async {
             loop {
                 let (mut connection, _) = listener.accept().await.unwrap();
-                // What was sent is read, so that the end is no refusal.
+                // The request is read, so that the end of the connection is no refusal.
                 _ = tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 4096]).await;
             }
         };

@@ -1,4 +1,4 @@
-//! What several commands need.
+//! Parts that several commands need.
 
 pub(super) mod api;
 pub(super) mod duration;

@@ -1,4 +1,4 @@
-//! What `serve` and `config show` are told alike.
+//! The options that `serve` and `config show` share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What commands print: JSON for programs, lines for people.
+//! The output of commands: JSON for programs, lines for people.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::exit::{FAILURE, Failure};
 
-/// The answer itself as one line, or what people are told of it.
+/// Prints the answer itself as one line, or its lines for people.
 pub(crate) fn print(
     json: bool,
     answer: &Value,
@@ -18,7 +18,7 @@ pub(crate) fn print(
     let written = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
     match written {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Whoever reads has read enough.
+        // The reader has read enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::new(FAILURE, format_args!("cannot write: {error}"))),
     }

@@ -57,7 +57,7 @@ impl Target {
         if let Some(cert) = &self.cert {
             connect = connect.certificate(cert, self.cert_key.as_ref().unwrap_or(cert));
         }
-        // An unset variable of a script must not choose a bucket of its own, in which nobody else locks.
+        // An unset variable of a script must not choose a bucket of its own, in which no other client locks.
         let connect = match self.key.as_ref().filter(|key| !key.is_empty()) {
             Some(key) => connect.key(key),
             None => connect,
@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// What was named cannot be used.
+    /// The named target cannot be used.
     pub(crate) fn wrong(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Certificate { .. } if self.cert_key.is_none() => {

@@ -29,7 +29,7 @@ use super::exit::{FAILURE, Failure, LOST, NOT_GRANTED, USAGE, complain};
 const CANNOT_EXECUTE: u8 = 126;
 /// The command was not found.
 const NOT_FOUND: u8 = 127;
-/// What a signal's number is added to.
+/// The number of a signal is added to this.
 const SIGNALLED: i32 = 128;
 
 /// Run a command while holding a lock, like flock(1) over the network.
@@ -126,7 +126,7 @@ impl Run {
         };
         let lock = granted.map_err(not_granted)?;
         if let Some(signal) = signals.pending().await {
-            // It came with the grant; the closing of the connection releases the lock.
+            // The signal came with the grant; the closing of the connection releases the lock.
             return Ok(signalled(signal));
         }
         if let Some(loss) = lock.loss() {
@@ -138,12 +138,13 @@ impl Run {
         let mut child = match self.spawn(connection, &lock) {
             Ok(child) => child,
             Err(failure) => {
-                // Nobody was told that the lock is needed any more.
+                // The command does not run, so that the lock is not needed any more.
                 _ = lock.release().await;
                 return Err(failure);
             }
         };
-        // What came while it was being started may have come before it was there, also if it was typed.
+        // Signals that came during the start of the child may have come before it was there, also if they
+        // were typed.
         while let Some(signal) = signals.pending().await {
             signals::send(signal, &child);
         }
@@ -227,8 +228,8 @@ impl Run {
     }
 }
 
-/// Waits for the command to end, passes signals on to it, and tells it when the lock is lost; whether it was
-/// told.
+/// Waits for the command to end, passes signals on to it, and notifies it when the lock is lost; returns
+/// whether it was notified.
 async fn attend(
     child: &mut Child,
     lock: &LockGuard,
@@ -263,7 +264,7 @@ fn signalled(signal: Signal) -> ExitCode {
     exit_number(SIGNALLED + signal.as_raw())
 }
 
-/// As a shell tells it.
+/// The exit code as a shell reports it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let number = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
     number.map_or(ExitCode::from(FAILURE), exit_number)

@@ -1,4 +1,4 @@
-//! The line on the terminal that tells what a waiting command waits for.
+//! The line on the terminal that shows what a waiting command waits for.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use crate::cli::common::duration;
 
 /// A wait that is shorter than this is not worth a line.
 const GRACE: Duration = Duration::from_millis(300);
-/// How often the ages are told anew.
+/// The interval at which the ages are shown anew.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// One line, rewritten in place as things change, and erased at the end. Without a terminal there is none.
@@ -105,11 +105,11 @@ impl Drop for QueueLine<'_> {
 
 fn rewrite(line: &str) {
     let mut err = io::stderr().lock();
-    // Without a terminal there is nobody to tell.
+    // Without a terminal there is no reader.
     _ = write!(err, "\r\x1b[K{line}").and_then(|()| err.flush());
 }
 
-/// Who holds the lock, and where we stand.
+/// The holder of the lock, and the place of this command in the queue.
 fn situation(snapshot: &Snapshot, label: &str, now: SystemTime) -> String {
     let queued = snapshot.pending.len();
     let holders = match &*snapshot.held {

@@ -10,7 +10,7 @@ use rustix::termios::tcgetpgrp;
 use tokio::process::Child;
 use tokio::signal::unix::{self, SignalKind};
 
-/// The signals that end or tell a program something, unless whoever started us ignores them.
+/// The signals that end a program or notify it, unless they were ignored when this process was started.
 pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
@@ -51,9 +51,8 @@ impl Signals {
     }
 }
 
-/// Passes a signal on that came when the child was there, unless it has got it already: what is typed goes to
-/// all that run in the
-/// foreground of the terminal.
+/// Passes a signal on that came when the child was there, unless it has got it already: a typed signal goes
+/// to all that run in the foreground of the terminal.
 pub(super) fn pass_on(signal: Signal, child: &Child) {
     let is_typed = matches!(signal, Signal::INT | Signal::QUIT);
     if !(is_typed && is_foreground()) {
@@ -61,7 +60,7 @@ pub(super) fn pass_on(signal: Signal, child: &Child) {
     }
 }
 
-/// Whether what is typed at the terminal comes to this process, wherever its output goes.
+/// Whether signals typed at the terminal come to this process, wherever its output goes.
 fn is_foreground() -> bool {
     let terminal = File::open("/dev/tty");
     terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp()))
@@ -70,12 +69,13 @@ fn is_foreground() -> bool {
 /// Sends a signal. A child that has ended and was waited for gets none.
 pub(super) fn send(signal: Signal, child: &Child) {
     if let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-        // It may have ended just now.
+        // The child may have ended just now.
         _ = kill_process(pid, signal);
     }
 }
 
-/// The signals that are ignored, such as SIGHUP below nohup, as a mask; none where the system does not tell.
+/// The signals that are ignored, such as SIGHUP below nohup, as a mask; none where the system does not report
+/// them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -94,15 +94,15 @@ impl Serve {
     }
 }
 
-/// What is below us tells in detail what it sends and receives, whatever it is, such as the frames of a
-/// WebSocket; we do not.
+/// Libraries below this program log in detail what they send and receive, such as the frames of a WebSocket;
+/// this program does not.
 fn holds_no_secret(line: &Metadata<'_>) -> bool {
     let is_ours = line.target().starts_with("lockhouse") || line.target() == "audit";
     is_ours || *line.level() <= Level::INFO
 }
 
 async fn serve(sources: Sources, loaded: LoadedSettings) -> Result<(), Error> {
-    // Before anybody is told that the server runs, so that no signal can end it the hard way.
+    // Signals are taken before the server is announced, so that none can end it the hard way.
     let stop = stop_signal()?;
     let hangups = signal(SignalKind::hangup())?;
     let settings = &loaded.settings;

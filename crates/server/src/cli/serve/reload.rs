@@ -1,4 +1,4 @@
-//! What a running server takes anew on SIGHUP, and certificates when their files change.
+//! The settings that a running server takes anew on SIGHUP, and certificates when their files change.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How often the files of the certificate are looked at.
 const FILES_CHECK: Duration = Duration::from_secs(1);
 
-/// A running server with what it was told.
+/// A running server with its settings.
 pub(super) struct Reload {
     pub(super) sources: Sources,
-    /// What it was started with, which stays in force where it cannot be reloaded.
+    /// The settings that it was started with, which stay in force where they cannot be reloaded.
     pub(super) started: LoadedSettings,
     pub(super) server: Arc<Server>,
     pub(super) tls: Option<Tls>,
@@ -37,7 +37,7 @@ impl Reload {
         }
     }
 
-    /// Takes the settings anew: all that can be taken, or, if anything is wrong, at most who may do what.
+    /// Takes the settings anew: all that can be taken, or, if anything is wrong, at most the permissions.
     fn reload(&self) {
         let Err(wrong) = self.take() else { return tracing::info!("reloaded") };
         wrong.iter().for_each(|wrong| tracing::error!("{wrong}"));
@@ -48,7 +48,7 @@ impl Reload {
         }
     }
 
-    /// Whose key was taken out is kept out at once, though something else is wrong.
+    /// A client whose key was taken out is kept out at once, though something else is wrong.
     fn take_auth(&self) -> bool {
         let auth = self.sources.load_auth();
         auth.is_some_and(|auth| self.server.renew_auth(&auth))

@@ -37,8 +37,8 @@ pub(crate) async fn claim(
     })
 }
 
-/// What is no token at all is the token of no claim; which of the two errors that is depends on whether there
-/// is one.
+/// Text that is no token at all is the token of no claim; which of the two errors that is depends on whether
+/// there is one.
 async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, ClaimError> {
     if let Ok(token) = key.token.parse() {
         return Ok(token);
@@ -47,8 +47,9 @@ async fn token(claims: &lockhouse::Claims, key: &ClaimKey) -> Result<Secret, Cla
     Err(if current.is_some() { ClaimError::ClaimLost } else { ClaimError::ClaimExpired })
 }
 
-/// Where no claim stands there is nothing to be had by a token, and whoever comes late with his own does no
-/// wrong. Where another's stands, a former token cannot be told from one that was made up.
+/// Where no claim stands there is nothing to be had by a token, and a former claimant that comes late with
+/// its own does no wrong. Where a claim of another stands, a former token cannot be distinguished from one
+/// that was made up.
 fn refuse_token(state: &AppState, asker: &Asker, key: &ClaimKey, error: ClaimError) -> Box<Problem> {
     if error == ClaimError::ClaimLost {
         asker.deny(state, &DisplayName(key.resource.as_name()), &"not the token of the claim that stands");

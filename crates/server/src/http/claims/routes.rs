@@ -49,9 +49,9 @@ pub(crate) async fn claim(
     Ok((StatusCode::CREATED, Json(claimed)))
 }
 
-/// By which a claim is found again that came with this `Idempotency-Key`: by that and its caller, where
-/// callers are told apart. A `claimKey` is a secret, which may be shared on purpose; an `Idempotency-Key` is
-/// none, and others may use the same.
+/// The key by which a claim is found again that came with this `Idempotency-Key`: by that and its caller,
+/// where callers are distinguished. A `claimKey` is a secret, which may be shared on purpose; an
+/// `Idempotency-Key` is none, and others may use the same.
 fn of_caller(state: &AppState, identity: &Identity, idempotency_key: String) -> String {
     if state.authority().is_open() {
         return idempotency_key;

@@ -27,7 +27,7 @@ pub(crate) enum Intent {
 
 const INTENTS: Choice<Intent> = Choice(&[("read", Intent::Read), ("write", Intent::Write)]);
 
-/// How what is taken back was come by.
+/// How the owner came by the lock that is taken back.
 const TAKEN: Choice<Acquired> = Choice(&[("fresh", Acquired::Fresh), ("upgraded", Acquired::Upgraded)]);
 
 /// Something to be locked.

@@ -50,7 +50,7 @@ pub(crate) async fn lock(
     Ok(Locked { owner: owner.id().to_string(), expires_at: expiry(&owner).await?, locks })
 }
 
-/// What is to be locked, and how, if at all.
+/// The name to be locked, and the mode, if it needs a lock at all.
 fn name_and_mode(state: &AppState, wanted: &LockTarget) -> (NameBuf, Option<Mode>) {
     match wanted {
         LockTarget::Name { name, mode } => (name.clone(), Some(*mode)),
@@ -118,7 +118,7 @@ pub(crate) async fn undo(
     let owner = resume(state, &bucket(state, key)?, owner).await?;
     let lock = |it: &Regretted| {
         let (name, token) = (it.name.clone(), FencingToken::new(it.token));
-        // The mode has no say in what is taken back.
+        // The mode does not decide which lock is taken back.
         let lock = OfflineLock { name, mode: Mode::Exclusive, token, how: it.how };
         Acquisition { lock, again: it.again }
     };

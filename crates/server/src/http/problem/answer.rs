@@ -104,7 +104,7 @@ impl Problem {
         })
     }
 
-    /// A value that breaks a rule; told as "`field` is `value`, but must be `rule`".
+    /// A value that breaks a rule; reported as "`field` is `value`, but must be `rule`".
     pub(crate) fn rule(
         code: Code,
         field: impl Into<String>,
@@ -114,7 +114,7 @@ impl Problem {
         Self::violation(code, Violation::new(field, value, rule))
     }
 
-    /// As [`rule`](Self::rule), for what is not there, or must not be repeated.
+    /// As [`rule`](Self::rule), for a value that is absent, or must not be repeated.
     pub(crate) fn field(
         code: Code,
         field: impl Into<String>,
@@ -130,7 +130,7 @@ impl Problem {
         problem
     }
 
-    /// What a path names is no UTF-8.
+    /// A name in a path that is no UTF-8.
     pub(crate) fn bad_path(field: &str) -> Box<Self> {
         Self::field(Code::BadRequest, field, "percent-encoded UTF-8")
     }
@@ -173,7 +173,7 @@ impl Problem {
         self
     }
 
-    /// As [`rule`](Self::rule), of a bound, told as the library does.
+    /// As [`rule`](Self::rule), of a bound, reported as the library does.
     pub(crate) fn bound(code: Code, quota: &Quota) -> Box<Self> {
         let rule = quota.rule.clone();
         let mut problem = Self::violation(code, Violation::new(quota.field.clone(), &quota.value, rule));

@@ -39,7 +39,7 @@ pub(crate) enum Code {
     Closing,
 }
 
-/// What is told of a code wherever it occurs: its word, its status, its title, and what to do about it.
+/// The facts of a code wherever it occurs: its word, its status, its title, and what to do about it.
 pub(crate) struct CodeInfo {
     pub(crate) code: Code,
     pub(crate) word: &'static str,
@@ -57,7 +57,7 @@ impl Code {
         self.kind().status
     }
 
-    /// What is counted of it.
+    /// The kind of refusal that it counts as, if any.
     pub(crate) fn refused(self) -> Option<Refused> {
         match self {
             Self::QuotaExceeded => Some(Refused::Call),

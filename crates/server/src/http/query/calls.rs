@@ -12,7 +12,7 @@ use crate::http::request::decode::ApiResult;
 use crate::limits::{block_in_place_if_large, price_of_query};
 use crate::state::AppState;
 
-/// A page of what is held, pending and assigned.
+/// A page of the names that are held, pending and assigned.
 pub(crate) async fn query(
     state: &AppState,
     key: &BucketKey,

@@ -32,7 +32,7 @@ pub(crate) struct Cut {
     pub(crate) after: Option<Position>,
 }
 
-/// The place of an entry in the order of all. Those of one name: what is held first, then the queue, then the
+/// The place of an entry in the order of all. For one name: the holders first, then the queue, then the
 /// assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {

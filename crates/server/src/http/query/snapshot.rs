@@ -50,7 +50,7 @@ impl QuerySnapshot {
     }
 }
 
-/// Tells it, at the price of its bytes, which count until the caller has taken them.
+/// The answer as JSON, at the price of its bytes, which count until the caller has taken them.
 pub(crate) fn json_answer(state: &AppState, bucket: &Bucket, what: &impl Serialize) -> ApiResult<JsonAnswer> {
     let mut memory = state.limiter.unread.of(bucket.key().tenant());
     let text = JsonAnswer::text(what);

@@ -16,7 +16,7 @@ use crate::http::problem::Problem;
 use crate::limits::{ConnectionPermit, Network};
 use crate::state::AppState;
 
-/// Who shows a secret or a token, and for what: what is noted if it is wrong.
+/// The client that shows a secret or a token, and its purpose: noted if the secret is wrong.
 pub(crate) struct Asker {
     pub(crate) caller: Caller,
     pub(crate) from: Option<Network>,
@@ -46,7 +46,7 @@ impl FromRequestParts<Arc<AppState>> for Asker {
     }
 }
 
-/// A secret that is not compared yet, and who shows it.
+/// A secret that is not compared yet, and the client that shows it.
 pub(crate) struct PresentedSecret {
     pub(crate) text: String,
     pub(crate) asker: Asker,

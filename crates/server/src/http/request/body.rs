@@ -19,7 +19,7 @@ use crate::http::route::is_api;
 use crate::limits::{ConnectionPermit, Network, Permit, Refused};
 use crate::state::AppState;
 
-/// What the body says.
+/// The content of the body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
@@ -41,10 +41,10 @@ impl<T: FromMembers> FromRequest<Arc<AppState>> for JsonBody<T> {
 }
 
 /// Reads all of a request before it is answered: were an answer given before, the connection would have to be
-/// closed under a client that is about to use it again. Whose it is shows only afterwards, so that what is
-/// kept in memory meanwhile is bounded.
+/// closed under a client that is about to use it again. The caller shows only afterwards, so that the bytes
+/// in memory meanwhile are bounded.
 ///
-/// Counts what is refused, too.
+/// Refused requests count, too.
 pub(crate) async fn buffer_request<F>(
     state: &AppState,
     request: Request,

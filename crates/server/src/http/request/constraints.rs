@@ -67,7 +67,7 @@ pub(crate) const OWNER_TTL_MS: Number = duration(1_200_000);
 pub(crate) const OWNER_MAX_MS: Number = duration(28_800_000);
 pub(crate) const CLAIM_TTL_MS: Number = duration(60_000);
 pub(crate) const TOKEN: Number = Number::new(1, wire::NUMBER_LIMIT - 1, 18);
-/// How often a step was told that its owner has a lock already.
+/// How often a step was answered that its owner has a lock already.
 pub(crate) const AGAIN: Number = Number::new(0, u32::MAX as u64, 0);
 pub(crate) const PAGE: Number = Number::new(1, 1000, 100);
 

@@ -22,7 +22,7 @@ pub(crate) struct Members<'a> {
     all: JsonObject<'a>,
 }
 
-/// What a body of a request is made from.
+/// A type that is made from the body of a request.
 pub(crate) trait FromMembers: Sized {
     fn read(members: &Members<'_>) -> Result<Self, Violation>;
 }

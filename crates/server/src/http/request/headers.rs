@@ -11,7 +11,7 @@ use super::decode::ApiResult;
 use crate::http::problem::{Code, Problem};
 use crate::state::AppState;
 
-/// What names a request that may be sent again.
+/// The header that names a request that may be sent again.
 pub(crate) const IDEMPOTENCY_KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The value of the header; `None` if there is none.
@@ -36,7 +36,7 @@ impl FromRequestParts<Arc<AppState>> for GivenKey {
     }
 }
 
-/// What stands behind `Bearer` in the one `Authorization` header.
+/// The text behind `Bearer` in the one `Authorization` header.
 pub(crate) fn bearer(headers: &HeaderMap, is_usable: impl Fn(&str) -> bool) -> Option<String> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (scheme, secret) = values.next()?.to_str().ok()?.split_once(' ')?;

@@ -9,7 +9,7 @@ use utoipa::openapi::{Object, ObjectBuilder, RefOr, Required};
 
 use super::constraints::RESOURCE;
 
-/// What the document says of a rule.
+/// The schema of a rule in the document.
 pub(crate) trait RuleSchema {
     fn schema(&self) -> ObjectBuilder;
 }
@@ -129,13 +129,13 @@ pub(crate) fn flag() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Boolean)
 }
 
-/// A parameter of the query string, as the OpenAPI document tells it.
+/// A parameter of the query string, as the OpenAPI document describes it.
 pub(crate) fn parameter(name: &str, schema: ObjectBuilder, description: &str) -> Parameter {
     let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
     parameter.description(Some(description)).schema(Some(schema.build())).build()
 }
 
-/// `resource`, as the OpenAPI document tells it.
+/// `resource`, as the OpenAPI document describes it.
 pub(crate) fn of_resource() -> Parameter {
     let parameter = ParameterBuilder::from(parameter("resource", RESOURCE.schema(), "The resource."));
     parameter.required(Required::True).build()

@@ -38,7 +38,7 @@ impl Lease {
         }
     }
 
-    /// Its length in milliseconds.
+    /// The length in milliseconds.
     pub fn as_millis(self) -> u64 {
         self.ms
     }

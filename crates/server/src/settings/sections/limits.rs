@@ -240,7 +240,7 @@ trait Written: Sized {
 
 impl Written for u32 {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Its range is a matter of each setting.
+        // The range is a matter of each setting.
         Self::deserialize(deserializer).map_err(|_| de::Error::custom("must be a whole number"))
     }
 

@@ -47,8 +47,7 @@ impl TestServer {
         Self::listening(listener, config)
     }
 
-    /// A server whose links have room for next to nothing on their way to
-    /// [`Client::hello_over_a_narrow_link`].
+    /// A server whose links hold next to nothing on their way to [`Client::hello_over_a_narrow_link`].
     pub(crate) async fn with_narrow_links(config: Config) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         // Connections have what their listener has.
@@ -89,7 +88,7 @@ impl TestServer {
     }
 }
 
-/// A WebSocket that sends and receives what it is told.
+/// A WebSocket that sends and receives as the test asks.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<TcpStream>,
     pub(crate) welcome: Value,
@@ -248,7 +247,7 @@ impl Client {
         }
     }
 
-    /// What is held and pending: names, in lists.
+    /// The held and the pending names, in lists.
     pub(crate) async fn query(&mut self, id: u64) -> (Vec<String>, Vec<String>) {
         self.send(json!({"type": "query", "id": id})).await;
         let (mut held, mut pending) = (Vec::new(), Vec::new());

@@ -21,7 +21,7 @@ pub(crate) enum Direction {
     ToClient,
 }
 
-/// What the proxy does to messages.
+/// The treatment of messages by the proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// Of the first connection, forwards so many messages in that direction, then cuts both sides without a

@@ -1,4 +1,4 @@
-//! A client that survives cuts: it keeps what is not acknowledged, reconnects and resumes.
+//! A client that survives cuts: it keeps unacknowledged frames, reconnects and resumes.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
