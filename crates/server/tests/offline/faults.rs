@@ -7,11 +7,11 @@ use lockhouse::core::Acquired;
 use lockhouse::remote::connect;
 use lockhouse::{HolderKind, LockError, Mode, NameBuf, StoreError};
 
-use crate::restart::{Far, customers};
+use crate::restart::{RemoteClient, customers};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-impl Far {
+impl RemoteClient {
     /// The result of the call whose first answer is lost on the way.
     async fn despite_cut<T: Send + 'static>(
         &mut self,
@@ -28,28 +28,28 @@ impl Far {
 
 #[tokio::test]
 async fn what_was_answered_in_vain_is_answered_again_and_done_once() {
-    let mut far = Far::new().await;
-    let owners = far.connection.owners();
+    let mut remote = RemoteClient::new().await;
+    let owners = remote.connection.owners();
     let opening = async move { owners.open("Ada", 20 * MINUTE).await };
-    let ada = far.despite_cut("POST /v1/buckets/default/owners ", opening).await.unwrap();
+    let ada = remote.despite_cut("POST /v1/buckets/default/owners ", opening).await.unwrap();
     let asking = ada.clone();
     let lock = async move { asking.lock([customers().for_write(7)]).await };
-    let locks = far.despite_cut("POST /v1/buckets/default/locks ", lock).await.unwrap();
+    let locks = remote.despite_cut("POST /v1/buckets/default/locks ", lock).await.unwrap();
     assert_eq!(locks[0].how, Acquired::Fresh, "as the first answer said");
     assert_eq!(ada.locks().await.unwrap()[0].token, locks[0].token);
     let asking = ada.clone();
     let unlock = async move { asking.unlock(customers().record(7).name(), None).await };
-    let unlocked = far.despite_cut("POST /v1/buckets/default/locks/release ", unlock).await;
+    let unlocked = remote.despite_cut("POST /v1/buckets/default/locks/release ", unlock).await;
     assert_eq!(unlocked, Ok(true));
-    let claims = far.connection.claims();
+    let claims = remote.connection.claims();
     let claiming = async move { claims.claim("seat", "ada", MINUTE).await };
-    let claim = far.despite_cut("POST /v1/buckets/default/claims ", claiming).await.unwrap();
+    let claim = remote.despite_cut("POST /v1/buckets/default/claims ", claiming).await.unwrap();
     let releasing = claim.clone();
     let release = async move { releasing.release().await };
-    assert_eq!(far.despite_cut("POST /v1/buckets/default/claims/release ", release).await, Ok(()));
+    assert_eq!(remote.despite_cut("POST /v1/buckets/default/claims/release ", release).await, Ok(()));
     let asking = ada.clone();
     assert_eq!(
-        far.despite_cut("DELETE /v1/buckets/default/owners/", async move { asking.end().await }).await,
+        remote.despite_cut("DELETE /v1/buckets/default/owners/", async move { asking.end().await }).await,
         Ok(true)
     );
     assert_eq!(ada.end().await, Ok(false));
@@ -58,16 +58,16 @@ async fn what_was_answered_in_vain_is_answered_again_and_done_once() {
 #[tokio::test]
 async fn an_unassign_that_was_answered_in_vain_spares_what_is_assigned_afterwards() {
     for with_token in [false, true] {
-        let far = Far::new().await;
-        let claims = connect(far.server.url()).await.unwrap().claims();
+        let remote = RemoteClient::new().await;
+        let claims = connect(remote.server.url()).await.unwrap().claims();
         let first = claims.claim("seat", "ada", MINUTE).await.unwrap().finalize().await.unwrap();
-        let asking = far.connection.claims();
+        let asking = remote.connection.claims();
         let token = with_token.then_some(first.fencing_token);
-        far.proxy.withhold("DELETE /v1/buckets/default/assignments");
+        remote.proxy.withhold("DELETE /v1/buckets/default/assignments");
         let unassign = tokio::spawn(async move { asking.unassign("seat", token).await });
-        far.proxy.has_withheld().await;
+        remote.proxy.has_withheld().await;
         let second = claims.claim("seat", "bob", MINUTE).await.unwrap().finalize().await.unwrap();
-        far.proxy.cut();
+        remote.proxy.cut();
         assert_eq!(unassign.await.unwrap(), Ok(true), "as the first answer said, with token: {with_token}");
         assert_eq!(claims.assignment("seat").await, Ok(Some(second)), "with token: {with_token}");
     }
@@ -75,59 +75,59 @@ async fn an_unassign_that_was_answered_in_vain_spares_what_is_assigned_afterward
 
 #[tokio::test]
 async fn an_abandoned_call_is_taken_back_before_the_next_call() {
-    let far = Far::new().await;
+    let remote = RemoteClient::new().await;
     let (ada, bob) = (
-        far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap(),
-        far.connection.owners().open("Bob", 20 * MINUTE).await.unwrap(),
+        remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap(),
+        remote.connection.owners().open("Bob", 20 * MINUTE).await.unwrap(),
     );
-    far.proxy.withhold("POST /v1/buckets/default/locks ");
+    remote.proxy.withhold("POST /v1/buckets/default/locks ");
     {
         let mut lock = Box::pin(ada.lock([customers().for_write(7)]));
         tokio::select! {
             locks = &mut lock => panic!("{locks:?}"),
-            () = far.proxy.has_withheld() => {}
+            () = remote.proxy.has_withheld() => {}
         }
     }
     let asking = bob.clone();
     let next = tokio::spawn(async move { asking.lock([customers().for_write(7)]).await });
-    far.proxy.cut();
+    remote.proxy.cut();
     assert_eq!(next.await.unwrap().unwrap()[0].how, Acquired::Fresh);
     assert!(ada.locks().await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn after_silence_the_outcome_is_unknown_until_the_call_is_repeated() {
-    let far = Far::new().await;
-    let connection = connect(far.proxy.url()).timeout(Duration::from_millis(600)).await.unwrap();
+    let remote = RemoteClient::new().await;
+    let connection = connect(remote.proxy.url()).timeout(Duration::from_millis(600)).await.unwrap();
     let ada = connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
-    far.proxy.withhold("POST /v1/buckets/default/locks ");
+    remote.proxy.withhold("POST /v1/buckets/default/locks ");
     let refused = ada.lock([customers().for_write(7)]).await.unwrap_err();
     assert!(matches!(refused, LockError::Store(StoreError::Unknown(_))), "{refused}");
-    far.proxy.has_withheld().await;
+    remote.proxy.has_withheld().await;
     assert_eq!(ada.lock([customers().for_write(7)]).await.unwrap()[0].how, Acquired::AlreadyHeld);
-    far.proxy.withhold("GET /v1/buckets/default/owners/");
+    remote.proxy.withhold("GET /v1/buckets/default/owners/");
     let refused = ada.info().await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable { .. }), "a question does nothing: {refused}");
 }
 
 #[tokio::test]
 async fn after_a_close_nothing_is_asked_and_what_was_held_stays() {
-    let far = Far::new().await;
-    let connection = connect(far.server.url()).await.unwrap();
+    let remote = RemoteClient::new().await;
+    let connection = connect(remote.server.url()).await.unwrap();
     let owners = connection.owners();
     let ada = owners.open("Ada", 20 * MINUTE).await.unwrap();
     ada.lock([customers().for_write(7)]).await.unwrap();
     connection.close().await;
     assert_eq!(ada.touch().await, Err(StoreError::Closed));
     assert_eq!(ada.lock([customers().for_write(8)]).await, Err(LockError::Store(StoreError::Closed)));
-    let found = far.connection.owners().resume(ada.id(), ada.secret()).await.unwrap();
+    let found = remote.connection.owners().resume(ada.id(), ada.secret()).await.unwrap();
     assert_eq!(found.locks().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn any_name_is_locked_and_claimed_as_it_is() {
-    let far = Far::new().await;
-    let (owners, claims) = (far.connection.owners(), far.connection.claims());
+    let remote = RemoteClient::new().await;
+    let (owners, claims) = (remote.connection.owners(), remote.connection.claims());
     let (ada, bob) = (owners.open("Ada", MINUTE).await.unwrap(), owners.open("Bob", MINUTE).await.unwrap());
     let odd = [&[0xD800][..], &[0], &[], &[b'a'.into(), b'/'.into(), b'/'.into()], &[0x20, 0x2B, 0x25, 0xE9]];
     for name in odd.map(|units| NameBuf::from_units(units).unwrap()) {

@@ -11,12 +11,12 @@ use lockhouse_server::{Config, Server, bind};
 use crate::suite::ground::{Ground, Place};
 
 /// A bucket as a client has it; only the house knows how much is in it.
-pub(crate) struct FarAway {
+pub(crate) struct RemoteBucket {
     connection: Connection,
     bucket: Bucket,
 }
 
-impl Place for FarAway {
+impl Place for RemoteBucket {
     fn owners(&self) -> Owners {
         self.connection.owners()
     }
@@ -35,14 +35,14 @@ impl Place for FarAway {
 }
 
 /// The server ends with the runtime of the test.
-async fn serve(house: House) -> (House, FarAway) {
+async fn serve(house: House) -> (House, RemoteBucket) {
     log_listener::listen();
     let listener = bind("127.0.0.1:0", &Config::default().authority).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = Server::of(Config::default(), house.clone());
     tokio::spawn(server.serve(listener, pending()));
     let bucket = house.bucket("default");
-    (house, FarAway { connection: connect(url).await.unwrap(), bucket })
+    (house, RemoteBucket { connection: connect(url).await.unwrap(), bucket })
 }
 
 pub(crate) struct Served(ManualClock);
@@ -51,7 +51,7 @@ impl Ground for Served {
     const KEEPS: bool = false;
     const OFTEN: usize = 300;
 
-    type Bucket = FarAway;
+    type Bucket = RemoteBucket;
 
     async fn new() -> Self {
         Self(ManualClock::new())
@@ -61,7 +61,7 @@ impl Ground for Served {
         &self.0
     }
 
-    async fn bucket(&self) -> (House, FarAway) {
+    async fn bucket(&self) -> (House, RemoteBucket) {
         serve(House::with_options(&self.options())).await
     }
 }
@@ -71,7 +71,7 @@ pub(crate) struct ServedFromFile(ManualClock, tempfile::TempDir);
 impl Ground for ServedFromFile {
     const OFTEN: usize = 300;
 
-    type Bucket = FarAway;
+    type Bucket = RemoteBucket;
 
     async fn new() -> Self {
         Self(ManualClock::new(), tempfile::tempdir().unwrap())
@@ -81,7 +81,7 @@ impl Ground for ServedFromFile {
         &self.0
     }
 
-    async fn bucket(&self) -> (House, FarAway) {
+    async fn bucket(&self) -> (House, RemoteBucket) {
         let store = SqliteStore::open(self.1.path().join("lockhouse.db")).unwrap();
         serve(House::open(Arc::new(store), self.options()).await.unwrap()).await
     }

@@ -17,13 +17,13 @@ pub(crate) fn customers() -> RecordKind {
 }
 
 /// A server, the way to it, and a client at its other end.
-pub(crate) struct Far {
+pub(crate) struct RemoteClient {
     pub(crate) server: ServerProcess,
     pub(crate) proxy: Arc<Proxy>,
     pub(crate) connection: Connection,
 }
 
-impl Far {
+impl RemoteClient {
     pub(crate) async fn new() -> Self {
         Self::with_lease("1s").await
     }
@@ -52,44 +52,44 @@ impl Far {
 
 #[tokio::test]
 async fn a_lock_whose_answer_was_lost_with_the_server_is_held_once() {
-    let mut far = Far::new().await;
-    let ada = far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
+    let mut remote = RemoteClient::new().await;
+    let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
     let asking = ada.clone();
     let lock = async move { asking.lock([customers().for_write(7), customers().for_write(8)]).await };
-    let locks = far.despite_kill("POST /v1/buckets/default/locks ", lock).await.unwrap();
+    let locks = remote.despite_kill("POST /v1/buckets/default/locks ", lock).await.unwrap();
     assert_eq!(locks.iter().map(|lock| lock.how).collect::<Vec<_>>(), [Acquired::AlreadyHeld; 2]);
     assert_eq!(ada.locks().await.unwrap(), locks);
-    let bob = far.connection.owners().open("Bob", MINUTE).await.unwrap();
+    let bob = remote.connection.owners().open("Bob", MINUTE).await.unwrap();
     assert!(matches!(bob.lock([customers().for_write(7)]).await, Err(LockError::Conflict(_))));
 }
 
 #[tokio::test]
 async fn a_release_whose_answer_was_lost_with_the_server_is_done() {
-    let mut far = Far::new().await;
-    let ada = far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
+    let mut remote = RemoteClient::new().await;
+    let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
     ada.lock([customers().for_write(7)]).await.unwrap();
     let asking = ada.clone();
     let release = async move { asking.unlock_all().await };
-    far.despite_kill("POST /v1/buckets/default/locks/release ", release).await.unwrap();
+    remote.despite_kill("POST /v1/buckets/default/locks/release ", release).await.unwrap();
     assert!(ada.locks().await.unwrap().is_empty());
     let asking = ada.clone();
-    let end = far.despite_kill("DELETE /v1/buckets/default/owners/", async move { asking.end().await });
+    let end = remote.despite_kill("DELETE /v1/buckets/default/owners/", async move { asking.end().await });
     assert_eq!(end.await, Ok(true));
     assert_eq!(ada.info().await, Ok(None));
-    let claims = far.connection.claims();
+    let claims = remote.connection.claims();
     let claim = claims.claim("seat", "ada", MINUTE).await.unwrap();
     let releasing = claim.clone();
     let release = async move { releasing.release().await };
-    far.despite_kill("POST /v1/buckets/default/claims/release ", release).await.unwrap();
+    remote.despite_kill("POST /v1/buckets/default/claims/release ", release).await.unwrap();
     assert_eq!(claims.get("seat").await, Ok(None));
     assert_eq!(claim.release().await, Err(ClaimError::ClaimExpired), "there is none to be released any more");
 }
 
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_with_the_server_is_the_same_claim() {
-    let mut far = Far::new().await;
+    let mut remote = RemoteClient::new().await;
     for (seat, key) in [("1", None), ("2", Some("paying by card"))] {
-        let claims = far.connection.claims();
+        let claims = remote.connection.claims();
         let claiming = async move {
             let claiming = claims.claim(seat, "ada", 20 * MINUTE);
             match key {
@@ -97,8 +97,8 @@ async fn a_claim_whose_answer_was_lost_with_the_server_is_the_same_claim() {
                 None => claiming.await,
             }
         };
-        let claim = far.despite_kill("POST /v1/buckets/default/claims ", claiming).await.unwrap();
-        let claims = far.connection.claims();
+        let claim = remote.despite_kill("POST /v1/buckets/default/claims ", claiming).await.unwrap();
+        let claims = remote.connection.claims();
         let seen = claims.get(seat).await.unwrap().unwrap();
         assert_eq!(seen.fencing_token, claim.fencing_token());
         let again = claims.claim(seat, "ada", 20 * MINUTE).idempotency_key("paying by card").await;
@@ -112,30 +112,31 @@ async fn a_claim_whose_answer_was_lost_with_the_server_is_the_same_claim() {
 
 #[tokio::test]
 async fn a_finalize_whose_answer_was_lost_with_the_server_answers_the_same() {
-    let mut far = Far::new().await;
-    let claim = far.connection.claims().claim("seat", "ada", MINUTE).await.unwrap();
+    let mut remote = RemoteClient::new().await;
+    let claim = remote.connection.claims().claim("seat", "ada", MINUTE).await.unwrap();
     let finalizing = claim.clone();
     let finalize = async move { finalizing.finalize().await };
-    let assignment = far.despite_kill("POST /v1/buckets/default/claims/finalize ", finalize).await.unwrap();
+    let assignment =
+        remote.despite_kill("POST /v1/buckets/default/claims/finalize ", finalize).await.unwrap();
     assert_eq!((&*assignment.claimant, assignment.fencing_token), ("ada", claim.fencing_token()));
-    assert_eq!(far.connection.claims().assignments().await, Ok(vec![assignment.clone()]));
+    assert_eq!(remote.connection.claims().assignments().await, Ok(vec![assignment.clone()]));
     assert_eq!(claim.finalize().await, Ok(assignment));
 }
 
 #[tokio::test]
 async fn a_recovery_is_reported_with_its_end_and_waited_out_after_a_lost_answer() {
-    let mut far = Far::with_lease("3s").await;
+    let mut remote = RemoteClient::with_lease("3s").await;
     // A grant that was announced to an agent has to be recovered.
-    let agent = far.connection.agent("job").unwrap();
+    let agent = remote.connection.agent("job").unwrap();
     let held = agent.locks().request("n").await.unwrap();
-    let ada = far.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
-    far.server.restart();
+    let ada = remote.connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
+    remote.server.restart();
     // A question finds the connection of before broken, so that nothing else is lost with it.
     assert!(ada.info().await.unwrap().is_some());
     let refused = ada.lock([customers().for_write(7)]).await.unwrap_err();
     let LockError::Recovering { retry_after } = refused else { panic!("{refused}") };
     assert!(retry_after > Duration::ZERO && retry_after <= Duration::from_secs(3), "{retry_after:?}");
-    let refused = far.connection.claims().claim("seat", "ada", MINUTE).await.unwrap_err();
+    let refused = remote.connection.claims().claim("seat", "ada", MINUTE).await.unwrap_err();
     assert!(matches!(refused, ClaimError::Recovering { .. }), "{refused}");
     assert_eq!(ada.touch().await, Ok(true));
     tokio::time::sleep(retry_after).await;
@@ -145,17 +146,17 @@ async fn a_recovery_is_reported_with_its_end_and_waited_out_after_a_lost_answer(
     // The first answer was lost, so that "nothing has happened" would be a lie.
     let asking = ada.clone();
     let lock = async move { asking.lock([customers().for_write(8)]).await };
-    let locks = far.despite_kill("POST /v1/buckets/default/locks ", lock).await.unwrap();
+    let locks = remote.despite_kill("POST /v1/buckets/default/locks ", lock).await.unwrap();
     assert_eq!(locks[0].how, Acquired::AlreadyHeld);
     assert_eq!(held.loss(), None);
 }
 
 #[tokio::test]
 async fn a_server_that_is_away_is_reported_and_found_again() {
-    let mut far = Far::new().await;
-    let connection = connect(far.server.url()).timeout(Duration::from_millis(500)).await.unwrap();
+    let mut remote = RemoteClient::new().await;
+    let connection = connect(remote.server.url()).timeout(Duration::from_millis(500)).await.unwrap();
     let ada = connection.owners().open("Ada", 20 * MINUTE).await.unwrap();
-    far.server.kill();
+    remote.server.kill();
     let refused = connection.owners().open("Bob", MINUTE).await.unwrap_err();
     // The connection of before may have been used once more, and then the outcome is unknown.
     let lockhouse::OwnerError::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_)) = refused
@@ -164,7 +165,7 @@ async fn a_server_that_is_away_is_reported_and_found_again() {
     };
     let refused = ada.lock([customers().for_write(7)]).await.unwrap_err();
     let LockError::Store(StoreError::Unavailable { why, .. }) = &refused else { panic!("{refused}") };
-    assert!(why.starts_with(&format!("{} gives no answer: ", far.server.url())), "{why}");
-    far.server.start_again();
+    assert!(why.starts_with(&format!("{} gives no answer: ", remote.server.url())), "{why}");
+    remote.server.start_again();
     assert_eq!(ada.lock([customers().for_write(7)]).await.unwrap()[0].how, Acquired::Fresh);
 }
