@@ -22,8 +22,8 @@ interface ObservableConstructor {
 const { Observable } = globalThis as { Observable?: ObservableConstructor };
 const watches = new WeakMap<AbortSignal, Watch>();
 /**
- * The watches that have algorithms, where only a listener tells of the abort, which may come after listeners
- * of the page.
+ * The watches that have algorithms, where only a listener notices the abort, and may run after listeners of
+ * the page.
  */
 const lateWatches = new Set<Watch>();
 
@@ -79,7 +79,7 @@ function hook(signal: AbortSignal, onabort: () => void): unknown {
     }).subscribe({}, { signal });
     return kept;
   }
-  // Elsewhere a listener must do; a dependent signal still tells when another listener stops the event.
+  // Elsewhere a listener must do; a dependent signal still fires when another listener stops the event.
   signal.addEventListener('abort', onabort, { capture: true });
   const dependent = AbortSignal.any?.([signal]);
   dependent?.addEventListener('abort', onabort);

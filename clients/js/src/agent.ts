@@ -65,7 +65,7 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 export class Agent {
   readonly #clientId: string;
   readonly #session: Session;
-  /** What the present session has told, to be obeyed; forgotten with the session. */
+  /** The notices of the present session, to be obeyed; forgotten with the session. */
   readonly #tasks = new TaskQueue<Notice>((notice) => this.#obey(notice));
   /** Steps that concern no session. */
   readonly #turns = new TaskQueue<() => void>((step) => step());

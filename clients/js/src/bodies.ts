@@ -1,7 +1,7 @@
 // The frames that this client writes, as JSON text without the closing brace, before which the session puts
 // `seq` and `ack`. They are concatenated rather than stringified, since every lock costs two of them.
 
-/** What a request tells the server. */
+/** The content of a request. */
 export interface RequestFields {
   readonly name: string;
   readonly mode: 'exclusive' | 'shared';

@@ -17,12 +17,12 @@ import type { FetchInit, FetchLike, ResponseLike } from './types.js';
 // | 409, as the attempt before is still under way          | again after a growing pause                          |
 // | any other problem                                      | the call rejects with it                             |
 // | the problem that says it is done already, after an     | the call resolves: the attempt before did it         |
-// | attempt of which nobody knows what it did              |                                                      |
+// | attempt whose outcome is unknown                       |                                                      |
 // | an abort of the caller's signal, or of the client      | the call rejects with that reason at once            |
 //
-// Whoever is to come again beyond the timeout rejects at once. All pauses have jitter, so that those who are
-// sent away together do not come together. A call that is not to be done twice carries one Idempotency-Key
-// over all its attempts, so that the server does it once.
+// A call whose next attempt would come beyond the timeout rejects at once. All pauses have jitter, so that
+// calls that are refused together do not come together. A call that is not to be done twice carries one
+// Idempotency-Key over all its attempts, so that the server does it once.
 
 /** How long and for whom a call goes on. */
 export interface CallOptions {

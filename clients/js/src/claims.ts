@@ -5,7 +5,7 @@ import { checkedForUrl } from './url.js';
 
 /** What a new claim is like. */
 export interface ClaimOptions extends CallOptions {
-  /** Who claims, as others are told when they are refused. At most 256 bytes of UTF-8. */
+  /** The claimant, as others see it when they are refused. At most 256 bytes of UTF-8. */
   claimant: string;
   /** Milliseconds after which the claim ends unless it is renewed. Default: that of the server, 60 s. */
   ttlMs?: number | undefined;
@@ -22,7 +22,7 @@ export interface Assignment {
   readonly fencingToken: number;
 }
 
-/** Reservations for a time, to be made final by whoever still has them: reserve, prepare, finalize. */
+/** Reservations for a time, to be made final by a claimant that still has them: reserve, prepare, finalize. */
 export class Claims {
   readonly #caller: Caller;
 
@@ -78,7 +78,7 @@ export class Claims {
   }
 
   /**
-   * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+   * The assignment of a resource; null if there is none. A name with a lone surrogate cannot be asked for: a
    * TypeError.
    */
   async assignment(resource: string, options: CallOptions = {}): Promise<Assignment | null> {
@@ -102,14 +102,14 @@ export class Claims {
   ): Promise<void> {
     const only = fencingToken === undefined ? '' : `&fencingToken=${fencingToken}`;
     const path = `assignments?resource=${checkedForUrl('resource', `${resource}`)}${only}`;
-    // Done twice, it would take back what somebody else was assigned in between.
+    // Done twice, it would take back an assignment to another claimant in between.
     await this.#caller.call({ method: 'DELETE', path, once: true }, options);
   }
 }
 
 /**
  * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize}
- * tells whether it still stands, by asking the server.
+ * shows whether it still stands, by asking the server.
  */
 export class Claim {
   readonly #claims: Claims;

@@ -141,7 +141,7 @@ export class LockhouseClient implements Client {
     }
     this.#agent(this.name);
     this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
-    // Whoever sets onstate right after connect() is told of the beginning, too.
+    // A listener that is set right after connect() is notified of the beginning, too.
     queueMicrotask(() => this.#state === 'connecting' && this.#announce('connecting'));
   }
 

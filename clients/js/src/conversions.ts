@@ -80,7 +80,7 @@ export function toLockMode(value: unknown, method: Method): LockMode {
   throw badMember(method, 'mode', `The provided value '${mode}' is not a valid enum value of type LockMode.`);
 }
 
-/** The interface type AbortSignal, of any realm: its own getter tells it from look-alikes. */
+/** The interface type AbortSignal, of any realm: its own getter distinguishes it from look-alikes. */
 function toAbortSignal(value: unknown, method: Method): AbortSignal | undefined {
   if (value === undefined) return undefined;
   try {

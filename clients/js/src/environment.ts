@@ -1,6 +1,6 @@
 import { domError } from './errors.js';
 
-/** Told when the page enters the back/forward cache, or is unloaded, and when it is shown again. */
+/** Notified when the page enters the back/forward cache, or is unloaded, and when it is shown again. */
 export interface Sleeper {
   sleep(): void;
   wake(): void;
@@ -47,7 +47,7 @@ export function isStorageDenied(): boolean {
   return storageDenied;
 }
 
-/** From now on tells when the page goes and comes. Returns the function that ends this. */
+/** From now on notifies it when the page goes and comes. Returns the function that ends this. */
 export function watchLifecycle(sleeper: Sleeper): () => void {
   if (ownDocument && sleepers.size === 0) {
     globalThis.addEventListener('pagehide', onPageHide);

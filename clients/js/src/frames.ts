@@ -35,7 +35,7 @@ export interface Fatal {
   readonly message: string;
 }
 
-/** What a request or query is told, and what becomes of locks. */
+/** The answers to requests and queries, and the ends of locks. */
 export type Notice =
   | { readonly type: 'granted'; readonly id: number; readonly token: number; readonly ticket: string | undefined }
   | { readonly type: 'refused'; readonly id: number }

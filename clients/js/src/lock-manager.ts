@@ -77,7 +77,7 @@ export class LockManager {
   request<T>(name: string, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
   request<T>(name: string, options: LockOptions, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
   request(_name: unknown, _callbackOrOptions: unknown, ..._callback: unknown[]): Promise<unknown> {
-    // biome-ignore lint/complexity/noArguments: overloads are told apart by how many arguments were passed, undefined included.
+    // biome-ignore lint/complexity/noArguments: overloads are distinguished by how many arguments were passed, undefined included.
     const passed = arguments;
     try {
       if (!(#source in this)) return ofOtherRealm(this, ownMethods.request, 'request', passed);

@@ -43,7 +43,7 @@ export class Hold {
     return this.#controller.signal;
   }
 
-  /** Notes the loss, and returns its error. Nobody is told yet. */
+  /** Notes the loss, and returns its error. No listener is notified yet. */
   lose(reason: LossReason): LockLostError {
     this.#loss = lockLost(reason);
     return this.#loss;
@@ -68,7 +68,7 @@ export const newLock = (hold: Hold): Lock => construct(Lock, hold);
 /** Makes the Lock that callbacks of the extended manager get. */
 export const newHeldLock = (hold: Hold): HeldLock => construct(HeldLock, hold);
 
-/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
+/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise reports how it ended. */
 export const newAcquiredLock = (hold: Hold, release: () => void, released: () => Promise<unknown>): AcquiredLock =>
   construct(AcquiredLock, hold, release, released);
 

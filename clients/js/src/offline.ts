@@ -18,7 +18,7 @@ export interface LocksFilter extends CallOptions {
 
 /** What a new owner is like. */
 export interface OwnerOptions extends CallOptions {
-  /** Who it is, as others are told when they are refused. At most 256 bytes of UTF-8. */
+  /** The owner, as others see it when they are refused. At most 256 bytes of UTF-8. */
   label: string;
   /**
    * Milliseconds without any call after which the owner and its locks end. Default: that of the server, 20
@@ -29,7 +29,7 @@ export interface OwnerOptions extends CallOptions {
   maxMs?: number | undefined;
   /** A text that others see beside the label. */
   metadata?: string | undefined;
-  /** Whether to tell the server from time to time that this owner lives on. Default true. */
+  /** Whether to notify the server from time to time that this owner lives on. Default true. */
   heartbeats?: boolean | undefined;
 }
 
@@ -80,7 +80,7 @@ export class Offline {
   }
 
   /**
-   * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page
+   * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
    * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
    * by them.
    */
@@ -108,6 +108,6 @@ function longestMs(body: ProblemBody, sentAt: Mark): number {
   const endsAt = instantIfAny(body, 'endsAt');
   if (!endsAt) return Infinity;
   const beyondTtlMs = endsAt.getTime() - instantOf(body, 'expiresAt').getTime();
-  // Where the end is nearer than the TTL the answer does not tell the server's clock, and only ours is left.
+  // Where the end is nearer than the TTL the answer does not show the server's clock, and only ours is left.
   return beyondTtlMs > 0 ? beyondTtlMs + countOf(body, 'ttlMs') : endsAt.getTime() - sentAt.wallMs;
 }

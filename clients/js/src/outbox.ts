@@ -10,7 +10,7 @@ const BACKLOG_FRAMES = 262_144;
 
 /**
  * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a
- * resume sends again), and behind them, in order, those that wait for room in it.
+ * resume sends again), and behind them, in order, those that wait for a place in it.
  */
 export class Outbox {
   /** Sent and unacknowledged bodies, from `#head` on; the first of them has the number `#acknowledged + 1`. */

@@ -14,7 +14,7 @@ import {
 } from './records.js';
 import { setQuietTimeout } from './timers.js';
 
-/** What the server has told of an owner. */
+/** The facts of an owner that the server has reported. */
 export interface OwnerFacts {
   readonly id: string;
   readonly secret: string;
@@ -158,7 +158,10 @@ export class Owner {
     return listOf(answer.body, 'locks').map(readLock);
   }
 
-  /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
+  /**
+   * Notifies the server now that this owner lives on. Heartbeats do so by themselves unless they were
+   * declined.
+   */
   async heartbeat(options: CallOptions = {}): Promise<void> {
     await this.#call({ method: 'POST', path: `${this.#path}/heartbeat` }, options);
   }

@@ -94,7 +94,7 @@ export class ClaimedError extends ProblemError {
   }
 }
 
-/** A Web Lock or an offline lock holds the name of the resource, or somebody waits for it. */
+/** A Web Lock or an offline lock holds the name of the resource, or a request waits for it. */
 export class BusyError extends ProblemError {
   readonly holders: Holder[];
   /** How many requests wait for it. */
@@ -110,7 +110,7 @@ export class BusyError extends ProblemError {
 /** The resource has been assigned for good; it can be claimed again once it is unassigned. */
 export class AlreadyAssignedError extends ProblemError {}
 
-/** Somebody else has a newer claim, which is not touched. */
+/** Another claimant has a newer claim, which is not touched. */
 export class ClaimLostError extends ProblemError {}
 
 /** No claim stands any more: its time was over, or it was released. */
@@ -185,7 +185,7 @@ export function problemError(status: number, body: ProblemBody, retryAfter: stri
   return new (CLASSES[code] ?? ProblemError)(code, status, message, body);
 }
 
-/** Reads a holder as the server tells it. */
+/** Reads a holder as the server reports it. */
 export function readHolder(raw: ProblemBody): Holder {
   const expiresAt = optionalDate(raw.expiresAt);
   return {

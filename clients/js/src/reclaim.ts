@@ -7,7 +7,7 @@
 // | a fresh session, new epoch, which reclaims                | reclaimed; held under the former session's deadline  |
 // | a fresh session of the same epoch, or without `reclaims`  | lost: terminated                                     |
 // | the same, and the lock came without a ticket              | lost: terminated                                     |
-// | its loss has come but waits for its task                  | lost for the reason that was told                    |
+// | its loss has come but waits for its task                  | lost for the reason that was sent                    |
 // | its grant has come but waits for its task                 | not held yet: its request is asked anew              |
 // | its callback ends while the server is away                | over; never reclaimed                                |
 // | its callback ends before the answer                       | over; a release follows the reclaim                  |
@@ -44,8 +44,8 @@ export class Reclaims<L> {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /**
-   * `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer
-   * in here.
+   * `expire` receives all locks whose deadline has passed, each with the reason of its loss; they are no
+   * longer in here.
    */
   constructor(expire: (lost: ReadonlyMap<L, LossReason>) => void) {
     this.#expire = expire;

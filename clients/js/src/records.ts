@@ -41,7 +41,7 @@ export interface RecordGrant extends RecordTarget {
   readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
 }
 
-/** Reads a lock as the server tells it. */
+/** Reads a lock as the server reports it. */
 export function readLock(raw: ProblemBody): RecordLock {
   const expiresAt = instantIfAny(raw, 'expiresAt');
   return {
@@ -58,7 +58,7 @@ export function readLock(raw: ProblemBody): RecordLock {
   };
 }
 
-/** Reads a grant as the server tells it. */
+/** Reads a grant as the server reports it. */
 export function readGrant(raw: ProblemBody): RecordGrant {
   return {
     kind: textOf(raw, 'kind'),

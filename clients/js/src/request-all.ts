@@ -18,7 +18,7 @@ export interface Target {
 
 const UNAVAILABLE = Symbol();
 
-/** The conversion of the targets; a string would be an iterable of its letters, which nobody means. */
+/** The conversion of the targets; a string would be an iterable of its letters, which no caller means. */
 export function toTargets(value: unknown): Iterable<LockTarget> {
   const isIterable = typeof value === 'object' && value !== null && Symbol.iterator in value;
   if (isIterable) return value as Iterable<LockTarget>;
@@ -64,8 +64,8 @@ export async function requestInOrder(
       callback: (lock) => {
         if (!lock) return UNAVAILABLE;
         const held = lock as HeldLock;
-        // Nobody else has this signal before the last lock is granted, so that no other listener can stop the
-        // event.
+        // No other code has this signal before the last lock is granted, so that no other listener can stop
+        // the event.
         held.signal.addEventListener('abort', () => loss.abort(held.signal.reason));
         locks.push(held);
         // The signal may have been aborted since; only the request that waits listens to it.

@@ -19,7 +19,7 @@ import { Outbox } from './outbox.js';
 import { setQuietTimeout } from './timers.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
 
-/** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
+/** The user of a session: it is notified of events, always after the session's own state is complete. */
 export interface SessionUser {
   /** A fresh session has begun: everything that is pending has to be sent. */
   begun(): void;
@@ -244,7 +244,7 @@ export class Session {
     socket.send(helloText(key, resume));
   }
 
-  /** Whoever gives the keys has none at the moment. */
+  /** The source of the keys has none at the moment. */
   #keyless(error: unknown): void {
     this.#lose();
     this.#reportUnreachable(`no key: ${String(error)}`);
@@ -387,7 +387,7 @@ export class Session {
     if (this.#state === 'connecting') this.#user.unreachable(why, this.#denial !== undefined);
   }
 
-  /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */
+  /** The connection is of no use any more, though neither side closed it; the session may still be resumed. */
   #lose(): void {
     this.#hangUp(CLOSE_SILENT);
     this.#reconnect();
@@ -442,7 +442,7 @@ export class Session {
       socket.onerror = () => {};
       socket.onclose = () => clearTimeout(timer);
     } catch {
-      // Nobody is left to be told; the lease will end the session.
+      // No connection is left for the close; the lease will end the session.
     }
   }
 
@@ -476,7 +476,7 @@ export class Session {
     else this.#watch();
   }
 
-  /** Comes last in whatever changes the state, since the user may do anything when told of it. */
+  /** Comes last in every change of the state, since the user may do anything when notified of it. */
   #setState(state: ConnectionState): void {
     if (this.#state === 'closed' || this.#state === state) return;
     if (this.#state === 'connecting' && state === 'lost') return;

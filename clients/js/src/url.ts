@@ -27,7 +27,7 @@ export function serverUrl(address: string | URL): URL {
 
 /**
  * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError
- * where the one does not tell the other, or a path cannot hold the name.
+ * where the one does not give the other, or a path cannot hold the name.
  */
 export function bucketUrl(socketUrl: URL, bucket: string): string {
   const [path, ...rest] = socketUrl.pathname.split(/\/v1\/ws$/);

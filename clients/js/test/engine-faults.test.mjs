@@ -193,7 +193,7 @@ describe('faults of shipping engines', () => {
           `240,000 names: client heap ${after.client - before.client} B, server memory ${after.server - before.server} B`,
         );
         assert.ok(after.client - before.client < 1_000_000, 'the heap of the client');
-        // Less than 34 bytes a name; the allocator takes 4 MiB at once, whoever needs them.
+        // Less than 34 bytes a name; the allocator takes 4 MiB at once, for every use.
         assert.ok(after.server - before.server < 8_000_000, 'the memory of the server');
       },
     );

@@ -11,7 +11,7 @@ const START = Date.parse('2026-11-20T12:00:00.000Z');
 const at = (ms) => new Date(START + ms).toISOString();
 const elapse = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The server's answer that begins or tells of an owner. */
+/** The server's answer that begins or describes an owner. */
 const ownerBody = ({ ttlMs = 600_000, ...fields } = {}) => ({
   owner: '17',
   label: 'Anna',
@@ -20,7 +20,7 @@ const ownerBody = ({ ttlMs = 600_000, ...fields } = {}) => ({
   ...fields,
 });
 
-/** A lock as the server tells it, and as the client reads that. */
+/** A lock as the server reports it, and as the client reads that. */
 const heldBy = (owner, id) => ({
   kind: 'customer',
   id,

@@ -1,4 +1,4 @@
-// The published types, as a strict project of somebody else compiles them.
+// The published types, as a strict project of a user compiles them.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

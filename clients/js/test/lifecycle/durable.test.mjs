@@ -1,5 +1,5 @@
-// What was told to be durable outlives the server: killed and started again on the same database, it knows
-// owners, locks, claims and assignments.
+// State that was reported as durable outlives the server: killed and started again on the same database, it
+// knows owners, locks, claims and assignments.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -31,7 +31,7 @@ if (!native) {
       await rm(folder, { recursive: true, force: true });
     });
 
-    /** A client in a bucket of its own; with a Web Lock told, so that the bucket has to recover. */
+    /** A client in a bucket of its own; with an announced Web Lock, so that the bucket has to recover. */
     async function open(t) {
       const { name } = bench(t, lab);
       const client = connect(lab.server.url, { WebSocket, bucket: name });

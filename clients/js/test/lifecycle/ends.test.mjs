@@ -1,5 +1,5 @@
-// How contexts end in a browser, and that whoever waits for them is granted within a second, with no other
-// traffic at all.
+// How contexts end in a browser, and that requests that wait for them are granted within a second, with no
+// other traffic at all.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';

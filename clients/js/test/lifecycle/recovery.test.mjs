@@ -1,5 +1,5 @@
-// The server is killed and started again on the same database: what clients hold they keep, and nobody else
-// gets it.
+// The server is killed and started again on the same database: clients keep their locks, and no other
+// client gets them.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -41,7 +41,7 @@ if (!native) {
       return startedAt;
     }
 
-    /** Resolves when the bucket has recovered: a name that nobody held is granted, and not before. */
+    /** Resolves when the bucket has recovered: a name that no client held is granted, and not before. */
     async function recovered(process, name, startedAt) {
       await process.ask('free', `${name}:free`);
       await process.wait('free', 'granted', BACK_MS);

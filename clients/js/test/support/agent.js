@@ -61,7 +61,7 @@
       const { lock } = asked.get(label);
       return (globalThis.lockhouse?.heldLock(lock) ?? lock).fencingToken;
     },
-    /** Waits, holds no longer, and tells the result. */
+    /** Waits, holds no longer, and returns the result. */
     async visit(name, options = {}) {
       return locks().request(name, options, (lock) => lock !== null);
     },

@@ -85,8 +85,8 @@ export function clock(t) {
 }
 
 /**
- * Asserts that it is the same assignment. A server whose clock of leases was held up tells a past instant a
- * little later.
+ * Asserts that it is the same assignment. A server whose clock of leases was held up reports a past instant
+ * a little later.
  */
 export function assertSame({ assignedAt, ...actual }, { assignedAt: before, ...expected }, message) {
   assert.deepEqual(actual, expected, message);

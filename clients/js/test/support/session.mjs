@@ -7,7 +7,7 @@ import { scriptedPeer } from './peer.mjs';
 export const turn = () => new Promise((resolve) => setImmediate(resolve));
 /** A callback that never ends. */
 export const forever = () => new Promise(() => {});
-/** What tells frames apart: type, number and id. */
+/** The members in which frames differ: type, number and id. */
 export const kinds = (frames) => frames.map(({ type, seq, id }) => [type, seq, id]);
 
 /**

@@ -1,4 +1,4 @@
-// Takes note of the secrets that servers tell this process, so that all logs can be searched for them
+// Takes note of the secrets that servers send to this process, so that all logs can be searched for them
 // (tests/traces). To be loaded before anything else: `node --import ./test/support/traces.mjs`.
 
 import { appendFileSync } from 'node:fs';
