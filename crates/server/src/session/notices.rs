@@ -102,7 +102,7 @@ impl Session {
                 self.released(id, reply, held);
             }
             (PendingCall::Query(look, _memory), Outcome::Snapshot(snapshot)) => {
-                _ = self.show(&look, &snapshot)
+                _ = self.show(&look, &snapshot);
             }
             (PendingCall::Watches(_memory), Outcome::Snapshot(snapshot)) => self.show_watches(&snapshot),
             _ => {}
