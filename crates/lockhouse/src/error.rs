@@ -11,16 +11,16 @@ use crate::snapshot::Holder;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// It was asked for with `if_available` and could not be granted at once.
+    /// The request was made with `if_available` and could not be granted at once.
     #[error("not available: {0}")]
     Unavailable(Unavailable),
-    /// It was not granted within its `timeout`.
+    /// The request was not granted within its `timeout`.
     #[error("timed out before the lock was granted")]
     TimedOut,
-    /// Its cancellation token was cancelled before the lock was granted.
+    /// The request's cancellation token was cancelled before the lock was granted.
     #[error("aborted before the lock was granted")]
     Aborted,
-    /// What was asked for is not supported (the specification's NotSupportedError).
+    /// The request is not supported (the specification's NotSupportedError).
     #[error("not supported: {0}")]
     NotSupported(NotSupported),
     /// A bound was exceeded (QuotaExceededError).
@@ -65,7 +65,7 @@ impl From<InvalidName> for NotSupported {
     }
 }
 
-/// Who was in the way.
+/// The holders and requests that were in the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unavailable {
     /// The first holders, at most 8.
@@ -106,31 +106,31 @@ pub enum NotSupported {
     Signal,
 }
 
-/// Why something cannot be kept.
+/// Why a change cannot be made durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The store keeps nothing at the moment; nothing has happened.
     #[error("unavailable: {why}")]
     Unavailable {
-        /// One line that says what is wrong and what to do.
+        /// One line that names the fault and the remedy.
         why: String,
         /// When to try again.
         retry_after: Duration,
     },
-    /// Somebody else writes to the store now. What was under way may have happened or not.
+    /// Another process writes to the store now. Calls under way may have happened or not.
     #[error("another process has taken the store over")]
     Fenced,
-    /// The store can no longer be trusted. What was under way may have happened or not.
+    /// The store can no longer be trusted. Calls under way may have happened or not.
     #[error("the store has failed: {0}")]
     Failed(String),
-    /// The house is closed; far away, the connection is, or the server stops.
+    /// The house is closed; of a remote one, the connection is, or the server stops.
     #[error("the house is closed")]
     Closed,
-    /// A server far away takes no such key, or the key has not the permission; nothing has happened.
+    /// A remote server takes no such key, or the key has not the permission; nothing has happened.
     #[error("access is denied: {0}")]
     Denied(String),
-    /// A server far away was asked and gave no answer that can be relied on. What was under way may have
+    /// A remote server got the call and gave no answer that can be relied on. Calls under way may have
     /// happened or not; asking again is right.
     #[error("nobody knows whether it happened: {0}")]
     Unknown(String),
@@ -140,7 +140,7 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {value}, but {rule}")]
 pub struct Quota {
-    /// What was too much.
+    /// The field that was too large.
     pub field: String,
     /// How much it was.
     pub value: String,
@@ -153,7 +153,7 @@ impl Quota {
         Self { field: field.to_owned(), value: value.into(), rule: rule.into() }
     }
 
-    /// So many bytes where fewer are allowed.
+    /// A quota error: so many bytes where fewer are allowed.
     pub(crate) fn bytes(field: &str, bytes: usize, limit: usize) -> Self {
         Self::new(field, format!("{bytes} bytes"), format!("at most {limit} bytes are allowed"))
     }

@@ -1,4 +1,4 @@
-//! Hashes under the store's key: nobody makes one up who does not have it.
+//! Hashes under the store's key: without the key no hash can be made up.
 
 use std::fmt;
 

@@ -8,17 +8,18 @@ use lockhouse_core::LossReason;
 pub enum Loss {
     /// Another request stole the name.
     Stolen,
-    /// It was held for its longest hold, or its agent's lease ran out.
+    /// The lock was held for its longest hold, or its agent's lease ran out.
     Expired,
-    /// Its agent has ended.
+    /// The lock's agent has ended.
     Terminated,
     /// An operator broke it.
     Broken,
     /// The server knows nothing of its session any more: it was started anew, or ended the session.
     SessionEnded,
-    /// The credential of its session was deleted, ran out, or may not do any more what it could.
+    /// The credential of its session was deleted, ran out, or lost its permission.
     Denied,
-    /// It had been brought back after a restart, and then a lock that excludes it, too, which is younger.
+    /// The lock had been brought back after a restart, and then a lock that excludes it, too, which is
+    /// younger.
     Superseded,
     /// Another process has taken the store over.
     Fenced,

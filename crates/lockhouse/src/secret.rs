@@ -1,7 +1,7 @@
-//! Secrets: what the holder of a claim, or of an owner, has to show.
+//! Secrets: the proof of the holder of a claim, or of an owner.
 //!
-//! A secret is a keyed hash of public things and of a random number that is kept with them; the key is the
-//! store's. So it can be told again and checked without ever being stored.
+//! A secret is a keyed hash of public data and of a random number that is stored with them; the key is the
+//! store's. So the secret can be returned again and checked without ever being stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,10 +17,10 @@ use crate::keyed_hash::KeyedHash;
 /// How many bytes of the hash are shown: 160 bits.
 const BYTES: usize = 20;
 
-/// The secret of an owner or the token of a claim. Whoever has it may act as its holder.
+/// The secret of an owner or the token of a claim. A client that has it may act as its holder.
 ///
-/// It is compared in constant time, and neither `Debug` nor any error shows it: [`reveal`](Self::reveal)
-/// does, to hand it over.
+/// Secrets are compared in constant time, and neither `Debug` nor any error shows them:
+/// [`reveal`](Self::reveal) does, to hand one over.
 #[derive(Clone)]
 pub struct Secret([u8; BYTES]);
 
@@ -52,7 +52,7 @@ impl Secret {
     }
 }
 
-/// The seed of a claim that is asked for with this idempotency key: the same whenever one asks.
+/// The seed of a claim that is asked for with this idempotency key: the same each time.
 pub(crate) fn seed_of(
     key: &KeyedHash,
     scope: &Scope,
@@ -66,12 +66,12 @@ pub(crate) fn seed_of(
     SecretSeed(u64::from_be_bytes(*number))
 }
 
-/// A seed that nobody can guess.
+/// A seed that cannot be guessed.
 pub(crate) fn random_seed() -> Result<SecretSeed, StoreError> {
     getrandom::u64().map(SecretSeed).map_err(|error| no_randomness(&error))
 }
 
-/// The system gives no random numbers, so that nothing new can be kept.
+/// The system gives no random numbers, so that no new owner or claim can begin.
 pub(crate) fn no_randomness(error: &getrandom::Error) -> StoreError {
     StoreError::Failed(format!("the system gives no random numbers: {error}"))
 }

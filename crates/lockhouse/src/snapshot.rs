@@ -1,4 +1,4 @@
-//! What is held and pending, as told to people and programs.
+//! All that is held and pending, as reported to people and programs.
 
 use std::time::SystemTime;
 
@@ -31,11 +31,11 @@ pub struct LockInfo {
     pub since: SystemTime,
     /// When its longest hold ends, if it is held and has one.
     pub expires_at: Option<SystemTime>,
-    /// What the requester said of it.
+    /// The metadata of the request.
     pub metadata: Option<String>,
 }
 
-/// Who holds a name, as told to those who were refused.
+/// A holder of a name, as reported to those that were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// In which way.
@@ -49,7 +49,7 @@ pub struct Holder {
     /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an
     /// offline lock, unless more is heard of it.
     pub expires_at: Option<SystemTime>,
-    /// What it said of itself.
+    /// The metadata of the holder.
     pub metadata: Option<String>,
 }
 

@@ -1,10 +1,10 @@
-//! Claims and assignments, as everybody may see them.
+//! Claims and assignments, as all clients may see them.
 
 use std::time::SystemTime;
 
 use lockhouse_core::{FencingToken, NameBuf};
 
-/// A current claim, as everybody may see it.
+/// A current claim, as all clients may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimInfo {
     /// The resource name.

@@ -145,7 +145,7 @@ impl Claims {
     ///
     /// # Cancel safety
     ///
-    /// It may have been renewed.
+    /// The claim may have been renewed.
     pub async fn renew<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -183,7 +183,7 @@ impl Claims {
     ///
     /// # Cancel safety
     ///
-    /// It may have happened; do it again to know.
+    /// The claim may have been finalized; repeat the call to know.
     pub async fn finalize<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,
@@ -246,7 +246,7 @@ impl Claims {
     ///
     /// # Cancel safety
     ///
-    /// It is taken back all the same.
+    /// The assignment is taken back all the same.
     pub async fn unassign<'a>(
         &self,
         resource: impl Into<NameArg<'a>>,

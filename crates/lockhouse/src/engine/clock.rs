@@ -90,7 +90,8 @@ impl ManualClock {
         clock
     }
 
-    /// Moves time on, in steps as short as those of a running clock, and ends what is due at each of them.
+    /// Moves time on, in steps as short as those of a running clock, and ends everything that is due at each
+    /// of them.
     pub fn advance(&self, by: Duration) {
         let mut left_ms = by.as_millis() as u64;
         while left_ms > 0 {
@@ -121,7 +122,7 @@ impl ManualClock {
         houses.iter().for_each(|house| house.tick_by_hand());
     }
 
-    /// That house lives by this clock.
+    /// Lets that house live by this clock.
     pub(crate) fn drives(&self, house: Weak<dyn TickedByHand>) {
         let mut houses = self.0.houses.lock();
         houses.retain(|house| house.strong_count() > 0);
@@ -208,7 +209,7 @@ impl Clock {
         self.ticking.store(false, Ordering::Release);
     }
 
-    /// The step from one tick to the next. One thread at a time.
+    /// The step from one tick to the next. Only one thread calls this at a time.
     pub(crate) fn tick(&self) {
         let last = self.tick_ms.load(Ordering::Acquire);
         let step = self.free_running().saturating_sub(last);

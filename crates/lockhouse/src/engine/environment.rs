@@ -19,7 +19,7 @@ use crate::secret::no_randomness;
 pub(crate) struct Environment {
     pub(crate) bounds: Bounds,
     pub(crate) clock: Clock,
-    /// How the house stands with its store; none if nothing is kept.
+    /// The state of the house's store; none if nothing is durable.
     pub(crate) store: Option<Arc<StoreStatus>>,
     /// None if web locks cannot be brought back after a restart.
     pub(crate) tickets: Option<Tickets>,
@@ -68,7 +68,7 @@ impl Environment {
         self.bounds.memory.as_ref().map(|budget| budget.of(tenant))
     }
 
-    /// Whether something new can be kept.
+    /// Whether new changes can be made durable.
     pub(crate) fn check_store(&self) -> Result<(), StoreError> {
         self.store.as_ref().map_or(Ok(()), |store| store.check())
     }

@@ -51,7 +51,7 @@ pub struct BudgetExceeded {
 const CHUNK: usize = 4096;
 
 impl MemoryBudget {
-    /// So many bytes for each tenant.
+    /// A budget of so many bytes for each tenant.
     pub fn new(each: usize) -> Self {
         Self(Arc::new(Inner { each: each.into(), of: Mutex::default() }))
     }
@@ -88,7 +88,7 @@ impl MemoryReservation {
         self.budget.taken(&self.tenant) >= self.budget.0.each.load(Ordering::Relaxed)
     }
 
-    /// So many bytes are taken now, whether or not the budget allows them.
+    /// Takes so many bytes now, whether or not the budget allows them.
     #[inline]
     pub fn settle(&mut self, bytes: usize) {
         if bytes > self.bytes || self.bytes - bytes > 2 * CHUNK {

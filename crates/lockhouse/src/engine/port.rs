@@ -49,7 +49,7 @@ impl Port {
         Self { bucket, inbox: Arc::new(Inbox::new(capacity)) }
     }
 
-    /// Carries out a command at once. Its outcome is the [`Notice::Answer`] with this tag.
+    /// Carries out a command at once. The outcome is the [`Notice::Answer`] with this tag.
     ///
     /// Requests, aborts and releases must be those of agents that joined through this port. Owners and claims
     /// are not for ports.

@@ -43,8 +43,8 @@ pub(crate) struct Ticketed<'a> {
 }
 
 impl Tickets {
-    /// Those of this epoch. Tickets from before epoch `since`, in which the last recovery was completed, are
-    /// void.
+    /// The tickets of this epoch. Tickets from before epoch `since`, in which the last recovery was
+    /// completed, are void.
     pub(crate) fn new(key: &[u8; 32], epoch: u64, since: u64) -> Self {
         Self { keyed: KeyedHash::new(key), epoch, since }
     }

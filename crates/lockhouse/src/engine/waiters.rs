@@ -230,7 +230,7 @@ impl Waiters {
         self.losses.entry(request.serial()).or_default().heard.get_or_insert_default().clone()
     }
 
-    /// The manager has become empty: gives back what a crowd left behind.
+    /// The manager has become empty: the memory of a crowd is given back.
     #[inline]
     pub(crate) fn all_gone(&mut self) {
         const KEPT: usize = 1024;

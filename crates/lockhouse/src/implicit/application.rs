@@ -24,7 +24,7 @@ tokio::task_local! {
 /// The user, the objects and the locks of a business transaction, bound to the request that is its present
 /// step.
 ///
-/// It is found by [`current`](Self::current) from anywhere in the request's task, or, in axum, as
+/// The session is found by [`current`](Self::current) from anywhere in the request's task, or, in axum, as
 /// `Extension<ApplicationSession>`. Once the request is over it refuses everything.
 #[derive(Clone)]
 pub struct ApplicationSession {
@@ -66,7 +66,7 @@ struct Open {
     released: Vec<NameBuf>,
 }
 
-/// The step in use. Its end leaves no step behind that was undone meanwhile.
+/// The step in use. The end of the use leaves no step behind that was undone meanwhile.
 struct InUse<'a> {
     open: tokio::sync::MutexGuard<'a, Option<Open>>,
     _leaves: Leaves<'a>,
@@ -152,7 +152,7 @@ impl ApplicationSession {
     ///
     /// # Errors
     ///
-    /// Those of [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     ///
     /// # Cancel safety
     ///
@@ -363,7 +363,7 @@ impl<T> Loaded<T> {
         &self.object
     }
 
-    /// Its lock; none if readers of its kind take none.
+    /// The object's lock; none if readers of its kind take none.
     pub fn lock(&self) -> Option<&OfflineLock> {
         self.lock.as_ref()
     }

@@ -10,8 +10,8 @@ use crate::owners::error::{LockError, OwnerError};
 
 /// Why the layer answered a request in the handler's place.
 ///
-/// It answers in plain text, and puts this into the extensions of the response, so that an outer layer can
-/// make a page of it.
+/// The layer answers in plain text, and puts the refusal into the extensions of the response, so that an
+/// outer layer can make a page of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -24,7 +24,7 @@ pub enum Refusal {
     /// The locks of the route could not be taken.
     #[error(transparent)]
     Lock(LockError),
-    /// The handler has succeeded, but its step could not be kept: it was undone.
+    /// The handler has succeeded, but its step could not be made durable: it was undone.
     #[error("the locks cannot be kept: {0}")]
     Store(StoreError),
 }

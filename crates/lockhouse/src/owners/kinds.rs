@@ -23,7 +23,7 @@ pub enum LockType {
 /// The purpose for which a record is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// To be read, and kept from changing under one's eyes where its kind has it so.
+    /// To be read, and protected from changes meanwhile where its kind has it so.
     Read,
     /// To be changed.
     Write,

@@ -137,7 +137,7 @@ impl IntoFuture for NewOwner {
 }
 
 impl Owner {
-    /// Its public number.
+    /// The owner's public number.
     pub fn id(&self) -> OwnerId {
         self.id
     }
@@ -327,7 +327,7 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// It may have counted.
+    /// The call may have counted.
     pub async fn touch(&self) -> Result<bool, StoreError> {
         call_at!(&self.location, local::touch | remote::touch, (self))
     }
@@ -366,7 +366,7 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// It ends all the same.
+    /// The owner ends all the same.
     pub async fn end(&self) -> Result<bool, StoreError> {
         call_at!(&self.location, local::end | remote::end, (self))
     }

@@ -22,7 +22,7 @@ use crate::whole_millis::whole_millis;
 /// The bounds of a server, so that a call beyond them is refused in the same words as in process.
 const LIMITS: Limits = Limits::DEFAULT;
 
-/// So many locks are given back by one call at most.
+/// How many locks are given back by one call at most.
 const RELEASES: usize = 1000;
 
 fn within(checked: Result<(), Refusal>) -> Result<(), Quota> {

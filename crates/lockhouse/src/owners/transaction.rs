@@ -49,7 +49,7 @@ pub struct BusinessTransaction {
 /// One step. Dropping it takes back the locks that it has taken.
 #[must_use = "a step that is dropped is undone"]
 pub struct Step<'a> {
-    /// The one that goes on after the step, if it is kept.
+    /// The transaction that goes on after the step, if there is one.
     transaction: Option<&'a mut BusinessTransaction>,
     /// Whether the locks from before the transaction are to be given back.
     is_first: bool,
@@ -90,8 +90,7 @@ impl BusinessTransaction {
         Step { transaction: Some(self), is_first, undo, releases: Vec::new() }
     }
 
-    /// Becomes its next step, which can be kept wherever one likes; [`resume`](Self::resume) goes on after
-    /// it.
+    /// Becomes its next step, which can be stored anywhere; [`resume`](Self::resume) goes on after it.
     pub fn into_step(self) -> Step<'static> {
         Step { transaction: None, is_first: self.is_new, undo: Undo::new(&self.owner), releases: Vec::new() }
     }

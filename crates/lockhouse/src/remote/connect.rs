@@ -39,7 +39,7 @@ pub struct Connect {
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Begins a connection to the server at this URL: `http://` or `ws://`, or with the feature `tls` also
-/// `https://` or `wss://`, the path `/` standing for `/v1/ws`. Its query may name the scope, as in
+/// `https://` or `wss://`, the path `/` standing for `/v1/ws`. The query may name the scope, as in
 /// `http://127.0.0.1:7420/?bucket=jobs`.
 ///
 /// ```no_run
@@ -114,9 +114,9 @@ impl Connect {
         self
     }
 
-    /// The only CAs that are believed, instead of those that the system trusts: a PEM file, which is read
-    /// when the connection is begun. For URLs that begin with `https://` or `wss://`; others do not look at
-    /// it. A self-signed certificate is its own CA.
+    /// The only CAs that are trusted, instead of those of the system: a PEM file, which is read when the
+    /// connection is begun. For URLs that begin with `https://` or `wss://`; others do not look at it. A
+    /// self-signed certificate is its own CA.
     #[cfg(feature = "tls")]
     pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(file.into());

@@ -86,8 +86,8 @@ impl Connection {
 
     /// A snapshot of everything that is held and pending in the bucket, or only of that name.
     ///
-    /// It sees every request that was made over this connection before, and may be out of date by the time it
-    /// is read.
+    /// The snapshot sees every request that was made over this connection before, and may be out of date by
+    /// the time it is read.
     ///
     /// # Errors
     ///

@@ -48,8 +48,8 @@ impl Agent {
         Self { locks: LockManager { backend } }
     }
 
-    /// Its handle for requests and queries, which may be cloned; it is of no more use once the agent has
-    /// ended.
+    /// The agent's handle for requests and queries, which may be cloned; it is of no more use once the agent
+    /// has ended.
     pub fn locks(&self) -> &LockManager {
         &self.locks
     }

@@ -19,8 +19,8 @@ use crate::web_locks::request::{Acquiring, Request};
 ///
 /// # Errors
 ///
-/// Those of any [`Request`]; [`RequestError::Lost`] as soon as one of the locks is lost while a later one is
-/// waited for. The others are released then.
+/// The errors of any [`Request`]; [`RequestError::Lost`] as soon as one of the locks is lost while a later
+/// one is waited for. The others are released then.
 #[derive(Debug)]
 #[must_use = "a request does nothing unless it is awaited"]
 pub struct RequestAll {
@@ -72,7 +72,7 @@ impl RequestAll {
 
     async fn acquire(self) -> Result<Vec<LockGuard>, RequestError> {
         let names = in_order(self.names?);
-        // One beyond all time is none.
+        // A deadline beyond all time is none.
         let deadline = self.timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
         let mut guards = Vec::with_capacity(names.len());
         for (name, mode) in &names {

@@ -86,7 +86,8 @@ impl LockManager {
 
     /// A snapshot of everything that is held and pending in the bucket, of all agents.
     ///
-    /// It sees every request that this agent made before, and may be out of date by the time it is read.
+    /// The snapshot sees every request that this agent made before, and may be out of date by the time it is
+    /// read.
     ///
     /// # Errors
     ///

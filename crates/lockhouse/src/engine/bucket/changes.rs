@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// Whether ports may hear of grants: the store knows that the bucket needs recovery. If it does not, it
-    /// soon will.
+    /// Whether grants may be announced to ports: the store knows that the bucket needs recovery. If it does
+    /// not, it soon will.
     pub(super) fn may_announce_grants(&mut self) -> bool {
         let Durability::Durable(durable) = &mut self.durability else { return true };
         match durable.announcement() {
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// Something is to be kept that speaks of no name.
+    /// Stores a change that concerns no name.
     pub(super) fn keep(&mut self, change: DurableChange) {
         let Durability::Durable(durable) = &mut self.durability else { return };
         durable.note_change();
@@ -135,8 +135,8 @@ impl State {
         }
     }
 
-    /// Whether the store has to hear that the bucket is forgotten: it may know of it, and keeps nothing more
-    /// of it.
+    /// Whether the store has to learn that the bucket is forgotten: it may know of the bucket, and has no
+    /// records of it any more.
     pub(super) fn is_to_be_dropped(&self) -> bool {
         self.durability.is_known_to_store() && !self.is_needed()
     }

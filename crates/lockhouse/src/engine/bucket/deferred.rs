@@ -50,7 +50,7 @@ pub(crate) enum DurableChange {
 /// The subjects of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DependsOn<'a> {
-    /// Of nothing that is ever kept.
+    /// Nothing durable.
     Nothing,
     /// Of these names, and of tokens up to this one.
     Names(Vec<Name<'a>>, u64),
@@ -63,7 +63,7 @@ impl<'a> DependsOn<'a> {
     /// durable.
     pub(crate) fn answer(command: &Command<'a>, outcome: &Outcome, has_changed: bool) -> Self {
         match *command {
-            // Whatever a request changes, it changes on its name.
+            // All changes of a request are on its name.
             Command::Request(NewRequest { name, .. }) | Command::Reclaim(NewReclaim { name, .. }) => {
                 match outcome {
                     Outcome::Granted(grant) => Self::Names(vec![name], grant.token.get()),

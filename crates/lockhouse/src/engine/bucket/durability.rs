@@ -5,7 +5,7 @@ use crate::loss::Loss;
 /// Where the changes of a bucket go.
 #[derive(Debug)]
 pub(super) enum Durability {
-    /// Nothing is kept: there is no store, or the house was closed.
+    /// Nothing is durable: there is no store, or the house was closed.
     Volatile,
     /// The store keeps every change.
     Durable(Durable),
@@ -13,7 +13,7 @@ pub(super) enum Durability {
     Lost(Loss),
 }
 
-/// A bucket whose changes are kept, as its store and the pipeline know it.
+/// A durable bucket, as its store and the pipeline know it.
 #[derive(Debug)]
 pub(super) struct Durable {
     record: Record,
@@ -31,8 +31,8 @@ enum Record {
     Present(Announcement),
 }
 
-/// Whether the store knows that the bucket needs recovery after a crash. Only then may ports hear of web
-/// locks.
+/// Whether the store knows that the bucket needs recovery after a crash. Only then may web locks be announced
+/// to ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announcement {
     NotAnnounced,
@@ -59,7 +59,7 @@ impl Durability {
         }
     }
 
-    /// Whether ports may hear of grants without a look at the outbox.
+    /// Whether grants may be announced to ports without a look at the outbox.
     #[inline]
     pub(super) fn is_announced(&self) -> bool {
         match self {
@@ -75,7 +75,7 @@ impl Durability {
 }
 
 impl Durable {
-    /// Something is to be kept, so that the store may know of the bucket from now on.
+    /// A change has to be durable, so that the store may know of the bucket from now on.
     pub(super) fn note_change(&mut self) {
         if let Record::Absent = self.record {
             self.record = Record::Present(Announcement::NotAnnounced);
@@ -103,8 +103,8 @@ impl Durable {
         self.record = Record::Present(step);
     }
 
-    /// So many commands are to be sent now: whether they are the first of which the pipeline hears, and how
-    /// many it has not heard of.
+    /// So many commands are to be sent now. Returns whether they are the first that the pipeline learns of,
+    /// and how many it does not know of.
     pub(super) fn report(&mut self, unsent: usize) -> (bool, usize) {
         debug_assert!(unsent >= self.reported, "only the pipeline takes commands");
         let known = std::mem::replace(&mut self.reported, unsent);

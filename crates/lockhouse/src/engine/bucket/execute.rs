@@ -1,4 +1,4 @@
-//! Commands whose outcome is kept, and why it sometimes cannot be.
+//! Commands that are answered once their outcome is durable, and the errors if it cannot be.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -15,7 +15,7 @@ pub(crate) enum Reply {
 #[derive(Debug)]
 pub(crate) enum RequestResult {
     Granted(Grant),
-    /// For its grant, or for that to be kept on which it rests.
+    /// The request waits for its grant, or for the changes that the grant depends on.
     Waits(RequestId),
     Refused(Box<Refusal>),
     /// The refusal comes once the changes that it depends on are durable.

@@ -51,8 +51,8 @@ pub(crate) trait Host: std::fmt::Debug + Send + Sync {
     /// Does the work that the bucket needs of the house now.
     fn keep_house(&self, bucket: &Arc<Shared>, what: Housekeeping);
 
-    /// The last user of a bucket has gone. `forgotten`: as what the store knows it, if it has nothing more to
-    /// keep of it.
+    /// The last user of a bucket has gone. `forgotten`: its name in the store, if the store has no records of
+    /// it any more.
     fn forget(&self, key: &BucketKey, token_mark: u64, forgotten: Option<Arc<Scope>>);
 }
 
@@ -162,7 +162,7 @@ impl Shared {
             let now = self.environment.clock.now();
             let displaced = state.waiters().guard_dropped(request);
             let command = match state.status(request) {
-                // Its cell may be another's by now.
+                // The request's cell may be another's by now.
                 RequestStatus::Ended => return (displaced, None),
                 RequestStatus::Pending => Command::Abort { request },
                 RequestStatus::Held(_) => Command::Release { request },
@@ -243,8 +243,8 @@ impl Shared {
         });
     }
 
-    /// Whatever is over is judged by the tick. But a claim is over at the first tick that has reached its
-    /// end, so that its TTL must not begin at the tick before.
+    /// Ends are judged by the tick. But a claim is over at the first tick that has reached its end, so that
+    /// its TTL must not begin at the tick before.
     fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
         match command {
             Command::Claim(claim) => {
@@ -265,7 +265,7 @@ impl Shared {
         self.environment.store.as_ref().filter(|store| !store.knows_lease(*ms)).map(|_| *ms)
     }
 
-    /// Ends an agent of this process, whose futures and guards then hear of it.
+    /// Ends an agent of this process, whose futures and guards are then notified.
     pub(crate) fn end(self: &Arc<Self>, agent: AgentId) {
         self.with(|state| {
             state.forget_requests_of(agent);

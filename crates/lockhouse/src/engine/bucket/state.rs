@@ -30,7 +30,7 @@ pub(crate) struct State {
     /// Whether the ticker knows of this bucket.
     pub(super) is_ticked: bool,
     pub(super) waiters: Waiters,
-    /// By agent slot: the inbox that hears for the agent; none for agents of this process.
+    /// By agent slot: the inbox that gets the agent's notices; none for agents of this process.
     pub(super) inboxes: Vec<Option<Arc<Inbox>>>,
     pub(super) changes: ChangeSignal,
     pub(super) wakeups: Wakeups,
@@ -115,7 +115,7 @@ impl State {
             .map_err(|BudgetExceeded { limit }| Refusal::BudgetExceeded { limit })
     }
 
-    /// Whatever came of a command, or of time: so many bytes there are now.
+    /// Settles the memory after a command or a tick: so many bytes there are now.
     #[inline]
     pub(super) fn settle_memory(&mut self) {
         if let Some(memory) = &mut self.memory {

@@ -35,7 +35,7 @@ impl ChangeSignal {
         self.sender.get_or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
-    /// Whom to tell, if something may have changed.
+    /// The watchers to notify, if something may have changed.
     #[inline]
     pub(super) fn take(&mut self) -> Option<watch::Sender<()>> {
         if std::mem::take(&mut self.is_due) { self.sender.clone() } else { None }

@@ -21,7 +21,7 @@ const TIRED: u32 = 15;
 /// Statistics of how commands come.
 #[derive(Debug, Default)]
 pub(crate) struct CommitDelay {
-    /// How many commands there were to be kept, in the last commit and behind it.
+    /// How many commands had changes to write, in the last commit and behind it.
     known: usize,
     longest: Duration,
     tired: u32,

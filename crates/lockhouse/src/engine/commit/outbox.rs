@@ -51,7 +51,7 @@ struct Group<C, N> {
 }
 
 impl<C, N> Outbox<C, N> {
-    /// An outbox of a bucket whose store has kept that tokens up to `kept_mark` may be given.
+    /// An outbox of a bucket in whose store the mark `kept_mark` is durable: tokens up to it may be given.
     pub(crate) fn new(kept_mark: u64) -> Self {
         Self {
             groups: VecDeque::new(),

@@ -196,7 +196,7 @@ impl Pipeline {
         }
     }
 
-    /// That bucket has something to send. Called without any mutex.
+    /// Queues a bucket that has something to send. Called without any mutex.
     pub(crate) fn enqueue(&self, bucket: Arc<Shared>) {
         let mut queue = self.queue.lock();
         // The check is under the mutex: at the end, the writes that are in the queue by then are dropped.
@@ -408,7 +408,7 @@ impl Pipeline {
     }
 }
 
-/// Tells everybody of the end, also if a runtime ends and takes the task with it.
+/// Notifies all buckets of the end, also if a runtime ends and takes the task with it.
 struct Ending<F: FnOnce()> {
     pipeline: Arc<Pipeline>,
     is_over: Option<F>,

@@ -1,4 +1,4 @@
-//! How a house stands with its store, as everybody in the house may see it.
+//! The state of a house's store, as all parts of the house may see it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl StoreStatus {
         self.state.borrow().is_over()
     }
 
-    /// Whether something new can be kept.
+    /// Whether new changes can be made durable.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         match &*self.state.borrow() {
             StoreState::Serving => Ok(()),
@@ -95,7 +95,7 @@ impl StoreStatus {
         }
     }
 
-    /// Waits until nothing can be kept, for the moment or for good.
+    /// Waits until the store cannot write, for the moment or for good.
     pub(crate) async fn not_serving(&self) -> StoreState {
         loop {
             let away = self.away.notified();

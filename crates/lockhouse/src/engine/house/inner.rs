@@ -41,7 +41,7 @@ pub(crate) struct Inner {
 pub(crate) struct Recovery {
     /// How many buckets recover.
     count: AtomicUsize,
-    /// Until when buckets recover that nothing is kept of.
+    /// Until when buckets recover that have no records in the store.
     of_new_until: Option<Instant>,
 }
 
@@ -101,7 +101,7 @@ impl Inner {
             if let Some(bucket) = known.upgrade() {
                 return Some(bucket);
             }
-            // Its last user is just leaving, on another thread, and will hand in the token mark.
+            // The bucket's last user is just leaving, on another thread, and will hand in the token mark.
             drop(registry);
             std::thread::yield_now();
         }
@@ -144,7 +144,7 @@ impl Inner {
         }
     }
 
-    /// Every bucket that was kept is back.
+    /// Every bucket of the store is back.
     pub(crate) fn has_restored(&self) {
         if self.recovery.count.load(Ordering::Acquire) == 0 && self.recovery.of_new_until.is_none() {
             self.recovery_completed();
@@ -194,7 +194,7 @@ impl Inner {
         shared.with(|_| ());
     }
 
-    /// Tells everybody that the pipeline has ended.
+    /// Notifies all buckets that the pipeline has ended.
     pub(crate) fn is_over(&self) {
         let why = self.loss();
         self.begin_to_close();

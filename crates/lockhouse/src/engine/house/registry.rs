@@ -53,14 +53,14 @@ pub(crate) struct Marks {
     of: HashMap<String, OfTenant>,
     /// How many partitions are remembered, of all tenants.
     partitions: usize,
-    /// That of all others.
+    /// The highest token of all others.
     floor: u64,
 }
 
 #[derive(Debug, Default)]
 struct OfTenant {
     of: HashMap<String, u64>,
-    /// That of all its other partitions.
+    /// The highest token of all its other partitions.
     floor: u64,
 }
 

@@ -24,9 +24,9 @@ use crate::engine::house::inner::Inner;
 /// The buckets that have deadlines, and whether the task that watches them runs.
 #[derive(Debug, Default)]
 pub(super) struct Ticking {
-    /// Those that the present round has not visited yet; between rounds, all but the crowds.
+    /// The buckets that the present round has not visited yet; between rounds, all but the crowds.
     buckets: Vec<Weak<Shared>>,
-    /// Those that it has visited.
+    /// The buckets that it has visited.
     done: Vec<Weak<Shared>>,
     crowds: Crowds,
     running: bool,

@@ -23,7 +23,7 @@ const AWAY: Duration = Duration::from_secs(1);
 /// When to use a URL again that leads nowhere.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// So often a call is sent at least before its time is over, if nothing at all comes back.
+/// How often a call is sent at least before its time is over, if nothing at all comes back.
 const ATTEMPTS: u32 = 3;
 
 /// The owners and claims of a remote bucket, as its handles share it.

@@ -23,7 +23,7 @@ pub(crate) struct Looks {
 
 #[derive(Debug)]
 struct Looking {
-    /// Its number on the wire, if it was asked in the present session.
+    /// The number on the wire, if the question was sent in the present session.
     id: Option<u64>,
     name: Option<NameBuf>,
     watch: bool,

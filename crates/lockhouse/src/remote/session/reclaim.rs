@@ -101,8 +101,8 @@ impl RequestEntry {
         self.proof.is_some() && matches!(self.stage, Stage::Granted(_) | Stage::Held)
     }
 
-    /// Its session has gone with the former server: it stays held until that session's deadline. Of two
-    /// restarts in a row only the first ended the session of the grant.
+    /// The lock's session has gone with the former server: it stays held until that session's deadline. Of
+    /// two restarts in a row only the first ended the session of the grant.
     pub(crate) fn hold_until(&mut self, deadline: Deadline) {
         self.due.get_or_insert(deadline);
     }

@@ -364,7 +364,7 @@ impl State {
         }
     }
 
-    /// How often the server wants to hear of the session, if there is one.
+    /// How often the server expects a frame of the session, if there is one.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         self.session.as_ref().map(|session| session.heartbeat)
     }
@@ -417,7 +417,7 @@ impl State {
         self.closed.is_some()
     }
 
-    /// How long it may still be tried to tell the server that everything is over, if it does not know.
+    /// How long the goodbye may still be tried, if the server does not know that everything is over.
     pub(crate) fn time_for_farewell(&self) -> Option<Duration> {
         let since = self.farewell.as_ref().and(self.closed)?;
         Some(CLOSE_TIMEOUT.saturating_sub(since.elapsed()))

@@ -66,7 +66,7 @@ impl SessionTask {
         }
     }
 
-    /// One last connection, if the server did not hear the goodbye over another.
+    /// One last connection, if the server did not get the goodbye over another.
     async fn say_farewell(&self) {
         if let Some(time) = self.shared.with(|state| state.time_for_farewell()) {
             // The last connection takes the session up, and closes as everything is over. A server that it

@@ -61,7 +61,7 @@ impl Address {
         self.uri.scheme_str() == Some("wss")
     }
 
-    /// Says whose certificates are believed there; needed if it is to be spoken to by TLS.
+    /// Sets the certificates that are trusted there; needed for TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn trusting(self, trust: Trust) -> Self {
         Self { trust: Some(trust), ..self }

@@ -1,4 +1,4 @@
-//! TLS: whose certificates are believed, and which is ours.
+//! TLS: the certificates that are trusted, and the one that is ours.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::remote::transport::tls_error::is_of_tls;
 
 pub(crate) type Connector = HttpsConnector<HttpConnector>;
 
-/// Whose certificates are believed, and which is ours.
+/// The certificates that are trusted, and the one that is ours.
 #[derive(Clone, Debug)]
 pub(crate) struct Trust(Arc<ClientConfig>);
 
