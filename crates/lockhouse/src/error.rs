@@ -110,7 +110,7 @@ pub enum NotSupported {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store keeps nothing at the moment; nothing has happened.
+    /// The store cannot write at the moment; nothing has happened.
     #[error("unavailable: {why}")]
     Unavailable {
         /// One line that names the fault and the remedy.

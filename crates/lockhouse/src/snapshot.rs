@@ -47,7 +47,7 @@ pub struct Holder {
     /// The time of the grant.
     pub since: SystemTime,
     /// When the longest hold of a web lock ends, if it has one; when the claim ends, or the owner of an
-    /// offline lock, unless more is heard of it.
+    /// offline lock, unless it is renewed or active before.
     pub expires_at: Option<SystemTime>,
     /// The metadata of the holder.
     pub metadata: Option<String>,

@@ -46,8 +46,8 @@ enum System {
     Manual(ManualClock),
 }
 
-/// A clock that stands still until it is moved on by hand: for the tests of programs with locks that end
-/// by time.
+/// A clock that stands still until it is moved on by hand: for the tests of programs with locks that end by
+/// time.
 ///
 /// Houses that share it ([`Options::clock`](crate::Options::clock)) live at the same time, or one after
 /// another.

@@ -73,7 +73,7 @@ impl Environment {
         self.store.as_ref().map_or(Ok(()), |store| store.check())
     }
 
-    /// Whether the store will never keep anything again.
+    /// Whether no change will be durable any more.
     pub(crate) fn store_is_over(&self) -> bool {
         self.store.as_ref().is_some_and(|store| store.is_over())
     }

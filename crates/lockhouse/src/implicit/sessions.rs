@@ -67,7 +67,7 @@ struct Inner {
     transactions: AtomicU64,
 }
 
-/// The sessions of which this process has heard.
+/// The sessions that this process knows.
 #[derive(Debug, Default)]
 struct Known {
     open: HashMap<OwnerId, Arc<Open>>,
@@ -75,7 +75,7 @@ struct Known {
     ended: HashSet<OwnerId>,
 }
 
-/// A session of which this process has heard.
+/// A session that this process knows.
 #[derive(Debug)]
 struct Open {
     owner: Owner,
@@ -289,7 +289,7 @@ impl Inner {
         known.ended.insert(owner);
     }
 
-    /// Forgets a session of which nothing was heard for its time, or says when that will be so.
+    /// Forgets a session that was silent for its time, or returns when that will be so.
     fn take_silent(&self, owner: OwnerId) -> Option<Result<Arc<Open>, Instant>> {
         let mut known = self.known.lock();
         let ends = *known.open.get(&owner)?.heard.lock() + self.options.timeout;
@@ -301,7 +301,7 @@ impl Inner {
     }
 }
 
-/// Ends a session once nothing was heard of it for its time.
+/// Ends a session once it was silent for its time.
 async fn expire(sessions: Weak<Inner>, owner: OwnerId) {
     loop {
         let Some(silent) = sessions.upgrade().and_then(|inner| inner.take_silent(owner)) else { return };

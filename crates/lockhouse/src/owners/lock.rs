@@ -15,7 +15,7 @@ pub struct OwnerInfo {
     pub ttl: Duration,
     /// When it began.
     pub since: SystemTime,
-    /// When it ends unless more is heard of it.
+    /// When it ends unless it is active before.
     pub expires_at: SystemTime,
     /// When it ends at the latest.
     pub ends_at: Option<SystemTime>,

@@ -116,7 +116,7 @@ impl NewOwner {
         self
     }
 
-    /// Something to keep with it.
+    /// Metadata to store with the owner.
     pub fn metadata(mut self, metadata: impl Into<String>) -> Self {
         self.metadata = Some(metadata.into());
         self
@@ -345,7 +345,7 @@ impl Owner {
         call_at!(&self.location, local::info | remote::info, (self))
     }
 
-    /// When it ends unless more is heard of it; `None` if it has ended.
+    /// When it ends unless it is active before; `None` if it has ended.
     ///
     /// # Errors
     ///

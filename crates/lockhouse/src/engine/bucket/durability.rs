@@ -7,7 +7,7 @@ use crate::loss::Loss;
 pub(super) enum Durability {
     /// Nothing is durable: there is no store, or the house was closed.
     Volatile,
-    /// The store keeps every change.
+    /// Every change becomes durable in the store.
     Durable(Durable),
     /// The house has lost its store, and with it every lock.
     Lost(Loss),

@@ -36,7 +36,7 @@ impl CommitDelay {
     }
 
     /// For how many commands to wait, and how long at most; `None` if not at all. A few may stay away, and
-    /// more than one commit can keep are not worth a wait.
+    /// more than fit into one commit are not worth a wait.
     pub(crate) fn patience(&self) -> Option<(usize, Duration)> {
         let wanted = (self.known - self.known / 8).min(WRITES_PER_COMMIT);
         (wanted > 1 && self.tired == 0 && !self.longest.is_zero()).then_some((wanted, self.longest))

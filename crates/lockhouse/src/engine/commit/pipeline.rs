@@ -52,7 +52,7 @@ pub(crate) struct Pipeline {
     unsent: AtomicIsize,
     /// The task is to be woken once there are so many.
     wanted: AtomicIsize,
-    /// How the house stands with the store, as the buckets see it, too.
+    /// The state of the store, as the buckets see it, too.
     status: Arc<StoreStatus>,
     /// The number of the task's first write.
     next_seq: AtomicU64,
@@ -241,7 +241,7 @@ impl Pipeline {
         self.wake.notify_one();
     }
 
-    /// How the house stands with the store.
+    /// The state of the store.
     pub(crate) fn status(&self) -> &StoreStatus {
         &self.status
     }

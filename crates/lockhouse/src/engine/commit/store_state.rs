@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use crate::error::StoreError;
 use crate::loss::Loss;
 
-/// How a house stands with its store.
+/// The state of a house's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreState {
@@ -37,7 +37,7 @@ pub enum StoreState {
 }
 
 impl StoreState {
-    /// Whether the house will never keep anything again.
+    /// Whether no change will be durable any more.
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Serving | Self::Unavailable { .. })
     }
@@ -63,17 +63,17 @@ impl StoreStatus {
         }
     }
 
-    /// How the house stands with its store; changes are marked.
+    /// The state of the store; changes are marked.
     pub(crate) fn watch(&self) -> watch::Receiver<StoreState> {
         self.state.subscribe()
     }
 
-    /// How the house stands with its store now.
+    /// The present state of the store.
     pub(crate) fn get(&self) -> StoreState {
         self.state.borrow().clone()
     }
 
-    /// Whether the house will never keep anything again.
+    /// Whether no change will be durable any more.
     pub(crate) fn is_over(&self) -> bool {
         self.state.borrow().is_over()
     }
@@ -107,7 +107,7 @@ impl StoreStatus {
         }
     }
 
-    /// Enters a state, unless the house will never keep anything again already.
+    /// Enters a state, unless the present one is final.
     pub(crate) fn set(&self, state: StoreState) {
         let is_away = state != StoreState::Serving;
         self.state.send_if_modified(|known| {

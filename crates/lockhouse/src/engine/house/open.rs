@@ -137,12 +137,12 @@ impl House {
         over.unwrap_or(StoreState::Closed { clean: false })
     }
 
-    /// How the house stands with its store. Without a store it always serves.
+    /// The state of the house's store. Without a store it always serves.
     pub fn store_state(&self) -> StoreState {
         self.inner.pipeline().map_or(StoreState::Serving, |pipeline| pipeline.status().get())
     }
 
-    /// Waits until the house will never keep anything again: it was closed, or has lost its store, and then
+    /// Waits until no change will be durable any more: the house was closed, or has lost its store, and then
     /// its owner should end the process. Never returns without a store.
     ///
     /// # Cancel safety
@@ -168,7 +168,7 @@ impl House {
         settled.unwrap_or(StoreState::Closed { clean: false })
     }
 
-    /// Waits until the house can keep nothing, for the moment or for good; the state says why. Never returns
+    /// Waits until the store cannot write, for the moment or for good; the state says why. Never returns
     /// without a store.
     ///
     /// # Cancel safety

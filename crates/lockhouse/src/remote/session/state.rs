@@ -423,7 +423,7 @@ impl State {
         Some(CLOSE_TIMEOUT.saturating_sub(since.elapsed()))
     }
 
-    /// The server has heard the goodbye.
+    /// The server has processed the goodbye.
     pub(crate) fn farewell_answered(&mut self) {
         self.farewell = None;
     }
