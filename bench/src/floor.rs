@@ -39,7 +39,7 @@ type Disk = Option<Sender<Waiting>>;
 struct Waiting {
     body: Bytes,
     is_claim: bool,
-    told: oneshot::Sender<()>,
+    done: oneshot::Sender<()>,
 }
 
 /// What a server keeps.
@@ -101,7 +101,7 @@ fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Se
                 eprintln!("nothing more is kept: {error}");
                 return;
             }
-            all.into_iter().for_each(|one| _ = one.told.send(()));
+            all.into_iter().for_each(|one| _ = one.done.send(()));
         }
     });
     queue
@@ -158,8 +158,8 @@ async fn answered(ok: StatusCode, disk: &Disk, body: Bytes, answer: &'static str
 /// Whether the call is kept, or need not be.
 async fn keep(disk: &Disk, is_claim: bool, body: Bytes) -> bool {
     let Some(queue) = disk else { return true };
-    let (told, kept) = oneshot::channel();
-    queue.send(Waiting { body, is_claim, told }).is_ok() && kept.await.is_ok()
+    let (done, durable) = oneshot::channel();
+    queue.send(Waiting { body, is_claim, done }).is_ok() && durable.await.is_ok()
 }
 
 #[derive(Deserialize)]

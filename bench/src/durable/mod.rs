@@ -36,8 +36,8 @@ pub fn run(
     let (program, cpu) = (servers::program_of(program)?, servers::pin()?);
     let mut figures = Vec::new();
     if ["durable-1", "durable-64", "durable-1000"].into_iter().any(wanted) {
-        let kept = Kept::start(&program, cpu, slow_syncs)?;
-        for bench in kept.benches().into_iter().filter(|bench| wanted(bench.id)) {
+        let running = DurableServers::start(&program, cpu, slow_syncs)?;
+        for bench in running.benches().into_iter().filter(|bench| wanted(bench.id)) {
             figures.extend(bench.run(rounds)?);
         }
     }
@@ -75,7 +75,7 @@ fn on_a_disk(folder: &Path) -> Result<()> {
 }
 
 /// Everything that keeps what it answers.
-struct Kept {
+struct DurableServers {
     ours: Server,
     redis: Server,
     postgres: Server,
@@ -89,7 +89,7 @@ struct Kept {
 /// Has a bare server keep the rows that ours keeps.
 const ROWS: &[&str] = &["--floor-keeps", "{folder}/rows.db", "--floor-rows"];
 
-impl Kept {
+impl DurableServers {
     fn start(ours: &Path, cpu: usize, slow_syncs: Option<Duration>) -> Result<Self> {
         let start = |recipe: Recipe| recipe.with_slow_syncs(slow_syncs)?.start();
         let postgres = start(servers::postgres(cpu)?)?;

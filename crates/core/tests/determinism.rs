@@ -27,9 +27,9 @@ fn log(story: &Story, hasher: impl BuildHasher + Clone) -> String {
     let mut player = Player::new(&story.start, hasher);
     let mut log = String::new();
     for step in &story.steps {
-        let told = player.play(step);
+        let result = player.play(step);
         let wakes = player.manager.next_timeout();
-        writeln!(log, "{told:?} {wakes:?} {:?}", player.snapshot()).expect("a string takes everything");
+        writeln!(log, "{result:?} {wakes:?} {:?}", player.snapshot()).expect("a string takes everything");
     }
     log
 }

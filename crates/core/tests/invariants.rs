@@ -17,11 +17,11 @@ use random::commands::{Action, Durable, Story};
 type ByName = BTreeMap<NameBuf, (Vec<SnapshotEntry>, Vec<SnapshotEntry>)>;
 
 /// Plays the story and checks the manager after each step.
-fn after_each(story: &Story, mut judge: impl FnMut(&mut Player<FixedState>)) {
+fn after_each(story: &Story, mut check: impl FnMut(&mut Player<FixedState>)) {
     let mut player = Player::new(&story.start, FixedState::default());
     for step in &story.steps {
         player.play(step);
-        judge(&mut player);
+        check(&mut player);
     }
 }
 
@@ -215,7 +215,7 @@ proptest! {
             player.play(step);
             if at % 16 == 0 || at + 1 == story.steps.len() {
                 let there_is = durable(&player.manager, &player.names);
-                prop_assert_eq!(&durable(&player.restored(&player.kept), &player.names), &there_is);
+                prop_assert_eq!(&durable(&player.restored(&player.stored), &player.names), &there_is);
                 prop_assert_eq!(&durable(&player.restored(&compact(&player)), &player.names), &there_is);
             }
         }

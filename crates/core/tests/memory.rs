@@ -229,11 +229,11 @@ fn a_snapshot_takes_no_more_than_is_told_of_it_however_long_the_name_that_many_w
     for _ in 0..WAITING {
         request(&mut manager, agent, &name, Mode::Exclusive);
     }
-    let told = manager.bytes_of_snapshot() as isize;
-    assert!(told < 1_000 * WAITING as isize, "{told} bytes are told");
+    let estimated = manager.bytes_of_snapshot() as isize;
+    assert!(estimated < 1_000 * WAITING as isize, "{estimated} bytes are told");
     let before = bytes_in_use();
     let snapshot = manager.handle(NOW, Command::Snapshot);
     let taken = bytes_in_use() - before;
-    assert!(taken <= told, "{taken} bytes, but {told} were told");
+    assert!(taken <= estimated, "{taken} bytes, but {estimated} were told");
     drop(snapshot);
 }

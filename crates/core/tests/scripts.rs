@@ -19,26 +19,28 @@ fn folder() -> PathBuf {
 fn play(name: &str) {
     let path = folder().join(format!("{name}.script"));
     let script = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let told = story::tell(&script).unwrap_or_else(|wrong| panic!("{name}.script: {wrong}"));
-    if told == script {
+    let actual = story::run(&script).unwrap_or_else(|wrong| panic!("{name}.script: {wrong}"));
+    if actual == script {
         return;
     }
     if std::env::var("SCRIPTS").is_ok_and(|value| value == "rewrite") {
-        std::fs::write(&path, told).expect("the scripts can be written");
+        std::fs::write(&path, actual).expect("the scripts can be written");
         panic!("{name}.script is rewritten: review it and run again");
     }
-    panic!("{name}.script tells another story:\n{}", first_difference(&script, &told));
+    panic!("{name}.script tells another story:\n{}", first_difference(&script, &actual));
 }
 
-fn first_difference(expected: &str, told: &str) -> String {
+fn first_difference(expected: &str, actual: &str) -> String {
     let lines = expected.lines().map(Some).chain(std::iter::repeat(None));
-    let told = told.lines().map(Some).chain(std::iter::repeat(None));
-    let (number, (expected, told)) =
-        (1..).zip(lines.zip(told)).find(|(_, (expected, told))| expected != told).expect("the texts differ");
+    let actual = actual.lines().map(Some).chain(std::iter::repeat(None));
+    let (number, (expected, actual)) = (1..)
+        .zip(lines.zip(actual))
+        .find(|(_, (expected, actual))| expected != actual)
+        .expect("the texts differ");
     format!(
         "line {number}\nexpected: {}\n     got: {}",
         expected.unwrap_or("(the end)"),
-        told.unwrap_or("(the end)")
+        actual.unwrap_or("(the end)")
     )
 }
 

@@ -39,12 +39,12 @@ async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
 
 #[tokio::test]
 async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
-    let rooms = MemoryBudget::new(64 << 10);
-    let house = House::with_options(&Options::new().memory_budget(&rooms));
+    let budget = MemoryBudget::new(64 << 10);
+    let house = House::with_options(&Options::new().memory_budget(&budget));
     let owner = house.bucket(of("loud", "b")).owners().open("Ada", TTL).await.unwrap();
     let mut claims = fill(&house, of("loud", "a")).await;
     assert!((20..=32).contains(&claims.len()), "{} claims of 2 KB", claims.len());
-    assert!(rooms.taken("loud") <= 64 << 10);
+    assert!(budget.taken("loud") <= 64 << 10);
 
     // Of two together none is locked, though in this bucket there is room left for one.
     let wanted = [long(0), long(1)];
@@ -73,32 +73,32 @@ async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
 #[tokio::test]
 async fn what_a_store_brings_back_counts_though_there_is_no_room() {
     let store = MemoryStore::new().unwrap();
-    let rooms = MemoryBudget::new(64 << 10);
-    let options = Options::new().memory_budget(&rooms);
+    let budget = MemoryBudget::new(64 << 10);
+    let options = Options::new().memory_budget(&budget);
     let house = House::open(Arc::new(store.reopen()), options.clone()).await.unwrap();
     let claims = fill(&house, of("loud", "a")).await;
-    let taken = rooms.taken("loud");
+    let taken = budget.taken("loud");
     house.close().await;
     let count = claims.len();
     drop((claims, house));
 
-    let rooms = MemoryBudget::new(16 << 10);
-    let house = House::open(Arc::new(store.reopen()), Options::new().memory_budget(&rooms)).await.unwrap();
+    let budget = MemoryBudget::new(16 << 10);
+    let house = House::open(Arc::new(store.reopen()), Options::new().memory_budget(&budget)).await.unwrap();
     assert_eq!(house.bucket(of("loud", "a")).len(), count);
-    assert!(rooms.taken("loud").abs_diff(taken) <= 8 << 10, "{} and {taken}", rooms.taken("loud"));
+    assert!(budget.taken("loud").abs_diff(taken) <= 8 << 10, "{} and {taken}", budget.taken("loud"));
     let refused = house.bucket(of("loud", "b")).claims().claim("r", "ada", TTL).await;
     assert!(matches!(refused, Err(ClaimError::Quota(_))));
-    rooms.set(usize::MAX);
+    budget.set(usize::MAX);
     house.bucket(of("loud", "b")).claims().claim("r", "ada", TTL).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_bucket_that_is_forgotten_takes_no_room() {
-    let rooms = MemoryBudget::new(64 << 10);
-    let house = House::with_options(&Options::new().memory_budget(&rooms));
+    let budget = MemoryBudget::new(64 << 10);
+    let house = House::with_options(&Options::new().memory_budget(&budget));
     let agent = house.bucket("b").agent("a").unwrap();
     let lock = agent.locks().request(long(0).as_str()).await.unwrap();
-    assert!(rooms.taken("default") >= 2_000);
+    assert!(budget.taken("default") >= 2_000);
     drop((lock, agent));
-    assert_eq!(rooms.taken("default"), 0);
+    assert_eq!(budget.taken("default"), 0);
 }

@@ -52,7 +52,7 @@ impl WarmBuckets {
         };
         let bucket = match past {
             Some((bucket, _)) => bucket,
-            None => house.bucket_if_room(key.clone(), most)?,
+            None => house.bucket_within_limit(key.clone(), most)?,
         };
         self.0.lock().present.keep(&bucket);
         Some(bucket)

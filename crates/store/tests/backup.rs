@@ -137,11 +137,11 @@ async fn a_restore_leaps_over_whatever_was_given_out_after_the_backup() {
     assert!(opened.tickets_since <= before.epoch, "holders from before come back with their tickets");
     assert_eq!(opened.longest_lease_ms, 12_000);
     assert_eq!(opened.token_floor, 70_000 + LEAP);
-    assert_eq!(writer.kept[0], RecoveredRow::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
-    assert!(matches!(&writer.kept[1], RecoveredRow::Bucket { needs_recovery: true, .. }));
+    assert_eq!(writer.recovered[0], RecoveredRow::Tenant { tenant: "t".into(), mark: 70_000 + LEAP });
+    assert!(matches!(&writer.recovered[1], RecoveredRow::Bucket { needs_recovery: true, .. }));
     // The bucket may have been dropped since, and have begun anew above the other bucket's mark.
     let mark = Change::TokensReserved { up_to: 70_000 + LEAP };
-    assert!(matches!(&writer.kept[2], RecoveredRow::Change { change, .. } if *change == mark));
+    assert!(matches!(&writer.recovered[2], RecoveredRow::Change { change, .. } if *change == mark));
     assert_eq!(writer.found.len(), 10);
 
     // The store counts as restored until a recovery is completed.
@@ -353,14 +353,14 @@ async fn a_restore_that_cannot_be_done_changes_nothing() {
     }
     fs::write(folder.file("malformed.db"), malformed).unwrap();
     let line = refused(&folder.file("malformed.db"), &file);
-    let told = "D/malformed.db cannot be restored: it is damaged (malformed database schema (tenants) - ";
-    assert!(line.starts_with(told) && line.ends_with("); name another backup"), "{line}");
+    let expected = "D/malformed.db cannot be restored: it is damaged (malformed database schema (tenants) - ";
+    assert!(line.starts_with(expected) && line.ends_with("); name another backup"), "{line}");
     let partial = folder.file("partial.db");
     fs::copy(&backup, &partial).unwrap();
     Connection::open(&partial).unwrap().execute_batch("DROP TABLE tenants").unwrap();
     let line = refused(&partial, &file);
-    let told = "D/partial.db cannot be restored: no such table: tenants, SQLite's 1; name another backup";
-    assert_eq!(line, told);
+    let expected = "D/partial.db cannot be restored: no such table: tenants, SQLite's 1; name another backup";
+    assert_eq!(line, expected);
     fs::copy(&backup, folder.file("newer.db")).unwrap();
     Connection::open(folder.file("newer.db")).unwrap().pragma_update(None, "user_version", 9).unwrap();
     let line = "D/newer.db cannot be restored: it has schema version 9, but this lockhouse knows versions up to 1; name another backup";

@@ -99,8 +99,8 @@ type Batches = BTreeMap<u64, usize>;
 async fn take(store: &FaultStore, writer: WriterId) -> (Opened, Batches) {
     loop {
         let mut found = Batches::new();
-        let mut visit = |kept| {
-            if let RecoveredRow::Change { change: Change::Locked(lock), .. } = kept {
+        let mut visit = |row| {
+            if let RecoveredRow::Change { change: Change::Locked(lock), .. } = row {
                 *found.entry(lock.name.as_name().as_str().unwrap().parse().unwrap()).or_default() += 1;
             }
         };

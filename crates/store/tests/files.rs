@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use lockhouse_store::{Fatal, SqliteStore, Store, TakeError};
-use place::process::{Process, part, tell};
+use place::process::{Process, part, report};
 use place::writer::{Writer, owner};
 use place::{Folder, places};
 use rusqlite::Connection;
@@ -38,7 +38,7 @@ async fn a_second_server_is_told_who_has_the_file() {
     const NAME: &str = "a_second_server_is_told_who_has_the_file";
     if let Some(file) = part() {
         let _writer = Writer::open(&file).await;
-        tell("open");
+        report("open");
         // Waits until the test ends the process.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;

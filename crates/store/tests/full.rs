@@ -15,7 +15,7 @@ use lockhouse_store::{
 };
 use place::Folder;
 use place::mount::Mount;
-use place::process::{Process, part, tell};
+use place::process::{Process, part, report};
 use place::writer::{PARTS, Writer};
 
 const MIB: usize = 1 << 20;
@@ -34,31 +34,31 @@ async fn a_full_disk_refuses_and_goes_on_by_itself_when_there_is_space_again() {
     let file = folder.file("lockhouse.db");
     let mut writer = Writer::open(&file).await;
     // Space that is freed at the end, however little the database leaves of the disk.
-    let room = folder.file("room");
-    fs::write(&room, vec![7; MIB / 2]).unwrap();
-    let mut kept = 0;
+    let spare = folder.file("room");
+    fs::write(&spare, vec![7; MIB / 2]).unwrap();
+    let mut committed = 0;
     let refusal = loop {
-        match writer.keep(kept + 1, 20_000).await.unwrap() {
-            CommitOutcome::Committed => kept += 1,
+        match writer.keep(committed + 1, 20_000).await.unwrap() {
+            CommitOutcome::Committed => committed += 1,
             other => break other,
         }
     };
     let no_space = StoreUnavailable::NoSpace { place: file.display().to_string().into() };
     assert_eq!(refusal, CommitOutcome::Refused(no_space));
-    assert!(kept > 5, "{kept}");
+    assert!(committed > 5, "{committed}");
     // A smaller batch may fit. A batch that does not fit is refused each time, and nothing is lost by that.
     let ballast = fill(&folder);
     for _ in 0..20 {
-        assert!(matches!(writer.keep(kept + 1, 200_000).await, Ok(CommitOutcome::Refused(_))));
+        assert!(matches!(writer.keep(committed + 1, 200_000).await, Ok(CommitOutcome::Refused(_))));
     }
 
-    for gone in [ballast, room] {
+    for gone in [ballast, spare] {
         fs::remove_file(gone).unwrap();
     }
-    assert_eq!(writer.keep(kept + 1, 100).await, Ok(CommitOutcome::Committed));
+    assert_eq!(writer.keep(committed + 1, 100).await, Ok(CommitOutcome::Committed));
     writer.close().await;
     let writer = Writer::open(&file).await;
-    assert!(writer.found.keys().copied().eq(1..=kept + 1));
+    assert!(writer.found.keys().copied().eq(1..=committed + 1));
     assert!(writer.found.values().all(|locks| *locks == PARTS));
     writer.close().await;
 }
@@ -72,19 +72,19 @@ async fn a_log_that_finds_no_space_in_the_file_is_moved_there_when_there_is_spac
     let mut writer = Writer::open(&file).await;
     let ballast = fill(&folder);
     // The log has its space from the beginning.
-    let mut kept = 0;
-    while writer.keep(kept + 1, 20_000).await.unwrap() == CommitOutcome::Committed {
-        kept += 1;
+    let mut committed = 0;
+    while writer.keep(committed + 1, 20_000).await.unwrap() == CommitOutcome::Committed {
+        committed += 1;
     }
-    assert!(kept * 20_000 > MIB as u64 && length(&file) < MIB as u64, "{kept}");
+    assert!(committed * 20_000 > MIB as u64 && length(&file) < MIB as u64, "{committed}");
 
     fs::remove_file(ballast).unwrap();
-    assert_eq!(writer.keep(kept + 1, 20_000).await, Ok(CommitOutcome::Committed));
+    assert_eq!(writer.keep(committed + 1, 20_000).await, Ok(CommitOutcome::Committed));
     // The answer comes when the log has been moved.
-    assert!(length(&file) > kept * 20_000);
+    assert!(length(&file) > committed * 20_000);
     assert!(length(&folder.file("lockhouse.db-wal")) < 6 * MIB as u64);
     writer.close().await;
-    assert!(Writer::open(&file).await.found.keys().copied().eq(1..=kept + 1));
+    assert!(Writer::open(&file).await.found.keys().copied().eq(1..=committed + 1));
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
-    let kept = writer.batch(1, 100);
+    let committed = writer.batch(1, 100);
     assert_eq!(writer.keep(1, 100).await, Ok(CommitOutcome::Committed));
     let next = writer.batch(2, 4 * MIB);
     let _ballast = fill(&folder);
-    let outcomes = writer.store.commit(vec![kept.clone(), next.clone(), kept]).await.unwrap();
+    let outcomes = writer.store.commit(vec![committed.clone(), next.clone(), committed]).await.unwrap();
     assert!(
         matches!(
             &outcomes[..],
@@ -233,31 +233,31 @@ async fn fail_beyond(blocks: u32, test: &str) -> u64 {
     // The signal that comes with the error would end the process first.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     let mut process = Process::start_by(&script, test, &file);
-    let kept: u64 = process.hear().unwrap().parse().unwrap();
+    let committed: u64 = process.hear().unwrap().parse().unwrap();
     assert!(process.end());
-    assert!(kept > 5, "{kept}");
+    assert!(committed > 5, "{committed}");
     let log = fs::metadata(folder.file("lockhouse.db-wal"));
     let log = log.expect("what such a disk keeps of the file is not known, so the log stays").len();
     let writer = Writer::open(&file).await;
-    assert!(writer.found.keys().copied().eq(1..=kept));
+    assert!(writer.found.keys().copied().eq(1..=committed));
     assert!(writer.found.values().all(|locks| *locks == PARTS));
     log
 }
 
 async fn write_until_fatal(file: &Path) {
     let mut writer = Writer::open(file).await;
-    let mut kept = 0;
+    let mut committed = 0;
     let fatal = loop {
-        match writer.keep(kept + 1, 20_000).await {
+        match writer.keep(committed + 1, 20_000).await {
             Ok(outcome) => assert_eq!(outcome, CommitOutcome::Committed),
             Err(fatal) => break fatal,
         }
-        kept += 1;
+        committed += 1;
     };
     assert!(matches!(fatal, Fatal::Io { .. }), "{fatal}");
     let start = format!("{} cannot be written or read any more (", file.display());
     assert!(fatal.to_string().starts_with(&start), "{fatal}");
-    assert_eq!(writer.keep(kept + 1, 10).await, Err(fatal), "not even what would fit");
-    tell(&kept.to_string());
+    assert_eq!(writer.keep(committed + 1, 10).await, Err(fatal), "not even what would fit");
+    report(&committed.to_string());
     writer.close().await;
 }

@@ -7,7 +7,7 @@ mod place;
 use std::path::Path;
 
 use place::Folder;
-use place::process::{Process, part, tell};
+use place::process::{Process, part, report};
 use place::writer::{PARTS, Writer};
 
 const KILLS: u64 = 10;
@@ -24,22 +24,22 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
     for round in 0..KILLS {
         let mut process = Process::start("what_a_killed_process_was_told_is_kept_is_there", &file);
         // Killed while it opens the file, or while it writes, sooner or later.
-        let mut told = Vec::new();
-        while told.len() as u64 != round * round {
-            told.push(process.hear().unwrap().parse::<u64>().unwrap());
+        let mut reported = Vec::new();
+        while reported.len() as u64 != round * round {
+            reported.push(process.hear().unwrap().parse::<u64>().unwrap());
         }
         process.kill();
         while let Some(line) = process.hear() {
-            told.push(line.parse().unwrap());
+            reported.push(line.parse().unwrap());
         }
         if !file.exists() {
-            assert_eq!(told, [], "killed before there was a file");
+            assert_eq!(reported, [], "killed before there was a file");
             continue;
         }
         let writer = Writer::open(&file).await;
         let found: Vec<u64> = writer.found.keys().copied().collect();
         assert!(writer.found.values().all(|locks| *locks == PARTS), "a batch is there in part");
-        let last = told.last().copied().unwrap_or(next - 1);
+        let last = reported.last().copied().unwrap_or(next - 1);
         // One more number may have been stored without a confirmation.
         assert!((last..=last + 1).contains(&(found.len() as u64)), "{last} were told, {} found", found.len());
         assert!(found.iter().copied().eq(1..=found.len() as u64));
@@ -90,6 +90,6 @@ async fn write_for_ever(file: &Path) {
     let mut writer = Writer::open(file).await;
     for number in writer.found.len() as u64 + 1.. {
         assert_eq!(writer.keep(number, 200).await, Ok(lockhouse_store::CommitOutcome::Committed));
-        tell(&number.to_string());
+        report(&number.to_string());
     }
 }

@@ -82,17 +82,17 @@ pub fn pages<'a>(
     std::iter::from_fn(move || {
         let first = over.take()?;
         let mut page = SnapshotPage { id, held: Vec::new(), pending: Vec::new(), more: false };
-        let mut room = FRAME_BYTES - FRAME_OVERHEAD;
+        let mut bytes_left = FRAME_BYTES - FRAME_OVERHEAD;
         for (is_held, entry) in first.into_iter().chain(rest.by_ref()) {
             scratch.clear();
             entry.write(ObjectWriter::begin(&mut scratch));
             let size = scratch.len() + 1;
-            if size > room && !page.is_empty() {
+            if size > bytes_left && !page.is_empty() {
                 over = Some(Some((is_held, entry)));
                 page.more = true;
                 break;
             }
-            room = room.saturating_sub(size);
+            bytes_left = bytes_left.saturating_sub(size);
             if is_held { page.held.push(entry) } else { page.pending.push(entry) }
         }
         Some(page.into_text())

@@ -105,8 +105,8 @@ impl EditPage {
         trouble: Trouble,
         timeout: String,
     ) -> Self {
-        let nobody = || Customer { id, name: format!("Customer {id}"), ..Customer::default() };
-        let customer = current.cloned().unwrap_or_else(nobody);
+        let unknown = || Customer { id, name: format!("Customer {id}"), ..Customer::default() };
+        let customer = current.cloned().unwrap_or_else(unknown);
         let mut page = Self::new(frame, &customer, typed, timeout);
         if let Some(current) = current.filter(|current| current.version != typed.version) {
             page.compares = true;

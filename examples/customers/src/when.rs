@@ -40,10 +40,10 @@ mod tests {
 
     #[test]
     fn spans_are_told_in_their_largest_unit() {
-        let told = |seconds| span(Duration::from_secs(seconds));
-        assert_eq!([told(0), told(1), told(59)], ["0 seconds", "1 second", "59 seconds"]);
-        assert_eq!([told(60), told(3599), told(3600)], ["1 minute", "59 minutes", "1 hour"]);
-        assert_eq!([told(86399), told(86400), told(200_000)], ["23 hours", "1 day", "2 days"]);
+        let shown = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!([shown(0), shown(1), shown(59)], ["0 seconds", "1 second", "59 seconds"]);
+        assert_eq!([shown(60), shown(3599), shown(3600)], ["1 minute", "59 minutes", "1 hour"]);
+        assert_eq!([shown(86399), shown(86400), shown(200_000)], ["23 hours", "1 day", "2 days"]);
     }
 
     #[test]

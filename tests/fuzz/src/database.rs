@@ -277,15 +277,17 @@ fn writes() -> Vec<Write> {
         claim("c", 6),
         assignment("d", 7),
     ];
-    let of_told = [Change::TokensReserved { up_to: 2000 }, owner(1, "Eve"), lock("a", 1, Mode::Shared, 2)];
-    let (default, told, gone) = (scope("", "default"), scope("t", "told"), scope("t", "gone"));
+    let of_announced =
+        [Change::TokensReserved { up_to: 2000 }, owner(1, "Eve"), lock("a", 1, Mode::Shared, 2)];
+    let (default, announced, gone) = (scope("", "default"), scope("t", "told"), scope("t", "gone"));
     let changes = |scope: &Arc<Scope>, changes: Vec<Change>| {
         let scope = scope.clone();
         changes.into_iter().map(move |change| Write::Change { scope: scope.clone(), change })
     };
-    let mut writes = vec![Write::LongestLease { ms: 1000 }, Write::NeedsRecovery { scope: told.clone() }];
+    let mut writes =
+        vec![Write::LongestLease { ms: 1000 }, Write::NeedsRecovery { scope: announced.clone() }];
     writes.extend(changes(&default, of_default.into()));
-    writes.extend(changes(&told, of_told.into()));
+    writes.extend(changes(&announced, of_announced.into()));
     writes.extend(changes(&gone, vec![Change::TokensReserved { up_to: 3000 }]));
     writes.push(Write::BucketDropped { scope: gone });
     writes

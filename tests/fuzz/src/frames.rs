@@ -52,7 +52,7 @@ fn refused(text: &str, bad: &BadClientFrame) {
         }
     };
     promise!(problem.field.is_some() || !is_object(text), "{text}: {bad} names no field");
-    told_in_bounds(problem);
+    check_bounds(problem);
     let event = ServerEvent::Error {
         id: Some(NUMBER_LIMIT - 1),
         code: ErrorCode::QuotaExceeded,
@@ -68,7 +68,7 @@ fn refused(text: &str, bad: &BadClientFrame) {
     }
 }
 
-fn told_in_bounds(problem: &FrameProblem<'_>) {
+fn check_bounds(problem: &FrameProblem<'_>) {
     promise!(!problem.message.is_empty(), "{problem:?}");
     promise!(problem.value.as_deref().is_none_or(|value| value.chars().count() <= 64), "{problem:?}");
     promise!(problem.field.is_none() || problem.rule.is_some(), "{problem:?} has no rule");
@@ -125,17 +125,17 @@ pub fn server_frame(data: &[u8]) {
             let written = envelope.to_text();
             assert_eq!(Envelope::<ServerFrame<'_>>::parse(&written).as_ref(), Ok(&envelope), "{written}");
             if let ServerFrame::Snapshot(page) = envelope.frame {
-                told_in_pages(page);
+                check_pages(page);
             }
         }
         Err(bad) => {
             promise!(bad.0.field.is_some() || !is_object(text), "{text}: {bad} names no field");
-            told_in_bounds(&bad.0);
+            check_bounds(&bad.0);
         }
     }
 }
 
-fn told_in_pages(page: SnapshotPage<'_>) {
+fn check_pages(page: SnapshotPage<'_>) {
     let of_server = page.held.iter().chain(&page.pending).all(is_of_server);
     let texts: Vec<_> = pages(page.id, page.held.clone(), page.pending.clone()).collect();
     let (mut held, mut pending) = (Vec::new(), Vec::new());

@@ -44,11 +44,11 @@ pub fn http(data: &[u8]) {
 }
 
 async fn play(data: &[u8]) {
-    let mut script = Script { router: router(Server::new(Config::default())), told: HashMap::new() };
+    let mut script = Script { router: router(Server::new(Config::default())), answered: HashMap::new() };
     for request in split(data, b"\n%%\n").take(REQUESTS) {
         let Some(sent) = Sent::parse(&script.fill_in(request)) else { continue };
         let answer = script.send(&sent).await;
-        judge(&sent, &answer, &script.told);
+        check(&sent, &answer, &script.answered);
         if sent.is_repeatable() && answer.status.is_success() {
             let again = script.send(&sent).await;
             assert_eq!((again.status, &again.body), (answer.status, &answer.body), "{sent:?} sent again");
@@ -60,13 +60,14 @@ async fn play(data: &[u8]) {
 struct Script {
     router: Router,
     /// The values of `$OWNER` and the others.
-    told: HashMap<&'static str, String>,
+    answered: HashMap<&'static str, String>,
 }
 
 impl Script {
     fn fill_in(&self, request: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(request) else { return request.to_vec() };
-        let filled = self.told.iter().fold(text.to_owned(), |text, (key, value)| text.replace(key, value));
+        let filled =
+            self.answered.iter().fold(text.to_owned(), |text, (key, value)| text.replace(key, value));
         filled.into_bytes()
     }
 
@@ -82,10 +83,10 @@ impl Script {
     }
 
     fn remember(&mut self, answer: &Answer) {
-        let Ok(told) = serde_json::from_slice::<Value>(&answer.body) else { return };
+        let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else { return };
         for (placeholder, member) in [("$OWNER", "owner"), ("$SECRET", "ownerSecret"), ("$TOKEN", "token")] {
-            if let Some(value) = told[member].as_str() {
-                self.told.insert(placeholder, value.to_owned());
+            if let Some(value) = body[member].as_str() {
+                self.answered.insert(placeholder, value.to_owned());
             }
         }
     }
@@ -132,7 +133,7 @@ impl Sent {
     }
 }
 
-fn judge(sent: &Sent, answer: &Answer, told: &HashMap<&'static str, String>) {
+fn check(sent: &Sent, answer: &Answer, answered: &HashMap<&'static str, String>) {
     let Answer { status, headers, body } = answer;
     let text = String::from_utf8_lossy(body);
     promise!(*status != StatusCode::INTERNAL_SERVER_ERROR, "{sent:?} is a fault of the server: {text}");
@@ -144,12 +145,12 @@ fn judge(sent: &Sent, answer: &Answer, told: &HashMap<&'static str, String>) {
         );
         promise!(headers[header::X_CONTENT_TYPE_OPTIONS] == "nosniff", "{sent:?}: {headers:?}");
         if status.is_success() {
-            told_as_asked(sent, body);
+            check_name(sent, body);
         }
     }
     if status.as_u16() >= 400 && path.starts_with("/v1/buckets/") && sent.method != Method::HEAD {
         problem(sent, answer);
-        for secret in ["$SECRET", "$TOKEN"].iter().filter_map(|key| told.get(key)) {
+        for secret in ["$SECRET", "$TOKEN"].iter().filter_map(|key| answered.get(key)) {
             promise!(!text.contains(secret) || shows(sent, secret), "{sent:?} is told a secret: {text}");
         }
     }
@@ -187,7 +188,7 @@ fn problem(sent: &Sent, answer: &Answer) {
 }
 
 /// The name in the answer is the one of the request, unit by unit.
-fn told_as_asked(sent: &Sent, body: &[u8]) {
+fn check_name(sent: &Sent, body: &[u8]) {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -197,8 +198,8 @@ fn told_as_asked(sent: &Sent, body: &[u8]) {
         let named: Named<'_> = serde_json::from_slice(json).ok()?;
         name_from_json(named.resource?.get()).ok()
     };
-    if let (Some(asked), Some(told)) = (name(&sent.body), name(body)) {
-        assert_eq!(told, asked, "{sent:?}");
+    if let (Some(asked), Some(answered)) = (name(&sent.body), name(body)) {
+        assert_eq!(answered, asked, "{sent:?}");
     }
 }
 

@@ -42,9 +42,9 @@ macro_rules! for_each_target {
 
 /// A broken promise is reported by a panic, which both the fuzzer and a test take for a failure.
 macro_rules! promise {
-    ($holds:expr, $($told:tt)+) => {
+    ($holds:expr, $($message:tt)+) => {
         if !$holds {
-            panic!($($told)+);
+            panic!($($message)+);
         }
     };
 }

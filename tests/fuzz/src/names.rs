@@ -21,8 +21,8 @@ pub fn names(data: &[u8]) {
 fn of_units(units: &[u16]) {
     match NameBuf::from_units(units) {
         Ok(name) => {
-            let told: Vec<u16> = name.as_name().units().collect();
-            assert_eq!(told, units, "units of {name:?}");
+            let read: Vec<u16> = name.as_name().units().collect();
+            assert_eq!(read, units, "units of {name:?}");
             all_forms(&name);
         }
         Err(error) => {
@@ -42,7 +42,7 @@ fn of_wtf8(bytes: &[u8]) {
         }
         (Err(InvalidName::Reserved), Ok(_)) => assert_eq!(bytes.first(), Some(&b'-')),
         (Err(InvalidName::NotWtf8(at)), Err(first)) => assert_eq!(at, first, "{bytes:x?}"),
-        (told, is) => panic!("{bytes:x?} is {is:x?}, but taken for {told:?}"),
+        (parsed, is) => panic!("{bytes:x?} is {is:x?}, but taken for {parsed:?}"),
     }
 }
 

@@ -52,7 +52,7 @@ pub fn session(data: &[u8]) {
 
 async fn play(data: &[u8]) {
     let app = router(Server::new(Config::default()));
-    let mut client = Client { app, socket: None, told: Told::default() };
+    let mut client = Client { app, socket: None, announced: Announced::default() };
     let lines = data.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     for line in lines.take(MESSAGES) {
         client.say(line).await;
@@ -64,12 +64,12 @@ struct Client {
     app: axum::Router,
     /// None once it is closed, until a `!cut`.
     socket: Option<WebSocketStream<DuplexStream>>,
-    told: Told,
+    announced: Announced,
 }
 
 /// The facts that the server has announced over all connections.
 #[derive(Default)]
-struct Told {
+struct Announced {
     session: String,
     secret: String,
     welcomed: bool,
@@ -90,12 +90,13 @@ const LAST_QUERY: u64 = NUMBER_LIMIT - 1;
 impl Client {
     async fn say(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
-        let text = line.replace("$SESSION", &self.told.session).replace("$SECRET", &self.told.secret);
+        let text =
+            line.replace("$SESSION", &self.announced.session).replace("$SECRET", &self.announced.secret);
         let Some(command) = text.strip_prefix('!') else {
             if let Ok(Envelope { frame: ClientFrame::Hello(hello), .. }) =
                 Envelope::<ClientFrame<'_>>::parse(&text)
             {
-                self.told.received = hello.resume.map_or(0, |resume| resume.received);
+                self.announced.received = hello.resume.map_or(0, |resume| resume.received);
             }
             return self.send(Message::text(text)).await;
         };
@@ -124,7 +125,7 @@ impl Client {
         let is_first = self.socket.is_none();
         if is_first {
             self.socket = Some(connect(&self.app).await);
-            (self.told.welcomed, self.told.fatal) = (false, None);
+            (self.announced.welcomed, self.announced.fatal) = (false, None);
         }
         let Some(socket) = &mut self.socket else { return };
         // A server that has closed takes no more; what it said before is read all the same.
@@ -141,16 +142,16 @@ impl Client {
             return;
         }
         self.send(Message::text(format!(r#"{{"type":"query","id":{LAST_QUERY},"detail":true}}"#))).await;
-        while !self.told.answered && self.hear().await {}
+        while !self.announced.answered && self.hear().await {}
     }
 
     /// Takes one message; false if there will be no more.
     async fn hear(&mut self) -> bool {
         let Some(socket) = &mut self.socket else { return false };
         match timeout(SILENCE, socket.next()).await.expect("the server answers or closes") {
-            Some(Ok(Message::Text(text))) => self.told.hear(&text),
+            Some(Ok(Message::Text(text))) => self.announced.hear(&text),
             Some(Ok(Message::Close(frame))) => {
-                let (code, fatal) = (frame.map(|frame| frame.code.into()), self.told.fatal);
+                let (code, fatal) = (frame.map(|frame| frame.code.into()), self.announced.fatal);
                 promise!(fatal.is_none() || fatal == code, "{code:?} closes after {fatal:?}");
                 return false;
             }
@@ -176,7 +177,7 @@ async fn connect(app: &axum::Router) -> WebSocketStream<DuplexStream> {
     client_async(request, ours).await.expect("a server that is new takes everybody").0
 }
 
-impl Told {
+impl Announced {
     fn hear(&mut self, text: &str) {
         promise!(text.len() <= FRAME_BYTES, "a frame of {} bytes", text.len());
         let envelope = Envelope::<ServerFrame<'_>>::parse(text);

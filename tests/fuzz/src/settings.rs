@@ -39,12 +39,12 @@ pub fn settings(data: &[u8]) {
             shown_again(&loaded, &folder.path().join("shown.toml"));
             if loaded.settings.auth.jwt.is_empty() {
                 // Issuers name files, which might be any of this machine.
-                loaded.authority().err().iter().for_each(|problem| told(problem, &file, &text));
+                loaded.authority().err().iter().for_each(|problem| check_problem(problem, &file, &text));
             }
         }
         Err(problems) => {
             promise!(!problems.is_empty(), "refused for no reason");
-            problems.iter().for_each(|problem| told(problem, &file, &text));
+            problems.iter().for_each(|problem| check_problem(problem, &file, &text));
         }
     }
 }
@@ -132,10 +132,10 @@ fn shown_again(loaded: &LoadedSettings, file: &Path) {
     }
     for key in &loaded.settings.auth.keys {
         // A short one may stand in anything.
-        let is_told =
+        let is_shown =
             key.hash.len() >= 16 && shown.contains(&key.hash) && loaded.settings.auth.keys.len() == 1;
         let is_elsewhere = without_hashes(&loaded.settings).contains(&key.hash);
-        promise!(!is_told || is_elsewhere, "the hash of {} is shown", key.id);
+        promise!(!is_shown || is_elsewhere, "the hash of {} is shown", key.id);
     }
 }
 
@@ -147,15 +147,15 @@ fn without_hashes(settings: &Settings) -> String {
     format!("{settings:?}")
 }
 
-fn told(problem: &SettingsProblem, file: &Path, text: &[u8]) {
-    let told = problem.to_string();
-    promise!(!told.chars().any(char::is_control), "{told:?} is more than a line");
-    promise!(!told.contains(KEY), "{told} tells an API key");
-    let Some(rest) = told.strip_prefix(&*file.display().to_string()) else { return };
+fn check_problem(problem: &SettingsProblem, file: &Path, text: &[u8]) {
+    let message = problem.to_string();
+    promise!(!message.chars().any(char::is_control), "{message:?} is more than a line");
+    promise!(!message.contains(KEY), "{message} tells an API key");
+    let Some(rest) = message.strip_prefix(&*file.display().to_string()) else { return };
     let line = rest.strip_prefix(':').and_then(|rest| rest.split(':').next());
     let line = line.and_then(|line| line.parse().ok()).unwrap_or(0);
     let lines = text.split_inclusive(|byte| *byte == b'\n').count().max(1);
-    promise!((1..=lines).contains(&line), "{told} names a line that is not there, of {lines}");
+    promise!((1..=lines).contains(&line), "{message} names a line that is not there, of {lines}");
 }
 
 #[cfg(test)]

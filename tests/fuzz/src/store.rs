@@ -76,15 +76,15 @@ struct Life {
     writer: WriterId,
     opened: Opened,
     next_seq: u64,
-    kept: Vec<RecoveredRow>,
+    recovered: Vec<RecoveredRow>,
 }
 
 impl Life {
     async fn take(store: Box<dyn Store>, writer: u64) -> Self {
-        let (writer, mut kept) = (WriterId(writer), Vec::new());
-        let taken = store.take_slot(Slot::ONLY, writer, &mut |piece| kept.push(piece)).await;
+        let (writer, mut recovered) = (WriterId(writer), Vec::new());
+        let taken = store.take_slot(Slot::ONLY, writer, &mut |piece| recovered.push(piece)).await;
         let opened = taken.expect("what was written here can be read");
-        Self { store, writer, opened, next_seq: 1, kept }
+        Self { store, writer, opened, next_seq: 1, recovered }
     }
 
     async fn write(&mut self, planned: &Planned) -> CommitOutcome {
@@ -114,13 +114,13 @@ fn compare(life: &Life, model: &Life) {
         (*epoch, *clean, *restored, *longest_lease_ms)
     );
     assert_eq!((life.opened.tickets_since, life.opened.token_floor), (*tickets_since, *token_floor));
-    assert_eq!(by_bucket(&life.kept), by_bucket(&model.kept));
+    assert_eq!(by_bucket(&life.recovered), by_bucket(&model.recovered));
 }
 
 /// In which order tenants and buckets come, each store may decide.
-fn by_bucket(kept: &[RecoveredRow]) -> Vec<&[RecoveredRow]> {
+fn by_bucket(recovered: &[RecoveredRow]) -> Vec<&[RecoveredRow]> {
     let starts_anew = |piece: &RecoveredRow| !matches!(piece, RecoveredRow::Change { .. });
-    let mut pieces: Vec<&[RecoveredRow]> = kept.chunk_by(|_, next| !starts_anew(next)).collect();
+    let mut pieces: Vec<&[RecoveredRow]> = recovered.chunk_by(|_, next| !starts_anew(next)).collect();
     pieces.sort_by_cached_key(|piece| format!("{:?}", piece.first()));
     pieces
 }

@@ -28,10 +28,10 @@ fn names_in(folder: &Path) -> BTreeSet<String> {
 fn replay(target: &str, play: fn(&[u8])) {
     static COUNTING: Once = Once::new();
     COUNTING.call_once(|| {
-        let told = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             PANICS.fetch_add(1, Ordering::SeqCst);
-            told(panic);
+            default_hook(panic);
         }));
     });
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

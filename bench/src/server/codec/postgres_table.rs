@@ -76,11 +76,11 @@ impl Codec for PostgresTable {
     fn decode(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<Option<Decoded>> {
         let Some(length) = ready(input)? else { return Ok(None) };
         let Some((client, locking)) = self.awaited.pop_front() else { bail!("an answer to nothing") };
-        let told = |word: &[u8]| find(&input[..length], word).is_some();
+        let contains = |word: &[u8]| find(&input[..length], word).is_some();
         let event = match locking {
-            true if told(b"INSERT 0 1\0") => Event::Granted(client),
-            true if told(b"INSERT 0 0\0") => Event::Refused(client),
-            false if told(b"DELETE 1\0") => Event::Unlocked(client),
+            true if contains(b"INSERT 0 1\0") => Event::Granted(client),
+            true if contains(b"INSERT 0 0\0") => Event::Refused(client),
+            false if contains(b"DELETE 1\0") => Event::Unlocked(client),
             _ => bail!("PostgreSQL answered {:?}", String::from_utf8_lossy(&input[..length])),
         };
         Ok(Some(Decoded::new(length, Some(event))))

@@ -49,7 +49,7 @@ pub(crate) struct Player<S> {
     /// Every name that was claimed.
     pub(crate) names: BTreeSet<NameBuf>,
     /// Every change that the manager reported.
-    pub(crate) kept: Vec<Change>,
+    pub(crate) stored: Vec<Change>,
     pub(crate) closed: bool,
     start: Start,
     hasher: S,
@@ -66,7 +66,7 @@ impl<S: BuildHasher + Clone> Player<S> {
             owners: vec![],
             claims: vec![],
             names: BTreeSet::new(),
-            kept: vec![],
+            stored: vec![],
             closed: false,
             start: start.clone(),
             hasher,
@@ -95,7 +95,7 @@ impl<S: BuildHasher + Clone> Player<S> {
             self.learn(&step.action, outcome);
         }
         let effects: Vec<Effect> = std::iter::from_fn(|| self.manager.poll_effect()).collect();
-        self.kept.extend(effects.iter().filter_map(|effect| match effect {
+        self.stored.extend(effects.iter().filter_map(|effect| match effect {
             Effect::Change(change) => Some((**change).clone()),
             _ => None,
         }));
@@ -122,7 +122,7 @@ impl<S: BuildHasher + Clone> Player<S> {
     }
 
     fn restart(&mut self, recovery_ms: Option<u64>) {
-        self.manager = self.restored(&self.kept);
+        self.manager = self.restored(&self.stored);
         self.closed = false;
         self.labels.restart(self.manager.last_token());
         if let Some(ms) = recovery_ms {

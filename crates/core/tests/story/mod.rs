@@ -46,17 +46,17 @@ use parse::Line;
 use world::World;
 
 /// The script with all results of its commands.
-pub(crate) fn tell(script: &str) -> Result<String, String> {
+pub(crate) fn run(script: &str) -> Result<String, String> {
     let mut limits = Limits::DEFAULT;
     let mut buckets: BTreeMap<String, World> = BTreeMap::new();
     let mut bucket = String::new();
-    let mut told = String::new();
+    let mut played = String::new();
     for (number, text) in (1..).zip(script.lines()) {
         if text.starts_with("  ") {
             continue;
         }
-        told += text;
-        told += "\n";
+        played += text;
+        played += "\n";
         let line = parse::line(text).map_err(|wrong| format!("line {number}, {text:?}: {wrong}"))?;
         match line {
             Line::Remark => {}
@@ -66,9 +66,9 @@ pub(crate) fn tell(script: &str) -> Result<String, String> {
                 let world = buckets.entry(bucket.clone()).or_insert_with(|| World::new(limits));
                 let lines =
                     world.play(&command).map_err(|wrong| format!("line {number}, {text:?}: {wrong}"))?;
-                lines.iter().for_each(|line| told += &format!("  {line}\n"));
+                lines.iter().for_each(|line| played += &format!("  {line}\n"));
             }
         }
     }
-    Ok(told)
+    Ok(played)
 }

@@ -220,7 +220,7 @@ fn unlock(owner: &str, words: &[Word]) -> Parsed<Command> {
 fn undo(owner: &str, words: &[Word]) -> Parsed<Command> {
     let one = |item: &[Word]| {
         let (item, again) = match item {
-            [item @ .., told, times] if told.text == "told" => {
+            [item @ .., word, times] if word.text == "told" => {
                 (item, times.text.parse().map_err(|_| format!("{:?} is no number", times.text))?)
             }
             item => (item, 0),

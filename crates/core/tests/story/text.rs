@@ -9,7 +9,7 @@ use lockhouse_core::{
 use super::world::World;
 
 impl World {
-    pub(super) fn tell(&self, outcome: Outcome) -> Vec<String> {
+    pub(super) fn describe(&self, outcome: Outcome) -> Vec<String> {
         let line = match outcome {
             Outcome::Joined(_) => "joined".to_owned(),
             Outcome::Granted(grant) => format!("granted, token {}", grant.token),

@@ -20,11 +20,11 @@ pub(super) struct World {
     pub(super) requests: BTreeMap<String, RequestId>,
     owners: BTreeMap<String, OwnerId>,
     /// All changes that the manager reported.
-    kept: Vec<Change>,
+    stored: Vec<Change>,
     show_reservations: bool,
 }
 
-type Told = Result<Vec<String>, String>;
+type Lines = Result<Vec<String>, String>;
 
 impl World {
     pub(super) fn new(limits: Limits) -> Self {
@@ -35,60 +35,60 @@ impl World {
             agents: BTreeMap::new(),
             requests: BTreeMap::new(),
             owners: BTreeMap::new(),
-            kept: Vec::new(),
+            stored: Vec::new(),
             show_reservations: false,
         }
     }
 
     /// Carries out one command and returns its results: its outcome, then its effects.
-    pub(super) fn play(&mut self, command: &parse::Command) -> Told {
-        let mut told = self.outcome(command)?;
+    pub(super) fn play(&mut self, command: &parse::Command) -> Lines {
+        let mut lines = self.outcome(command)?;
         while let Some(effect) = self.manager.poll_effect() {
             if !is_reservation(&effect) || self.show_reservations {
-                told.push(self.effect(&effect));
+                lines.push(self.effect(&effect));
             }
             if let Effect::Change(change) = effect {
-                self.kept.push(*change);
+                self.stored.push(*change);
             }
         }
-        Ok(told)
+        Ok(lines)
     }
 
-    fn outcome(&mut self, command: &parse::Command) -> Told {
+    fn outcome(&mut self, command: &parse::Command) -> Lines {
         match command {
             parse::Command::Join { agent, client_id, lease_ms } => {
                 let outcome = self.handle(Command::Join(NewAgent { client_id, lease_ms: *lease_ms }));
-                let Outcome::Joined(id) = outcome else { return Ok(self.tell(outcome)) };
+                let Outcome::Joined(id) = outcome else { return Ok(self.describe(outcome)) };
                 self.agents.insert(agent.clone(), id);
                 Ok(vec![])
             }
             parse::Command::Request(ask) => self.request(ask),
             parse::Command::Abort(label) => {
                 let outcome = self.handle(Command::Abort { request: self.request_id(label)? });
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::Release(label) => {
                 let outcome = self.handle(Command::Release { request: self.request_id(label)? });
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::Renew(agent) => {
                 let outcome = self.handle(Command::Renew { agent: self.agent(agent)? });
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::End(whom) => {
                 let outcome = match self.owners.get(whom) {
                     Some(owner) => self.handle(Command::EndOwner { owner: *owner }),
                     None => self.handle(Command::End { agent: self.agent(whom)? }),
                 };
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::Snapshot => {
                 let outcome = self.handle(Command::Snapshot);
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::Close => {
                 let outcome = self.handle(Command::Close);
-                Ok(self.tell(outcome))
+                Ok(self.describe(outcome))
             }
             parse::Command::TokensAbove(mark) => {
                 self.manager.continue_tokens_above(*mark);
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// The commands of offline locks, claims and recovery.
-    fn durable(&mut self, command: &parse::Command) -> Told {
+    fn durable(&mut self, command: &parse::Command) -> Lines {
         let outcome = match command {
             parse::Command::Open { owner, label, ttl_ms, max_ms, metadata } => {
                 let metadata = metadata.as_deref();
@@ -214,11 +214,11 @@ impl World {
             parse::Command::EndRecovery => self.handle(Command::EndRecovery),
             command => return self.look(command),
         };
-        Ok(self.tell(outcome))
+        Ok(self.describe(outcome))
     }
 
     /// The commands of a script that are no command of the manager.
-    fn look(&mut self, command: &parse::Command) -> Told {
+    fn look(&mut self, command: &parse::Command) -> Lines {
         let manager = &self.manager;
         let lines: Vec<String> = match command {
             parse::Command::Owner(owner) => {
@@ -254,17 +254,17 @@ impl World {
         Ok(if lines.is_empty() { vec!["none".to_owned()] } else { lines })
     }
 
-    fn restart(&mut self) -> Told {
+    fn restart(&mut self) -> Lines {
         self.manager = LockManager::with_limits(FixedState::default(), self.limits);
         self.agents.clear();
         self.requests.clear();
-        for change in &self.kept {
+        for change in &self.stored {
             self.manager.replay(self.now, change).map_err(|error| format!("{change:?}: {error}"))?;
         }
         Ok(vec![])
     }
 
-    fn request(&mut self, ask: &Ask) -> Told {
+    fn request(&mut self, ask: &Ask) -> Lines {
         let name = match NameBuf::from_units(&ask.name) {
             Ok(name) => name,
             Err(invalid) => return Ok(vec![format!("no name: {invalid}")]),
@@ -277,7 +277,7 @@ impl World {
             max_hold_ms: ask.max_hold_ms,
         }));
         self.remember(&ask.label, &outcome);
-        Ok(self.tell(outcome))
+        Ok(self.describe(outcome))
     }
 
     fn remember(&mut self, label: &str, outcome: &Outcome) {

@@ -93,7 +93,7 @@ struct ReleaseOnDrop<'a> {
 impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         if self.token.is_some() {
-            self.bucket.tell(Command::ReleaseClaim { name: self.name, token: self.token });
+            self.bucket.execute(Command::ReleaseClaim { name: self.name, token: self.token });
         }
     }
 }

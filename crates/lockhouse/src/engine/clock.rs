@@ -277,16 +277,16 @@ mod tests {
     fn an_instant_is_told_as_the_same_time_whenever_one_asks() {
         let clock = Clock::manual(ManualClock::new());
         let at = clock.now();
-        let told = clock.wall(at);
+        let wall = clock.wall(at);
         clock.advance(120);
         clock.start_ticking();
         clock.advance(130);
         clock.tick();
         clock.advance(60);
-        assert_eq!(clock.wall(at), told);
+        assert_eq!(clock.wall(at), wall);
         clock.stop_ticking();
-        assert_eq!(clock.wall(at), told);
-        assert_eq!(clock.wall(clock.now()), told + Duration::from_millis(310));
+        assert_eq!(clock.wall(at), wall);
+        assert_eq!(clock.wall(clock.now()), wall + Duration::from_millis(310));
     }
 
     #[test]
@@ -304,8 +304,8 @@ mod tests {
             let too_early = (0..200_000).find_map(|_| {
                 let before = clock.free_running();
                 let (now, late_ms) = clock.now_and_late();
-                let told = now.as_millis() + late_ms;
-                (told < before).then_some((told, before))
+                let read = now.as_millis() + late_ms;
+                (read < before).then_some((read, before))
             });
             is_over.store(true, Ordering::Release);
             assert_eq!(too_early, None);
@@ -316,12 +316,12 @@ mod tests {
     fn a_calendar_that_is_set_moves_no_instant() {
         let manual = ManualClock::new();
         let clock = Clock::manual(manual.clone());
-        let (at, told) = (clock.now(), clock.wall(clock.now()));
+        let (at, wall) = (clock.now(), clock.wall(clock.now()));
         manual.set_calendar(-3_600_000);
         assert_eq!(clock.now(), at);
-        assert_eq!(clock.wall(at), told - Duration::from_secs(3600));
+        assert_eq!(clock.wall(at), wall - Duration::from_secs(3600));
         manual.set_calendar(0);
-        assert_eq!(clock.wall(at), told);
+        assert_eq!(clock.wall(at), wall);
     }
 
     #[test]

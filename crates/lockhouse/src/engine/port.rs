@@ -66,16 +66,16 @@ impl Port {
     #[must_use]
     pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Stolen> {
         let name = request.name;
-        let mut robbed = Stolen::default();
+        let mut stolen = Stolen::default();
         let fits = |manager: &LockManager<RandomState>| {
-            robbed = Stolen {
+            stolen = Stolen {
                 holders: manager.holders_of(name),
                 first: manager.first_holders_of(name),
                 is_recovering: manager.recovers_until().is_some(),
             };
             !spares || !manager.is_held_durably(name)
         };
-        self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(robbed)
+        self.bucket.0.submit(&self.inbox, tag, Command::Request(request), fits).then_some(stolen)
     }
 
     /// Looks at all that is held and pending, as by `Command::Snapshot`. The answer takes that memory as long

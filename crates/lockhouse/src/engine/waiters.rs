@@ -32,13 +32,13 @@ enum Cell {
 #[derive(Debug, Default)]
 struct Lost {
     reason: Option<Loss>,
-    untold: Untold,
+    unreported: Unreported,
     heard: Option<Arc<Notify>>,
 }
 
 /// The part of its end that the future of a request does not know yet.
 #[derive(Debug, Default)]
-enum Untold {
+enum Unreported {
     #[default]
     Nothing,
     /// That it ended, as that may not be announced yet.
@@ -106,20 +106,20 @@ impl Waiters {
 
     fn look_at_ended(&mut self, request: RequestId, waker: Option<&Waker>) -> (Wait, Option<Waker>) {
         let Some(lost) = self.losses.get_mut(&request.serial()) else { return (Wait::Gone, None) };
-        match std::mem::take(&mut lost.untold) {
-            Untold::Nothing => (Wait::Gone, None),
+        match std::mem::take(&mut lost.unreported) {
+            Unreported::Nothing => (Wait::Gone, None),
             // The lock is handed over all the same: the task starts, and learns of the loss.
-            Untold::Grant(token) => (Wait::Granted(token), None),
-            Untold::Refusal(refusal) => {
+            Unreported::Grant(token) => (Wait::Granted(token), None),
+            Unreported::Refusal(refusal) => {
                 self.losses.remove(&request.serial());
                 (Wait::Refused(refusal), None)
             }
-            Untold::Withheld(known) => {
+            Unreported::Withheld(known) => {
                 let (kept, displaced) = match waker {
                     Some(waker) if !known.will_wake(waker) => (waker.clone(), Some(known)),
                     _ => (known, None),
                 };
-                lost.untold = Untold::Withheld(kept);
+                lost.unreported = Unreported::Withheld(kept);
                 (Wait::Pending, displaced)
             }
         }
@@ -133,7 +133,7 @@ impl Waiters {
         is_held: bool,
     ) -> Option<Waker> {
         if !is_held {
-            return self.tell_ended(request, Untold::Grant(token));
+            return self.report_ended(request, Unreported::Grant(token));
         }
         match std::mem::replace(self.cells.get_mut(request.slot())?, Cell::Granted(token)) {
             Cell::Waiting(waker) => Some(waker),
@@ -144,20 +144,20 @@ impl Waiters {
     /// The request is over, as it was refused, which may be announced [later](Self::refused).
     pub(crate) fn will_be_refused(&mut self, request: RequestId) {
         if let Some(Cell::Waiting(waker)) = self.cells.get_mut(request.slot()).map(std::mem::take) {
-            self.losses.entry(request.serial()).or_default().untold = Untold::Withheld(waker);
+            self.losses.entry(request.serial()).or_default().unreported = Unreported::Withheld(waker);
         }
     }
 
     /// The request was refused, which may be announced now.
     pub(crate) fn refused(&mut self, request: RequestId, refusal: Refusal) -> Option<Waker> {
-        self.tell_ended(request, Untold::Refusal(refusal))
+        self.report_ended(request, Unreported::Refusal(refusal))
     }
 
     /// Nothing is announced if the future has gone.
-    fn tell_ended(&mut self, request: RequestId, told: Untold) -> Option<Waker> {
+    fn report_ended(&mut self, request: RequestId, end: Unreported) -> Option<Waker> {
         let lost = self.losses.get_mut(&request.serial())?;
-        match std::mem::replace(&mut lost.untold, told) {
-            Untold::Withheld(waker) => Some(waker),
+        match std::mem::replace(&mut lost.unreported, end) {
+            Unreported::Withheld(waker) => Some(waker),
             _ => None,
         }
     }
@@ -167,9 +167,9 @@ impl Waiters {
         let lost = self.losses.entry(request.serial()).or_default();
         lost.reason = Some(reason);
         match self.cells.get_mut(request.slot()).map(std::mem::take) {
-            Some(Cell::Granted(token)) => lost.untold = Untold::Grant(token),
+            Some(Cell::Granted(token)) => lost.unreported = Unreported::Grant(token),
             // Its grant may not be announced yet.
-            Some(Cell::Waiting(waker)) => lost.untold = Untold::Withheld(waker),
+            Some(Cell::Waiting(waker)) => lost.unreported = Unreported::Withheld(waker),
             _ => {}
         }
         lost.heard.take()
@@ -177,8 +177,8 @@ impl Waiters {
 
     /// All waiters are to be woken once the mutex is free: no request will be granted any more.
     pub(crate) fn wake_all(&mut self) -> Vec<Waker> {
-        let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.untold) {
-            Untold::Withheld(waker) => Some(waker),
+        let held = self.losses.values_mut().map(|lost| match std::mem::take(&mut lost.unreported) {
+            Unreported::Withheld(waker) => Some(waker),
             _ => None,
         });
         let waiting = self.cells.iter_mut().map(|cell| match std::mem::take(cell) {
@@ -214,8 +214,8 @@ impl Waiters {
         if self.losses.is_empty() {
             return None;
         }
-        match self.losses.remove(&request.serial())?.untold {
-            Untold::Withheld(waker) => Some(waker),
+        match self.losses.remove(&request.serial())?.unreported {
+            Unreported::Withheld(waker) => Some(waker),
             _ => None,
         }
     }

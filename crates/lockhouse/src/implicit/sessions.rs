@@ -367,9 +367,9 @@ impl WebSession {
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.forget(self.open.owner.id());
         }
-        let (told, ended) = tokio::sync::oneshot::channel();
+        let (report, ended) = tokio::sync::oneshot::channel();
         // A caller that has gone meanwhile gets no result.
-        tokio::spawn(end(self.sessions.clone(), self.open.clone(), |ended| _ = told.send(ended)));
+        tokio::spawn(end(self.sessions.clone(), self.open.clone(), |ended| _ = report.send(ended)));
         ended.await.unwrap_or(Err(StoreError::Closed))
     }
 

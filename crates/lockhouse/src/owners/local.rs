@@ -58,7 +58,7 @@ impl EndOnDrop<'_> {
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(owner) = self.owner {
-            self.bucket.tell(Command::EndOwner { owner });
+            self.bucket.execute(Command::EndOwner { owner });
         }
     }
 }
@@ -133,7 +133,7 @@ pub(super) async fn undo(
 /// As [`undo`], at once, for callers that cannot wait for the answer.
 pub(super) fn undo_now(bucket: &Arc<Shared>, owner: &Owner, locks: &[Acquisition]) {
     for locks in in_commands(locks) {
-        bucket.tell(Command::Undo { owner: owner.id, locks: &locks });
+        bucket.execute(Command::Undo { owner: owner.id, locks: &locks });
     }
 }
 

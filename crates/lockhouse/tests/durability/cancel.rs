@@ -54,17 +54,17 @@ async fn everything(bucket: &Bucket, owner: &Owner) {
 
 /// What is kept of locks, claims and assignments.
 #[derive(Debug, PartialEq)]
-struct Kept {
+struct DurableState {
     locks: Vec<(NameBuf, Mode, FencingToken)>,
     claim: Option<(String, FencingToken)>,
     assignment: Option<(String, FencingToken)>,
 }
 
 /// Ends once everything so far is kept.
-async fn kept(house: &House, owner: &Owner) -> Kept {
+async fn durable_state(house: &House, owner: &Owner) -> DurableState {
     let claims = house.bucket("default").claims();
     let locks = owner.locks().await.unwrap();
-    Kept {
+    DurableState {
         locks: locks.into_iter().map(|lock| (lock.name, lock.mode, lock.token)).collect(),
         claim: claims.get("seat").await.unwrap().map(|claim| (claim.claimant, claim.fencing_token)),
         assignment: claims.assignment("seat").await.unwrap().map(|it| (it.claimant, it.fencing_token)),
@@ -95,17 +95,17 @@ async fn what_the_house_has_and_what_is_kept_is_the_same_wherever_a_future_is_dr
 }
 
 /// Whether everything was done after so many polls, and what was kept by then.
-async fn cut_and_compare(store: &MemoryStore, faulty: FaultStore, polls: u64) -> (bool, Kept) {
+async fn cut_and_compare(store: &MemoryStore, faulty: FaultStore, polls: u64) -> (bool, DurableState) {
     let house = House::open(Arc::new(faulty), Options::new()).await.unwrap();
     let bucket = house.bucket("default");
     let owner = bucket.owners().open("Ada", Duration::from_secs(3600)).await.unwrap();
     let done = cut_after(polls, everything(&bucket, &owner)).await;
-    let before = kept(&house, &owner).await;
+    let before = durable_state(&house, &owner).await;
     assert!(!bucket.has_held(), "a web lock is left after {polls} polls");
 
     let next = House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
     let found = next.bucket("default").owners().resume(owner.id(), owner.secret()).await.unwrap();
-    assert_eq!(kept(&next, &found).await, before, "after {polls} polls");
+    assert_eq!(durable_state(&next, &found).await, before, "after {polls} polls");
     (done, before)
 }
 

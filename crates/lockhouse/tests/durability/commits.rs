@@ -116,22 +116,23 @@ async fn writes_of_a_quiet_one(quiet: &str, loud: impl Fn(u32) -> String) -> Vec
     }
     let batches = gate.batches();
     let of_quiet = |writes: &[Write]| names(writes).iter().filter(|name| name.starts_with("quiet/")).count();
-    let told: Vec<_> = batches[1..].iter().map(|batch| of_quiet(&batch.writes)).collect();
-    assert!(told.len() >= 3, "{told:?}");
-    told
+    let written: Vec<_> = batches[1..].iter().map(|batch| of_quiet(&batch.writes)).collect();
+    assert!(written.len() >= 3, "{written:?}");
+    written
 }
 
 #[tokio::test]
 async fn a_partition_with_many_buckets_has_no_more_of_a_commit_than_another() {
-    let told = writes_of_a_quiet_one("quiet", |_| "loud".to_owned()).await;
-    assert_eq!(told[0], 1800, "{told:?}");
+    let written = writes_of_a_quiet_one("quiet", |_| "loud".to_owned()).await;
+    assert_eq!(written[0], 1800, "{written:?}");
 }
 
 #[tokio::test]
 async fn a_tenant_with_many_partitions_has_no_more_of_a_commit_than_another() {
     let quiet = "\u{1f}quiet\u{1f}\u{1f}\u{1f}";
-    let told = writes_of_a_quiet_one(quiet, |number| format!("\u{1f}loud\u{1f}\u{1f}\u{1f}{number}")).await;
-    assert_eq!(told[0], 1800, "{told:?}");
+    let written =
+        writes_of_a_quiet_one(quiet, |number| format!("\u{1f}loud\u{1f}\u{1f}\u{1f}{number}")).await;
+    assert_eq!(written[0], 1800, "{written:?}");
 }
 
 #[tokio::test(start_paused = true)]

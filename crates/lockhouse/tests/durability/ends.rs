@@ -66,8 +66,8 @@ async fn nobody_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
     assert!(matches!(answer, std::task::Poll::Ready(Err(RequestError::NoStore(Loss::Fenced)))), "{answer:?}");
     let port = late.port(10);
     port.submit(1, Command::Join(NewAgent::new("far")));
-    let told = drained(&port);
-    assert!(matches!(told[..], [Notice::Answer { .. }, Notice::Over(Loss::Fenced)]), "{told:?}");
+    let received = drained(&port);
+    assert!(matches!(received[..], [Notice::Answer { .. }, Notice::Over(Loss::Fenced)]), "{received:?}");
 }
 
 #[tokio::test]

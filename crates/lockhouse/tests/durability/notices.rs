@@ -226,8 +226,12 @@ async fn a_port_is_told_of_each_name_in_order_and_of_other_names_at_once() {
     request(&port, 4, agent, &name, Acquire::IfAvailable(Mode::Shared));
     port.submit(5, Command::Snapshot);
     request(&port, 6, agent, "other", WAIT);
-    let told: Vec<_> = drained(&port).into_iter().map(|notice| tag_of(&notice)).collect();
-    assert_eq!(told, [Some(2), Some(3), Some(6)], "two steals whose grants are to come, and the other name");
+    let received: Vec<_> = drained(&port).into_iter().map(|notice| tag_of(&notice)).collect();
+    assert_eq!(
+        received,
+        [Some(2), Some(3), Some(6)],
+        "two steals whose grants are to come, and the other name"
+    );
     gate.open();
     port.ready().await;
     let notices = drained(&port);
@@ -261,10 +265,10 @@ async fn the_first_grant_of_a_bucket_is_told_before_its_loss() {
     port.submit(2, Command::Request(short));
     port.submit(3, Command::Request(NewRequest::new(agent, stolen, Acquire::Steal)));
     clock.advance(Duration::from_secs(1));
-    let told = drained(&port);
+    let received = drained(&port);
     assert!(
-        told.iter().all(|notice| matches!(notice, Notice::Answer { outcome: Outcome::Queued(_), .. })),
-        "nobody was told yet that he holds: {told:?}"
+        received.iter().all(|notice| matches!(notice, Notice::Answer { outcome: Outcome::Queued(_), .. })),
+        "nobody was told yet that he holds: {received:?}"
     );
     gate.open();
     settle().await;
@@ -294,11 +298,11 @@ async fn a_look_that_waits_for_the_store_takes_its_room_though_nobody_waits_for_
     let (_house, bucket, owner) = gate.shut_house().await;
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
-    let rooms = MemoryBudget::new(1 << 20);
+    let budget = MemoryBudget::new(1 << 20);
     let take = || {
-        let mut room = rooms.of("a");
-        room.reserve(4096).unwrap();
-        Arc::new(room)
+        let mut reservation = budget.of("a");
+        reservation.reserve(4096).unwrap();
+        Arc::new(reservation)
     };
     let port = bucket.port(100);
     port.look(1, take());
@@ -306,13 +310,13 @@ async fn a_look_that_waits_for_the_store_takes_its_room_though_nobody_waits_for_
     let mut shown = Box::pin(bucket.look(take()));
     assert!(poll(&mut shown).await.is_pending());
     drop(shown);
-    assert_eq!(rooms.taken("a"), 8192, "both copies are there");
+    assert_eq!(budget.taken("a"), 8192, "both copies are there");
     gate.open();
     lock.await.unwrap();
-    assert_eq!(rooms.taken("a"), 0);
-    let room = take();
-    bucket.look(room.clone()).await.unwrap();
-    assert_eq!(Arc::strong_count(&room), 1, "who asked has the only copy");
+    assert_eq!(budget.taken("a"), 0);
+    let reservation = take();
+    bucket.look(reservation.clone()).await.unwrap();
+    assert_eq!(Arc::strong_count(&reservation), 1, "who asked has the only copy");
 }
 
 fn tag_of(notice: &Notice) -> Option<u64> {

@@ -37,11 +37,11 @@ async fn a_handler_that_panics_takes_its_locks_along() {
 #[tokio::test]
 async fn a_request_that_nobody_waits_for_is_undone() {
     let locked = Arc::new(Notify::new());
-    let tell = locked.clone();
+    let notify = locked.clone();
     let office = Arc::new(Office::with(|router, sessions| {
         let hangs = async move |Path(id): Path<u32>| {
             lock(id).await;
-            tell.notify_one();
+            notify.notify_one();
             std::future::pending::<()>().await;
         };
         router.route("/hang/{id}", get(hangs).layer(sessions.begins()))

@@ -81,8 +81,8 @@ impl Office {
         routes: impl FnOnce(Router<Trace>, &Sessions) -> Router<Trace>,
     ) -> Self {
         let serious = Arc::new(Mutex::new(Vec::new()));
-        let told = serious.clone();
-        let chosen = options(SessionOptions::new(TIMEOUT, move |error| told.lock().unwrap().push(error)));
+        let reported = serious.clone();
+        let chosen = options(SessionOptions::new(TIMEOUT, move |error| reported.lock().unwrap().push(error)));
         let sessions = Sessions::new(house.bucket("crm").owners(), chosen);
         let router = Router::new()
             .route("/edit/{id}", get(edit).layer(sessions.begins()))

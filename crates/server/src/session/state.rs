@@ -74,7 +74,7 @@ impl Session {
             .map_err(|kind| state.limiter.refuse(kind).word())?;
         let bucket = state
             .house
-            .bucket_if_room(admission.scope.clone(), limits.buckets_per_tenant as usize)
+            .bucket_within_limit(admission.scope.clone(), limits.buckets_per_tenant as usize)
             .ok_or_else(|| state.limiter.refuse(Refused::BucketsPerTenant).word())?;
         let port = bucket.port(INBOX_NOTICES);
         let unread = state.limiter.unread.of(admission.scope.tenant());

@@ -6,7 +6,7 @@ use lockhouse_core::Change;
 
 use super::Harness;
 use super::life::Life;
-use super::sample::{lock, owner, reserved, scope, told, unlocked, writes};
+use super::sample::{lock, owner, recovered_rows, reserved, scope, unlocked, writes};
 use crate::{CommitBatch, CommitOutcome, Slot, StoreUnavailable, Write, WriterId};
 
 /// A batch that must not be stored does not fail its neighbours, and does not profit from them.
@@ -26,7 +26,7 @@ pub async fn batches_stand_or_fall_alone(harness: &dyn Harness) {
     );
 
     let life = life.kill(harness).await;
-    assert_eq!(life.kept, told(&scope(), false, [reserved(10)]));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, [reserved(10)]));
 }
 
 /// Several batches of one slot in one call are stored one after the other, each on the result of the ones
@@ -50,7 +50,7 @@ pub async fn batches_of_one_call_are_kept_in_their_order(harness: &dyn Harness) 
     assert_eq!(outcomes, vec![CommitOutcome::Committed; 4]);
     let life = life.kill(harness).await;
     let expected = [Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 5))];
-    assert_eq!(life.kept, told(&scope(), false, expected));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, expected));
 }
 
 /// A committed batch can be sent again, at once, later, and beside its successor.
@@ -65,7 +65,7 @@ pub async fn a_batch_sent_again_changes_nothing(harness: &dyn Harness) {
     assert_eq!(life.outcome(&first).await, CommitOutcome::Committed);
 
     let life = life.kill(harness).await;
-    assert_eq!(life.kept, told(&scope(), false, [Change::OwnerOpened(owner(1))]));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, [Change::OwnerOpened(owner(1))]));
 }
 
 /// A batch that leaves out a number is not stored until the batch before it is. A batch with wrong numbers is
@@ -88,7 +88,7 @@ pub async fn a_batch_ahead_of_its_turn_is_refused(harness: &dyn Harness) {
     }
     let life = life.kill(harness).await;
     let expected = [Change::OwnerOpened(owner(1)), Change::Locked(lock("a", 1, 3))];
-    assert_eq!(life.kept, told(&scope(), false, expected));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, expected));
 }
 
 /// An empty batch is `Committed` as long as its writer has the slot, and changes nothing.
@@ -101,23 +101,23 @@ pub async fn a_batch_without_writes_shows_whether_its_epoch_stands(harness: &dyn
     assert_eq!(life.outcome(&empty).await, CommitOutcome::Committed);
     let next = Life::take(life.store, 1).await;
     assert_eq!(next.outcome(&empty).await, CommitOutcome::Fenced);
-    assert_eq!(next.kept, told(&scope(), false, [reserved(10)]));
+    assert_eq!(next.recovered, recovered_rows(&scope(), false, [reserved(10)]));
 }
 
 /// After a take no batch of an earlier epoch is committed any more: neither a new batch nor one that was
 /// stored before.
 pub async fn a_newer_epoch_fences_what_came_before(harness: &dyn Harness) {
     let mut earlier = Life::begin(harness).await;
-    let kept = earlier.write(writes(&scope(), [reserved(10)])).await;
+    let stored = earlier.write(writes(&scope(), [reserved(10)])).await;
     let late = earlier.batch(writes(&scope(), [reserved(99)]));
     let mut life = Life::take(earlier.store, 1).await;
-    assert_eq!(life.outcomes(&[&late, &kept]).await, [CommitOutcome::Fenced, CommitOutcome::Fenced]);
+    assert_eq!(life.outcomes(&[&late, &stored]).await, [CommitOutcome::Fenced, CommitOutcome::Fenced]);
     // The old batch is not let in either when the new epoch reaches its numbers.
     life.write(writes(&scope(), [reserved(11)])).await;
     assert_eq!(life.outcome(&late).await, CommitOutcome::Fenced);
     let life = life.kill(harness).await;
     assert_eq!(life.outcome(&late).await, CommitOutcome::Fenced);
-    assert_eq!(life.kept, told(&scope(), false, [reserved(11)]));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, [reserved(11)]));
 }
 
 /// The number of an epoch alone gives no right: it might come from before the restore of a backup.

@@ -13,7 +13,7 @@ pub(crate) struct Life {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) writer: WriterId,
     pub(crate) opened: Opened,
-    pub(crate) kept: Vec<RecoveredRow>,
+    pub(crate) recovered: Vec<RecoveredRow>,
     pub(crate) next_seq: u64,
 }
 
@@ -26,10 +26,10 @@ impl Life {
     /// Takes the slot of a store that is open. The number makes the writer another one.
     pub(crate) async fn take(store: Arc<dyn Store>, number: u64) -> Self {
         for _ in 0..TRIES {
-            let mut kept = Vec::new();
+            let mut recovered = Vec::new();
             let writer = WriterId(u64::MAX - number);
-            match store.take_slot(Slot::ONLY, writer, &mut |piece| kept.push(piece)).await {
-                Ok(opened) => return Self { store, writer, opened, kept, next_seq: 1 },
+            match store.take_slot(Slot::ONLY, writer, &mut |piece| recovered.push(piece)).await {
+                Ok(opened) => return Self { store, writer, opened, recovered, next_seq: 1 },
                 Err(TakeError::Unavailable(_)) => {}
                 Err(error) => panic!("the slot cannot be taken: {error}"),
             }

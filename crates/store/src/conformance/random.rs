@@ -54,15 +54,15 @@ fn compare(life: &Life, model: &Life) {
         assert_eq!(of(life), of(model));
     }
     let sorted = |it: &Life| {
-        let mut kept: Vec<Vec<RecoveredRow>> = it
-            .kept
+        let mut recovered: Vec<Vec<RecoveredRow>> = it
+            .recovered
             .chunk_by(|a, b| {
                 !matches!(a, RecoveredRow::Tenant { .. }) && !matches!(b, RecoveredRow::Bucket { .. })
             })
             .map(<[_]>::to_vec)
             .collect();
-        kept.sort_by_key(|piece| format!("{:?}", piece[0]));
-        kept
+        recovered.sort_by_key(|piece| format!("{:?}", piece[0]));
+        recovered
     };
     assert_eq!(sorted(life), sorted(model));
 }

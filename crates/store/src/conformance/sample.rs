@@ -95,7 +95,7 @@ pub(crate) fn writes(scope: &Arc<Scope>, changes: impl IntoIterator<Item = Chang
 }
 
 /// The rows of a slot with only this bucket.
-pub(crate) fn told(
+pub(crate) fn recovered_rows(
     scope: &Arc<Scope>,
     needs_recovery: bool,
     changes: impl IntoIterator<Item = Change>,

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::Harness;
 use super::life::Life;
-use super::sample::{lock, owner, reserved, scope, told, writes};
+use super::sample::{lock, owner, recovered_rows, reserved, scope, writes};
 use crate::{CommitOutcome, Fatal, RecoveredRow, Scope, Slot, Write, WriterId};
 use lockhouse_core::Change;
 
@@ -18,7 +18,7 @@ pub async fn a_new_store_is_clean_and_empty(harness: &dyn Harness) {
     assert_eq!((life.opened.longest_lease_ms, life.opened.token_floor), (0, 0));
     assert!(life.opened.tickets_since <= life.opened.epoch, "its own tickets count");
     assert!(!life.opened.recovers(false));
-    assert_eq!(life.kept, []);
+    assert_eq!(life.recovered, []);
     assert_ne!(life.opened.key.as_bytes(), &[0; 32]);
 }
 
@@ -54,7 +54,7 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
     assert!(life.opened.clean);
     assert_eq!(life.opened.longest_lease_ms, 0);
     assert!(life.opened.tickets_since > stopped && life.opened.tickets_since <= life.opened.epoch);
-    assert_eq!(life.kept, told(&scope(), false, []));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, []));
 }
 
 /// The mark of a clean stop lasts until it is erased, or a grant is announced, and not longer.
@@ -81,38 +81,38 @@ pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness:
 /// that epoch.
 pub async fn only_what_was_announced_since_the_last_recovery_recovers(harness: &dyn Harness) {
     let named = |bucket: &str| Arc::new(Scope::new("t", bucket));
-    let tell = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
-    let told = |life: &Life| -> Vec<Box<str>> {
-        let of = |kept: &RecoveredRow| match kept {
+    let needs_recovery = |bucket: &str| Write::NeedsRecovery { scope: named(bucket) };
+    let recovering = |life: &Life| -> Vec<Box<str>> {
+        let of = |row: &RecoveredRow| match row {
             RecoveredRow::Bucket { scope, needs_recovery: true } => Some(scope.bucket.clone()),
             _ => None,
         };
-        life.kept.iter().filter_map(of).collect()
+        life.recovered.iter().filter_map(of).collect()
     };
 
     let mut life = Life::begin(harness).await;
     let silent = writes(&named("silent"), [reserved(1)]);
-    life.write([vec![tell("a"), tell("b")], silent].concat()).await;
+    life.write([vec![needs_recovery("a"), needs_recovery("b")], silent].concat()).await;
     let first = life.opened.epoch;
     let mut life = life.kill(harness).await;
-    assert_eq!(told(&life), ["a".into(), "b".into()]);
+    assert_eq!(recovering(&life), ["a".into(), "b".into()]);
     assert!(life.opened.recovers(true) && !life.opened.recovers(false));
     assert!(life.opened.tickets_since <= first);
 
-    life.write(vec![tell("b")]).await;
+    life.write(vec![needs_recovery("b")]).await;
     let mut life = life.kill(harness).await;
-    assert_eq!(told(&life), ["a".into(), "b".into()], "no recovery was completed");
+    assert_eq!(recovering(&life), ["a".into(), "b".into()], "no recovery was completed");
     assert!(life.opened.tickets_since <= first);
 
-    life.write(vec![tell("c"), Write::RecoveryCompleted, tell("d")]).await;
-    let recovered = life.opened.epoch;
+    life.write(vec![needs_recovery("c"), Write::RecoveryCompleted, needs_recovery("d")]).await;
+    let completed_in = life.opened.epoch;
     let mut life = life.kill(harness).await;
-    assert_eq!(told(&life), ["c".into(), "d".into()]);
-    assert_eq!(life.opened.tickets_since, recovered);
+    assert_eq!(recovering(&life), ["c".into(), "d".into()]);
+    assert_eq!(life.opened.tickets_since, completed_in);
 
     life.write(vec![Write::RecoveryCompleted]).await;
     let life = life.kill(harness).await;
-    assert_eq!(told(&life), Vec::<Box<str>>::new());
+    assert_eq!(recovering(&life), Vec::<Box<str>>::new());
 }
 
 /// The length of a recovery is the longest lease of all epochs since the last completed recovery, and of the
@@ -153,7 +153,7 @@ pub async fn a_dropped_take_leaves_the_slot_to_others(harness: &dyn Harness) {
         .await;
     }
     let next = Life::take(Arc::clone(&life.store), 9).await;
-    assert_eq!(next.kept, told(&scope(), false, changes));
+    assert_eq!(next.recovered, recovered_rows(&scope(), false, changes));
     assert!(next.opened.epoch > life.opened.epoch);
 }
 
@@ -170,5 +170,5 @@ pub async fn a_closed_store_answers_nothing_more(harness: &dyn Harness) {
     let close = life.store.close().await;
     assert!(matches!(close, Err(Fatal::Closed { .. })), "{close:?}");
     drop(life.store);
-    assert_eq!(Life::begin(harness).await.kept, told(&scope(), false, [reserved(10)]));
+    assert_eq!(Life::begin(harness).await.recovered, recovered_rows(&scope(), false, [reserved(10)]));
 }

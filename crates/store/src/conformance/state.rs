@@ -9,7 +9,8 @@ use lockhouse_core::{
 use super::Harness;
 use super::life::Life;
 use super::sample::{
-    assignment, claim, ended, lock, owner, reserved, scope, told, unassigned, unclaimed, unlocked, writes,
+    assignment, claim, ended, lock, owner, recovered_rows, reserved, scope, unassigned, unclaimed, unlocked,
+    writes,
 };
 use crate::{RecoveredRow, Scope, Write};
 
@@ -17,16 +18,16 @@ use crate::{RecoveredRow, Scope, Write};
 /// moments.
 pub async fn what_was_committed_is_there_after_a_kill(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
-    let mut kept = vec![Change::OwnerOpened(owner(1))];
-    life.write(writes(&scope(), kept.clone())).await;
+    let mut written = vec![Change::OwnerOpened(owner(1))];
+    life.write(writes(&scope(), written.clone())).await;
     for round in 0..10 {
         for number in 0..20 {
             let change = Change::Locked(lock(&format!("{round}/{number}"), 1, 1 + round * 20 + number));
-            kept.push(change.clone());
+            written.push(change.clone());
             life.write(writes(&scope(), [change])).await;
         }
         life = life.kill(harness).await;
-        assert_eq!(life.kept, told(&scope(), false, kept.clone()));
+        assert_eq!(life.recovered, recovered_rows(&scope(), false, written.clone()));
     }
 }
 
@@ -64,8 +65,8 @@ pub async fn each_change_does_what_it_says(harness: &dyn Harness) {
             12.. => vec![reserved(100), OwnerOpened(two.clone())],
             _ => vec![reserved(100), OwnerOpened(one.clone()), OwnerOpened(two.clone())],
         };
-        let expected = told(&scope(), false, always.into_iter().chain(left));
-        assert_eq!(life.kept, expected, "after {change:?}");
+        let expected = recovered_rows(&scope(), false, always.into_iter().chain(left));
+        assert_eq!(life.recovered, expected, "after {change:?}");
     }
 }
 
@@ -105,12 +106,12 @@ pub async fn state_comes_back_in_an_order_that_rebuilds_it(harness: &dyn Harness
     life.write(vec![Write::BucketDropped { scope: Arc::clone(&scopes[3]) }]).await;
 
     let life = life.kill(harness).await;
-    let (head, rest) = life.kept.split_at(1);
+    let (head, rest) = life.recovered.split_at(1);
     assert_eq!(head, [RecoveredRow::Tenant { tenant: "t".into(), mark: 10 }]);
     let mut buckets: Vec<Vec<RecoveredRow>> =
         rest.chunk_by(|_, next| !matches!(next, RecoveredRow::Bucket { .. })).map(<[_]>::to_vec).collect();
     let mut expected: Vec<Vec<RecoveredRow>> =
-        [0, 1, 2, 4].iter().map(|n| told(&scopes[*n], false, sorted.clone())).collect();
+        [0, 1, 2, 4].iter().map(|n| recovered_rows(&scopes[*n], false, sorted.clone())).collect();
     buckets.sort_by_key(|bucket| format!("{bucket:?}"));
     expected.sort_by_key(|bucket| format!("{bucket:?}"));
     assert_eq!(buckets, expected);
@@ -131,27 +132,27 @@ pub async fn the_mark_of_a_dropped_bucket_passes_to_its_tenant(harness: &dyn Har
     life.write(vec![Write::NeedsRecovery { scope: named("a") }, drop(&named("a")), drop(&named("never"))])
         .await;
     let mut life = life.kill(harness).await;
-    let b = told(&named("b"), false, [reserved(300)]);
-    let u = told(&other, false, [reserved(900)]);
-    assert_eq!(life.kept, [vec![tenant(500)], b, u.clone()].concat());
+    let b = recovered_rows(&named("b"), false, [reserved(300)]);
+    let u = recovered_rows(&other, false, [reserved(900)]);
+    assert_eq!(life.recovered, [vec![tenant(500)], b, u.clone()].concat());
 
     // A lower mark does not lower the tenant's; a dropped bucket is no longer returned.
     life.write(vec![drop(&named("b")), Write::NeedsRecovery { scope: named("a") }, drop(&named("a"))]).await;
     let mut life = life.kill(harness).await;
-    assert_eq!(life.kept, [vec![tenant(500)], u.clone()].concat());
+    assert_eq!(life.recovered, [vec![tenant(500)], u.clone()].concat());
 
     life.write(writes(&named("a"), [reserved(600)])).await;
     let mut life = life.kill(harness).await;
-    let a = told(&named("a"), false, [reserved(600)]);
-    assert_eq!(life.kept, [vec![tenant(500)], a, u.clone()].concat());
+    let a = recovered_rows(&named("a"), false, [reserved(600)]);
+    assert_eq!(life.recovered, [vec![tenant(500)], a, u.clone()].concat());
 
     // The commit that follows does not know the dropped bucket any more either.
     life.write(writes(&named("a"), [reserved(650)])).await;
     life.write(vec![drop(&named("a"))]).await;
     life.write(writes(&named("a"), [reserved(700)])).await;
     let life = life.kill(harness).await;
-    let a = told(&named("a"), false, [reserved(700)]);
-    assert_eq!(life.kept, [vec![tenant(650)], a, u].concat());
+    let a = recovered_rows(&named("a"), false, [reserved(700)]);
+    assert_eq!(life.recovered, [vec![tenant(650)], a, u].concat());
 }
 
 /// Names are 16-bit units: empty ones, NUL, lone surrogates and long ones come back as they are, and are not
@@ -190,14 +191,14 @@ pub async fn names_come_back_unit_by_unit(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(writes(&scope, changes.clone())).await;
     let mut life = life.kill(harness).await;
-    assert_eq!(life.kept, told(&scope, false, changes.clone()));
+    assert_eq!(life.recovered, recovered_rows(&scope, false, changes.clone()));
 
     // Each name finds only its own claim.
     while let Some(Change::Claimed(claimed)) = changes.pop() {
         life.write(writes(&scope, [unclaimed(&claimed)])).await;
         life = Life::take(life.store, changes.len() as u64).await;
         let Some(Change::Locked(_)) = changes.last() else {
-            assert_eq!(life.kept, told(&scope, false, changes.clone()));
+            assert_eq!(life.recovered, recovered_rows(&scope, false, changes.clone()));
             continue;
         };
         break;
@@ -235,7 +236,7 @@ pub async fn numbers_come_back_up_to_their_bounds(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     life.write(writes(&scope(), changes.clone())).await;
     let life = life.kill(harness).await;
-    assert_eq!(life.kept, told(&scope(), false, changes));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, changes));
 }
 
 /// Many locks of several owners, in one batch and in many, and their end.
@@ -254,8 +255,8 @@ pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
         expected.extend(changes);
     }
     let mut life = life.kill(harness).await;
-    assert_eq!(life.kept.len(), 1 + OWNERS as usize + 100_000);
-    assert!(life.kept == told(&scope(), false, expected), "not what was written");
+    assert_eq!(life.recovered.len(), 1 + OWNERS as usize + 100_000);
+    assert!(life.recovered == recovered_rows(&scope(), false, expected), "not what was written");
 
     for of in 0..OWNERS {
         let names: Vec<String> = locks(of).map(|(name, ..)| name).collect();
@@ -263,5 +264,5 @@ pub async fn a_hundred_thousand_locks_come_back(harness: &dyn Harness) {
         life.write(writes(&scope(), [ended(of + 1, &names)])).await;
     }
     let life = life.kill(harness).await;
-    assert_eq!(life.kept, told(&scope(), false, []));
+    assert_eq!(life.recovered, recovered_rows(&scope(), false, []));
 }

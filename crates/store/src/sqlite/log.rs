@@ -24,10 +24,10 @@ impl Log {
     pub(crate) fn watch(file: &mut Connection) -> rusqlite::Result<Self> {
         let most = BYTES / pragma(file, "page_size")?;
         let pages = Arc::new(AtomicI32::new(0));
-        let told = Arc::clone(&pages);
+        let reported = Arc::clone(&pages);
         // A failure here would fail the commit, which is durable already.
         file.wal_hook(Some(move |_: &mut Wal, pages| {
-            told.store(pages, Ordering::Relaxed);
+            reported.store(pages, Ordering::Relaxed);
             Ok(())
         }))?;
         Ok(Self { pages, most })

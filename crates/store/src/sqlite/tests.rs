@@ -311,9 +311,9 @@ async fn a_file_of_an_earlier_version_is_brought_up_to_date_and_keeps_what_is_in
 
     let later = [schema::STEPS[0], "ALTER TABLE owners ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"];
     let store = open(&file.0, &later, 100).unwrap();
-    let mut kept = Vec::new();
-    let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| kept.push(piece)).await.unwrap();
-    assert_eq!((opened.epoch, kept.len()), (2, 3));
+    let mut recovered = Vec::new();
+    let opened = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| recovered.push(piece)).await.unwrap();
+    assert_eq!((opened.epoch, recovered.len()), (2, 3));
     store.close().await.unwrap();
     let colour: String = file.raw().query_row("SELECT colour FROM owners", [], |row| row.get(0)).unwrap();
     assert_eq!(colour, "red");

@@ -13,7 +13,7 @@ pub(crate) fn part() -> Option<PathBuf> {
 }
 
 /// Reports a line from the other process to the test.
-pub(crate) fn tell(line: &str) {
+pub(crate) fn report(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "told: {line}").unwrap();
     out.flush().unwrap();
@@ -53,8 +53,8 @@ impl Process {
                 return None;
             }
             // A line that was cut off by a kill does not count.
-            if let Some((_, told)) = line.strip_suffix('\n').and_then(|line| line.split_once("told: ")) {
-                return Some(told.to_owned());
+            if let Some((_, reported)) = line.strip_suffix('\n').and_then(|line| line.split_once("told: ")) {
+                return Some(reported.to_owned());
             }
         }
     }

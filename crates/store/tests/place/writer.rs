@@ -20,7 +20,7 @@ pub(crate) struct Writer {
     pub(crate) opened: Opened,
     /// The numbers that were there at the beginning, and the number of locks of each.
     pub(crate) found: BTreeMap<u64, u64>,
-    pub(crate) kept: Vec<RecoveredRow>,
+    pub(crate) recovered: Vec<RecoveredRow>,
     next_seq: u64,
 }
 
@@ -31,19 +31,19 @@ impl Writer {
     }
 
     pub(crate) async fn take(store: SqliteStore) -> Result<Self, (SqliteStore, TakeError)> {
-        let mut kept = Vec::new();
-        let taken = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| kept.push(piece)).await;
+        let mut recovered = Vec::new();
+        let taken = store.take_slot(Slot::ONLY, WriterId(1), &mut |piece| recovered.push(piece)).await;
         let opened = match taken {
             Ok(opened) => opened,
             Err(error) => return Err((store, error)),
         };
         let mut found = BTreeMap::new();
-        for piece in &kept {
+        for piece in &recovered {
             if let RecoveredRow::Change { change: Change::Locked(lock), .. } = piece {
                 *found.entry(lock.name.as_name().as_str().unwrap().parse().unwrap()).or_default() += 1;
             }
         }
-        Ok(Self { store, opened, found, kept, next_seq: 1 })
+        Ok(Self { store, opened, found, recovered, next_seq: 1 })
     }
 
     /// Tries to store a number, with that many bytes beside it.

@@ -28,14 +28,14 @@ async fn whoever_begins_without_a_session_gets_one_and_goes_on_where_he_was() {
 #[tokio::test]
 async fn a_command_that_goes_on_has_nothing_to_go_on_with_without_a_session() {
     let office = Office::open().await;
-    let mut nobody = office.stranger();
+    let mut stranger = office.stranger();
     for path in ["/customers/1/done", "/customers/1/merge"] {
-        let sent = nobody.post(path, &[("with", "2")]).await;
+        let sent = stranger.post(path, &[("with", "2")]).await;
         assert_eq!((sent.status, sent.location.as_str()), (303, "/sign-in?next=%2Fcustomers"));
     }
-    assert_eq!(nobody.save("1", "0101").await.status, 403);
-    nobody.cookie = Some("customers-session=1.0000000000000000000000000000000000000000".to_owned());
-    assert_eq!(nobody.save("1", "0101").await.status, 403);
+    assert_eq!(stranger.save("1", "0101").await.status, 403);
+    stranger.cookie = Some("customers-session=1.0000000000000000000000000000000000000000".to_owned());
+    assert_eq!(stranger.save("1", "0101").await.status, 403);
     assert_ne!(office.phone(1), "0101");
 }
 
@@ -85,16 +85,16 @@ async fn signing_out_frees_all_and_signing_in_anew_as_well() {
 #[tokio::test]
 async fn a_name_has_to_be_given_and_leads_nowhere_else() {
     let office = Office::open().await;
-    let mut nobody = office.stranger();
+    let mut stranger = office.stranger();
     for (user, said) in [(" ", "Enter a name"), (&*"x".repeat(61), "Shorten this to 60 characters")] {
-        let form = nobody.post("/sign-in", &[("user", user), ("next", "/locks")]).await;
+        let form = stranger.post("/sign-in", &[("user", user), ("next", "/locks")]).await;
         assert_eq!(form.status, 422);
         form.says(said);
         assert_eq!(form.value("next"), Some("/locks"));
     }
-    let signed_in = nobody.post("/sign-in", &[("user", "<b>Ada</b>"), ("next", "//evil.example")]).await;
+    let signed_in = stranger.post("/sign-in", &[("user", "<b>Ada</b>"), ("next", "//evil.example")]).await;
     assert_eq!(signed_in.location, "/customers");
-    nobody.get("/customers/1/edit").await;
+    stranger.get("/customers/1/edit").await;
     let refused = office.browser("Bob").await.get("/customers/1/edit").await;
     assert!(refused.text.contains("&#60;b&#62;Ada&#60;/b&#62;") && !refused.text.contains("<b>Ada"));
 }

@@ -124,7 +124,7 @@ async fn choose(
 async fn renew(State(app): State<App>, visitor: Visitor, Path(seat): Path<String>) -> Answer {
     let (seat, stub) = visitor.proves(&seat)?;
     let renewed = app.office.renew(seat, &stub).await;
-    told(&app, seat, &stub, renewed).await
+    respond(&app, seat, &stub, renewed).await
 }
 
 #[derive(serde::Deserialize)]
@@ -141,14 +141,14 @@ async fn pay(
     let (seat, stub) = visitor.proves(&seat)?;
     let (office, its) = (app.office.clone(), stub.clone());
     let paid = to_the_end(async move { office.pay(seat, &its, method).await }).await;
-    told(&app, seat, &stub, paid).await
+    respond(&app, seat, &stub, paid).await
 }
 
 async fn bank_answers(State(app): State<App>, visitor: Visitor, Path(seat): Path<String>) -> Answer {
     let (seat, stub) = visitor.proves(&seat)?;
     let (office, its) = (app.office.clone(), stub.clone());
     let paid = to_the_end(async move { office.bank_answers(seat, &its).await }).await;
-    told(&app, seat, &stub, paid).await
+    respond(&app, seat, &stub, paid).await
 }
 
 async fn give_back(State(app): State<App>, visitor: Visitor, Path(seat): Path<String>) -> Answer {
@@ -164,7 +164,7 @@ async fn page_of(app: &App, visitor: &Visitor, seat: Seat) -> Answer {
 }
 
 /// What came of a step with a claim: the seat's page, or that it is too late.
-async fn told<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeError>) -> Answer {
+async fn respond<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeError>) -> Answer {
     let is_lost = match outcome {
         Ok(_) => return Ok(back_to(seat)),
         Err(OfficeError::HeldTooLong) => return Err(Trouble::held_too_long(seat)),

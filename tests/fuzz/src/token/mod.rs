@@ -37,14 +37,14 @@ pub fn token(data: &[u8]) {
     let [who, header, claims] = [(); 3].map(|()| lines.next().unwrap_or_default());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
     let (header, claims) = (at(header, now), at(claims, now));
-    judge(who, &header, &claims, now, false);
+    check(who, &header, &claims, now, false);
     // Written anew no member is there twice, and what has to come of it is certain.
     if let (Some(header), Some(claims)) = (object(&header), object(&claims)) {
-        judge(who, &header.to_string(), &claims.to_string(), now, true);
+        check(who, &header.to_string(), &claims.to_string(), now, true);
     }
 }
 
-fn judge(who: &str, header: &str, claims: &str, now: Duration, is_plain: bool) {
+fn check(who: &str, header: &str, claims: &str, now: Duration, is_plain: bool) {
     let signers = Signers::get();
     let signed = signed(header, claims);
     let signer = Signer::named(who);
@@ -92,8 +92,8 @@ fn no_byte_is_another(token: &str, taken: &Taken) {
         let mut changed = token.as_bytes().to_vec();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).expect("ASCII");
-        let judged = Signers::get().authority.inspect(&changed);
-        promise!(judged.is_err(), "{changed} is taken as {judged:?}, as {token} is as {taken:?}");
+        let inspected = Signers::get().authority.inspect(&changed);
+        promise!(inspected.is_err(), "{changed} is taken as {inspected:?}, as {token} is as {taken:?}");
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
                 let token = format!("{signed}.{}", Signers::get().signature(signer, signed.as_bytes()));
                 let is_taken = Signers::get().authority.inspect(&token).is_ok();
                 assert_eq!(is_taken, takes.contains(&signer.name()), "{iss} {header} by {}", signer.name());
-                judge(signer.name(), header, &claims, now, true);
+                check(signer.name(), header, &claims, now, true);
             }
         }
     }

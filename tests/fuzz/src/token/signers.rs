@@ -39,7 +39,7 @@ pub(super) enum Signer {
     /// A signer with a publicly known key, as if it were a secret.
     PublicRs,
     PublicEd,
-    Nobody,
+    Unsigned,
 }
 
 impl Signer {
@@ -55,7 +55,7 @@ impl Signer {
         Self::EmptyHs,
         Self::PublicRs,
         Self::PublicEd,
-        Self::Nobody,
+        Self::Unsigned,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -71,7 +71,7 @@ impl Signer {
             Self::EmptyHs => "empty-hs",
             Self::PublicRs => "public-rs",
             Self::PublicEd => "public-ed",
-            Self::Nobody => "nobody",
+            Self::Unsigned => "nobody",
         }
     }
 
@@ -134,7 +134,7 @@ impl Signers {
                 BASE64URL_NOPAD.encode(&mac::<Hmac<Sha256>>(self.public_rs.as_bytes(), signed))
             }
             Signer::PublicEd => BASE64URL_NOPAD.encode(&mac::<Hmac<Sha256>>(&self.public_ed, signed)),
-            Signer::Nobody => String::new(),
+            Signer::Unsigned => String::new(),
         }
     }
 }

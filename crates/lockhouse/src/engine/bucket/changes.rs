@@ -42,11 +42,11 @@ impl State {
         match durable.announcement() {
             Announcement::Announced => true,
             Announcement::Announcing { group } => {
-                let is_kept = self.outbox.is_kept(group);
-                if is_kept {
+                let is_durable = self.outbox.is_durable(group);
+                if is_durable {
                     durable.announce(Announcement::Announced);
                 }
-                is_kept
+                is_durable
             }
             Announcement::NotAnnounced => {
                 self.outbox.change(&[], DurableChange::NeedsRecovery);
@@ -65,8 +65,8 @@ impl State {
 
     /// The command is over. Returns whether the pipeline has to be notified that there is something to send,
     /// and how many commands have come.
-    pub(super) fn seal(&mut self) -> (bool, usize) {
-        self.outbox.seal();
+    pub(super) fn close_group(&mut self) -> (bool, usize) {
+        self.outbox.close_group();
         let Durability::Durable(durable) = &mut self.durability else { return (false, 0) };
         durable.report(self.outbox.unsent())
     }
@@ -108,11 +108,11 @@ impl State {
         self.durability = Durability::Lost(why);
         self.wakeups.wakers.extend(self.waiters.wake_all());
         self.wakeups.listeners.extend(self.waiters.lose_all());
-        let mut told: Vec<&Arc<Inbox>> = Vec::new();
+        let mut notified: Vec<&Arc<Inbox>> = Vec::new();
         for inbox in self.inboxes.iter().flatten() {
-            if !told.iter().any(|known| Arc::ptr_eq(known, inbox)) {
+            if !notified.iter().any(|known| Arc::ptr_eq(known, inbox)) {
                 self.wakeups.wakers.extend(inbox.push(Notice::Over(why)));
-                told.push(inbox);
+                notified.push(inbox);
             }
         }
         self.outbox.fenced()

@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// Carries out a command of an owner or a claimant whose answer is not needed.
-    pub(crate) fn tell(self: &Arc<Self>, command: Command<'_>) {
+    pub(crate) fn execute(self: &Arc<Self>, command: Command<'_>) {
         self.with_housekeeping(|state| state.handle(self.environment.clock.now(), command));
     }
 
@@ -283,7 +283,7 @@ impl Shared {
         state.is_ticked |= has_first_deadline;
         let changed = state.changes.take();
         let wakeups = std::mem::take(&mut state.wakeups);
-        let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.seal() };
+        let (is_to_send, more) = if state.outbox.is_idle() { (false, 0) } else { state.close_group() };
         drop(state);
         wakeups.run();
         if let Some(changed) = changed {
@@ -309,9 +309,9 @@ impl Shared {
 
     /// A tick of the lease clock, which ends at most so many; whether deadlines are left, and whether all
     /// ended that had to.
-    pub(crate) fn tick(self: &Arc<Self>, judged_by: Instant, most: usize) -> (bool, bool) {
+    pub(crate) fn tick(self: &Arc<Self>, due: Instant, most: usize) -> (bool, bool) {
         self.with_housekeeping(|state| {
-            let is_done = state.time_has_passed(judged_by, most);
+            let is_done = state.time_has_passed(due, most);
             state.is_ticked = state.manager().next_timeout().is_some();
             (state.is_ticked, is_done)
         })

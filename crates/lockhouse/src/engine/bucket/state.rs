@@ -136,7 +136,7 @@ impl State {
         while let Some(effect) = self.manager.poll_effect() {
             if matches!(effect, Effect::Change(_)) {
                 // Each end stands for itself, so that a crowd of them need not fit into one commit.
-                self.outbox.seal();
+                self.outbox.close_group();
             }
             self.deliver(effect);
         }

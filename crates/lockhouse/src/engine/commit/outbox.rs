@@ -37,7 +37,7 @@ pub(crate) struct Outbox<C, N> {
     /// By name: the group for which notices about it wait.
     names: HashMap<NameBuf, u64, RandomState>,
     /// Tokens up to here may be announced.
-    kept_mark: u64,
+    durable_mark: u64,
     /// Marks that are not durable yet, with their groups; both grow.
     marks: VecDeque<(u64, u64)>,
 }
@@ -51,20 +51,20 @@ struct Group<C, N> {
 }
 
 impl<C, N> Outbox<C, N> {
-    /// An outbox of a bucket in whose store the mark `kept_mark` is durable: tokens up to it may be given.
-    pub(crate) fn new(kept_mark: u64) -> Self {
+    /// An outbox of a bucket in whose store the mark `durable_mark` is durable: tokens up to it may be given.
+    pub(crate) fn new(durable_mark: u64) -> Self {
         Self {
             groups: VecDeque::new(),
             first: 0,
             sent: 0,
             open: false,
             names: HashMap::default(),
-            kept_mark,
+            durable_mark,
             marks: VecDeque::new(),
         }
     }
 
-    /// A change that speaks of these names; it joins the changes made since the last [`seal`](Self::seal).
+    /// A change that speaks of these names; it joins the changes made since the last [`close_group`](Self::close_group).
     pub(crate) fn change(&mut self, names: &[NameBuf], change: C) {
         let group = self.open_group();
         self.groups.back_mut().expect("a group was opened just now").changes.push(change);
@@ -74,7 +74,7 @@ impl<C, N> Outbox<C, N> {
     /// A change that allows the announcement of tokens up to `mark` once it is durable.
     pub(crate) fn reservation(&mut self, mark: u64, change: C) {
         debug_assert!(
-            mark > self.marks.back().map_or(self.kept_mark, |(last, _)| *last),
+            mark > self.marks.back().map_or(self.durable_mark, |(last, _)| *last),
             "marks grow: {mark} after {:?}",
             self.marks
         );
@@ -84,7 +84,7 @@ impl<C, N> Outbox<C, N> {
 
     /// The command is over: later changes belong to another group.
     #[inline]
-    pub(crate) fn seal(&mut self) {
+    pub(crate) fn close_group(&mut self) {
         self.open = false;
     }
 
@@ -92,7 +92,7 @@ impl<C, N> Outbox<C, N> {
     /// if it may leave now.
     pub(crate) fn hold(&mut self, names: &[Name<'_>], token: u64, notice: N) -> Option<N> {
         if self.is_idle() {
-            debug_assert!(token <= self.kept_mark, "token {token} was never reserved");
+            debug_assert!(token <= self.durable_mark, "token {token} was never reserved");
             return Some(notice);
         }
         let longest = names.iter().filter_map(|name| self.names.get(&ByName(*name)).copied()).max();
@@ -152,8 +152,8 @@ impl<C, N> Outbox<C, N> {
                 }
             }
             while let Some((mark, _)) = self.marks.pop_front_if(|(_, by)| *by == number) {
-                debug_assert!(mark >= self.kept_mark, "a mark never falls");
-                self.kept_mark = self.kept_mark.max(mark);
+                debug_assert!(mark >= self.durable_mark, "a mark never falls");
+                self.durable_mark = self.durable_mark.max(mark);
             }
             debug_assert!(group.changes.is_empty(), "group {number} was not taken whole");
             free.extend(group.notices);
@@ -210,7 +210,7 @@ impl<C, N> Outbox<C, N> {
     }
 
     /// Whether that group is durable.
-    pub(crate) fn is_kept(&self, group: u64) -> bool {
+    pub(crate) fn is_durable(&self, group: u64) -> bool {
         group < self.first
     }
 
@@ -234,7 +234,7 @@ impl<C, N> Outbox<C, N> {
 
     /// The group that reserves that token, unless that is durable.
     fn reserved_by(&self, token: u64) -> Option<u64> {
-        if token <= self.kept_mark {
+        if token <= self.durable_mark {
             return None;
         }
         let at = self.marks.partition_point(|(mark, _)| *mark < token);

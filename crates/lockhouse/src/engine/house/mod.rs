@@ -84,7 +84,7 @@ impl House {
 
     /// The bucket with that key, which begins with its first use and is forgotten after its last.
     pub fn bucket(&self, key: impl Into<BucketKey>) -> Bucket {
-        self.bucket_if_room(key, usize::MAX).expect("there is always room for one more")
+        self.bucket_within_limit(key, usize::MAX).expect("there is always room for one more")
     }
 
     /// The bucket with that key; none if it is not in use, and `most` others of the same
@@ -92,11 +92,11 @@ impl House {
     ///
     /// ```
     /// let house = lockhouse::House::new();
-    /// let one = house.bucket_if_room("one", 1).unwrap();
-    /// assert!(house.bucket_if_room("two", 1).is_none());
-    /// assert!(house.bucket_if_room("one", 1).is_some());
+    /// let one = house.bucket_within_limit("one", 1).unwrap();
+    /// assert!(house.bucket_within_limit("two", 1).is_none());
+    /// assert!(house.bucket_within_limit("one", 1).is_some());
     /// ```
-    pub fn bucket_if_room(&self, key: impl Into<BucketKey>, most: usize) -> Option<Bucket> {
+    pub fn bucket_within_limit(&self, key: impl Into<BucketKey>, most: usize) -> Option<Bucket> {
         self.inner.bucket(key.into(), most).map(Bucket)
     }
 

@@ -85,7 +85,7 @@ impl House {
         let writer = WriterId(writer);
         let clock = options.new_clock();
         let mut restoring = Restoring::new(&clock, options.bounds.limits);
-        let opened = store.take_slot(Slot::ONLY, writer, &mut |kept| restoring.take(kept)).await?;
+        let opened = store.take_slot(Slot::ONLY, writer, &mut |row| restoring.take(row)).await?;
         let Restoring { mut buckets, dropped, damage, now, .. } = restoring;
         if let Some(Damage { bucket, why }) = damage {
             return Err(OpenError::Damaged { bucket, why });

@@ -102,12 +102,12 @@ impl OfTenant {
     }
 
     /// Whether it remembers a partition more for that.
-    fn raise(&mut self, partition: &str, mark: u64, has_room: bool) -> bool {
+    fn raise(&mut self, partition: &str, mark: u64, has_space: bool) -> bool {
         if let Some(known) = self.of.get_mut(partition) {
             *known = mark.max(*known);
         } else if mark <= self.floor {
             // The mark would add nothing.
-        } else if has_room && self.of.len() < MARKED_OF_TENANT {
+        } else if has_space && self.of.len() < MARKED_OF_TENANT {
             self.of.insert(partition.to_owned(), mark);
             return true;
         } else {

@@ -42,8 +42,8 @@ impl<'a> Restoring<'a> {
         Self { clock, now: clock.now(), limits, buckets, dropped, damage: None }
     }
 
-    pub(super) fn take(&mut self, kept: RecoveredRow) {
-        match kept {
+    pub(super) fn take(&mut self, row: RecoveredRow) {
+        match row {
             RecoveredRow::Tenant { tenant, mark } => {
                 let key = BucketKey { bucket: String::new(), partition: tenant.into() };
                 self.dropped.push((key, mark));

@@ -28,7 +28,7 @@ impl World {
 
     fn join(&self, lease_ms: u64) -> AgentId {
         self.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: Some(lease_ms) }));
-        match self.told().pop() {
+        match self.notices().pop() {
             Some(Notice::Answer { outcome: Outcome::Joined(agent), .. }) => agent,
             other => panic!("{other:?}"),
         }
@@ -39,7 +39,7 @@ impl World {
         let name = name.as_name();
         let new = NewClaim { name, claimant: "ada", ttl_ms, late_ms: 0, seed: SecretSeed(1), metadata: None };
         self.port.submit(0, Command::Claim(new));
-        match self.told().pop() {
+        match self.notices().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => claim.token,
             other => panic!("{other:?}"),
         }
@@ -50,7 +50,7 @@ impl World {
         self.house.inner.tick(usize::MAX);
     }
 
-    fn told(&self) -> Vec<Notice> {
+    fn notices(&self) -> Vec<Notice> {
         let mut notices = VecDeque::new();
         self.port.drain(&mut notices).unwrap();
         notices.into()
@@ -61,7 +61,7 @@ impl World {
         (1..1000)
             .find(|_| {
                 self.tick_after(100);
-                self.told().iter().any(|notice| matches!(notice, Notice::Effect(_)))
+                self.notices().iter().any(|notice| matches!(notice, Notice::Effect(_)))
             })
             .expect("no agent has ended in 100 s")
     }
@@ -100,7 +100,7 @@ async fn a_renewal_that_waited_through_a_stall_is_in_time() {
     world.tick_after(60_000);
     world.tick_after(100);
     world.port.submit(1, Command::Renew { agent });
-    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    assert_eq!(world.notices(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
     assert_eq!(world.ticks_until_an_end(), 11);
 }
 
@@ -110,7 +110,7 @@ async fn a_lease_as_short_as_the_longest_step_survives_a_stall() {
     let agent = world.join(500);
     world.tick_after(60_000);
     world.port.submit(1, Command::Renew { agent });
-    assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+    assert_eq!(world.notices(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn a_claim_made_between_two_ticks_has_its_whole_ttl() {
             metadata: None,
         };
         world.port.submit(tag, Command::Claim(new));
-        match world.told().pop() {
+        match world.notices().pop() {
             Some(Notice::Answer { outcome: Outcome::Claimed(claim), .. }) => Some(claim.expires.as_millis()),
             _ => None,
         }
@@ -157,9 +157,9 @@ async fn a_claim_made_right_after_a_stall_ends_no_lease() {
     };
     world.port.submit(1, Command::Claim(new));
     world.house.inner.tick(usize::MAX);
-    world.told();
+    world.notices();
     world.port.submit(2, Command::Renew { agent });
-    assert_eq!(world.told(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
+    assert_eq!(world.notices(), [Notice::Answer { tag: 2, outcome: Outcome::Renewed { alive: true } }]);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_renewal_of_a_claim_that_waited_through_a_stall_is_in_time() {
     world.house.inner.environment.clock.advance(5000);
     let seat = NameBuf::new("seat").unwrap();
     world.port.submit(1, Command::RenewClaim { name: seat.as_name(), token: Some(token), late_ms: 0 });
-    match world.told().pop() {
+    match world.notices().pop() {
         Some(Notice::Answer { outcome: Outcome::ClaimRenewed { expires }, .. }) => {
             assert_eq!(expires.as_millis(), 700 + 500 + 1000);
         }
@@ -190,8 +190,8 @@ async fn a_claim_made_right_after_a_stall_ends_no_other_claim() {
     world.claim("another seat", 300);
     let seat = NameBuf::new("seat").unwrap();
     world.port.submit(1, Command::Finalize { name: seat.as_name(), token: Some(token) });
-    let told = world.told().pop();
-    assert!(matches!(told, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{told:?}");
+    let notice = world.notices().pop();
+    assert!(matches!(notice, Some(Notice::Answer { outcome: Outcome::Finalized(_), .. })), "{notice:?}");
 }
 
 /// A bucket of its own with one agent that has a lease.
@@ -222,14 +222,17 @@ async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
         assert_eq!(world.house.inner.tick(2), Ticked::Wholly);
         world.house.inner.sweep(2);
         world.house.inner.sweep(2);
-        ended += world.told().iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
+        ended += world.notices().iter().filter(|notice| matches!(notice, Notice::Effect(_))).count();
         if has_ended(&other) {
             ticks_of_the_other = Some(ticks);
         }
         if ticks == 2 {
             // Leases break late, never early: an agent that the crowd has not come to yet may be renewed.
             world.port.submit(1, Command::Renew { agent: crowd[99] });
-            assert_eq!(world.told(), [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]);
+            assert_eq!(
+                world.notices(),
+                [Notice::Answer { tag: 1, outcome: Outcome::Renewed { alive: true } }]
+            );
         }
         assert!(ticks < 100, "only {ended} have ended");
     }
@@ -237,7 +240,7 @@ async fn time_goes_on_for_others_while_a_crowd_ends_in_parts() {
     assert_eq!(ticks_of_the_other, Some(4));
     assert!(ticks > 20, "{ticks}");
     while world.house.inner.sweep(2) {}
-    assert_eq!((ended, world.told()), (99, Vec::new()), "one was renewed");
+    assert_eq!((ended, world.notices()), (99, Vec::new()), "one was renewed");
 }
 
 #[tokio::test]
@@ -357,13 +360,13 @@ async fn a_crowd_goes_on_until_the_heirs_have_been_granted_what_it_left() {
     };
     names.iter().for_each(|name| request(world.join(500), *name));
     world.port.submit(0, Command::Join(NewAgent { client_id: "", lease_ms: None }));
-    let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.told().pop() else { panic!() };
+    let Some(Notice::Answer { outcome: Outcome::Joined(heir), .. }) = world.notices().pop() else { panic!() };
     names.iter().for_each(|name| request(heir, *name));
     world.tick_after(500);
-    world.told();
+    world.notices();
     let grants = || {
-        let told = world.told();
-        told.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
+        let notices = world.notices();
+        notices.iter().filter(|notice| matches!(notice, Notice::Effect(Effect::Granted { .. }))).count()
     };
     assert_eq!((world.house.inner.tick(2), grants()), (Ticked::Wholly, 0));
     let parts: Vec<_> = (0..3).map(|_| (world.house.inner.sweep(2), grants())).collect();

@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn a_refusal_for_a_while_says_for_how_long() {
-        let told = r#"{"code":"unavailable","detail":"no space","retryAfterMs":2500}"#;
+        let body = r#"{"code":"unavailable","detail":"no space","retryAfterMs":2500}"#;
         let retry_after = Duration::from_millis(2500);
         let expected = StoreError::Unavailable { why: "no space".to_owned(), retry_after };
-        assert_eq!(StoreError::from(problem(told)), expected);
-        let told = r#"{"code":"recovering","detail":"","retryAfterMs":2500}"#;
-        assert_eq!(LockError::from(problem(told)), LockError::Recovering { retry_after });
-        assert_eq!(ClaimError::from(problem(told)), ClaimError::Recovering { retry_after });
+        assert_eq!(StoreError::from(problem(body)), expected);
+        let body = r#"{"code":"recovering","detail":"","retryAfterMs":2500}"#;
+        assert_eq!(LockError::from(problem(body)), LockError::Recovering { retry_after });
+        assert_eq!(ClaimError::from(problem(body)), ClaimError::Recovering { retry_after });
     }
 }

@@ -55,7 +55,7 @@ impl Outbox {
             return Some(self.transmit(call));
         }
         match self.backlog.front()? {
-            Waiting::Numbered(_) if !self.has_room() => None,
+            Waiting::Numbered(_) if !self.has_space() => None,
             _ => match self.backlog.pop_front()? {
                 Waiting::SnapshotQuery { look, watch: false } => Some(ClientFrame::Query(look)),
                 Waiting::SnapshotQuery { look, watch: true } => Some(ClientFrame::Watch(look)),
@@ -94,7 +94,7 @@ impl Outbox {
     pub(crate) fn can_send(&self) -> bool {
         self.window.len() as u64 > self.transmitted - self.acknowledged
             || match self.backlog.front() {
-                Some(Waiting::Numbered(_)) => self.has_room(),
+                Some(Waiting::Numbered(_)) => self.has_space(),
                 Some(Waiting::SnapshotQuery { .. }) => true,
                 None => false,
             }
@@ -119,7 +119,7 @@ impl Outbox {
         steals.collect()
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         self.window.len() < WINDOW_FRAMES && self.window_bytes < WINDOW_BYTES
     }
 

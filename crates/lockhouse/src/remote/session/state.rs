@@ -180,7 +180,7 @@ impl Shared {
         let outgoing = state.has_outgoing();
         drop(state);
         if status != was {
-            self.tell(status);
+            self.publish(status);
         }
         if hang_up {
             self.control.notify_one();
@@ -201,11 +201,11 @@ impl Shared {
 
     /// Publishes the state of the connection, unless it is closed already; all other states come from the
     /// task alone.
-    fn tell(&self, status: ConnectionState) {
-        self.status.send_if_modified(|told| {
-            let is_open = *told != ConnectionState::Closed;
+    fn publish(&self, status: ConnectionState) {
+        self.status.send_if_modified(|published| {
+            let is_open = *published != ConnectionState::Closed;
             if is_open {
-                *told = status;
+                *published = status;
             }
             is_open
         });

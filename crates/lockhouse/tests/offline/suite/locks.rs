@@ -154,8 +154,8 @@ pub(crate) async fn several_records_are_locked_all_or_none(ground: impl Ground) 
     assert!(names(&bob).await.is_empty());
     ada.unlock_all().await.unwrap();
     let locks = bob.lock(wanted).await.unwrap();
-    let told: Vec<_> = locks.iter().map(|lock| lock.name.as_name().display()).collect();
-    assert_eq!(told, ["customer/1", "customer/2", "document/3"]);
+    let shown: Vec<_> = locks.iter().map(|lock| lock.name.as_name().display()).collect();
+    assert_eq!(shown, ["customer/1", "customer/2", "document/3"]);
 }
 
 pub(crate) async fn a_root_stands_for_all_that_belongs_to_it(ground: impl Ground) {
@@ -281,13 +281,13 @@ pub(crate) async fn only_the_secret_finds_an_owner_again(ground: impl Ground) {
     let owners = bucket.owners();
     let (ada, bob) = two(&owners).await;
     ada.lock([customers().for_write(7)]).await.unwrap();
-    let told: Secret = ada.secret().reveal().parse().unwrap();
-    let found = owners.resume(ada.id(), &told).await.unwrap();
+    let secret: Secret = ada.secret().reveal().parse().unwrap();
+    let found = owners.resume(ada.id(), &secret).await.unwrap();
     assert_eq!(names(&found).await, ["customer/7"]);
     assert!(matches!(owners.resume(ada.id(), bob.secret()).await, Err(OwnerError::WrongSecret)));
-    assert!(matches!(owners.resume(bob.id(), &told).await, Err(OwnerError::WrongSecret)));
+    assert!(matches!(owners.resume(bob.id(), &secret).await, Err(OwnerError::WrongSecret)));
     found.end().await.unwrap();
-    assert!(matches!(owners.resume(ada.id(), &told).await, Err(OwnerError::Unknown)));
+    assert!(matches!(owners.resume(ada.id(), &secret).await, Err(OwnerError::Unknown)));
 }
 
 pub(crate) async fn web_locks_and_offline_locks_keep_each_other_out(ground: impl Ground) {

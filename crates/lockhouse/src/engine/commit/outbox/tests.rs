@@ -18,11 +18,11 @@ fn name(text: &str) -> NameBuf {
 /// A command that changes these names, with one change each.
 fn command(outbox: &mut Plain, names: &[&str]) {
     names.iter().zip(0..).for_each(|(text, n)| outbox.change(&[name(text)], n));
-    outbox.seal();
+    outbox.close_group();
 }
 
 /// A notice about that name; whether it left at once.
-fn tell(outbox: &mut Plain, about: &str, notice: &'static str) -> bool {
+fn announce(outbox: &mut Plain, about: &str, notice: &'static str) -> bool {
     outbox.hold(&[Name::new(about).unwrap()], 0, notice).is_some()
 }
 
@@ -40,7 +40,7 @@ fn assert_forgot_everything<C, N>(outbox: &Outbox<C, N>) {
 #[test]
 fn everything_passes_while_nothing_is_uncommitted() {
     let mut outbox = outbox();
-    assert!(tell(&mut outbox, "a", "granted"));
+    assert!(announce(&mut outbox, "a", "granted"));
     assert_eq!(outbox.hold_behind_all("snapshot"), Some("snapshot"));
     assert_forgot_everything(&outbox);
 }
@@ -51,9 +51,9 @@ fn a_notice_waits_for_the_last_change_of_its_name_and_other_names_pass() {
     command(&mut outbox, &["a"]);
     command(&mut outbox, &["b"]);
     command(&mut outbox, &["a"]);
-    assert!(!tell(&mut outbox, "a", "about a"));
-    assert!(!tell(&mut outbox, "b", "about b"));
-    assert!(tell(&mut outbox, "c", "about c"));
+    assert!(!announce(&mut outbox, "a", "about a"));
+    assert!(!announce(&mut outbox, "b", "about b"));
+    assert!(announce(&mut outbox, "c", "about c"));
     assert!(commit(&mut outbox, 1).is_empty());
     assert_eq!(commit(&mut outbox, 1), ["about b"]);
     assert_eq!(commit(&mut outbox, 1), ["about a"]);
@@ -66,8 +66,8 @@ fn what_waits_longest_makes_its_names_wait_for_the_last_group() {
     command(&mut outbox, &["a"]);
     command(&mut outbox, &["b"]);
     assert_eq!(outbox.hold_longest(&[Name::new("c").unwrap()], "granted"), None);
-    assert!(!tell(&mut outbox, "c", "lost"));
-    assert!(tell(&mut outbox, "d", "about d"));
+    assert!(!announce(&mut outbox, "c", "lost"));
+    assert!(announce(&mut outbox, "d", "about d"));
     assert!(commit(&mut outbox, 1).is_empty());
     assert_eq!(commit(&mut outbox, 1), ["granted", "lost"]);
     assert_eq!(outbox.hold_longest(&[Name::new("c").unwrap()], "granted"), Some("granted"));
@@ -80,8 +80,8 @@ fn a_notice_passes_once_the_changes_of_its_name_are_durable_though_others_are_no
     command(&mut outbox, &["a"]);
     command(&mut outbox, &["b"]);
     commit(&mut outbox, 1);
-    assert!(tell(&mut outbox, "a", "about a"));
-    assert!(!tell(&mut outbox, "b", "about b"));
+    assert!(announce(&mut outbox, "a", "about a"));
+    assert!(!announce(&mut outbox, "b", "about b"));
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn a_notice_of_several_names_waits_for_the_last_of_them_and_makes_the_others_wai
     command(&mut outbox, &["b"]);
     let both = [Name::new("a").unwrap(), Name::new("c").unwrap(), Name::new("b").unwrap()];
     assert_eq!(outbox.hold(&both, 0, "all three"), None);
-    assert!(!tell(&mut outbox, "c", "c, later"));
-    assert!(!tell(&mut outbox, "a", "a, later"));
+    assert!(!announce(&mut outbox, "c", "c, later"));
+    assert!(!announce(&mut outbox, "a", "a, later"));
     assert!(commit(&mut outbox, 1).is_empty());
-    assert!(!tell(&mut outbox, "c", "c, last"), "the order of a name is kept");
+    assert!(!announce(&mut outbox, "c", "c, last"), "the order of a name is kept");
     assert_eq!(commit(&mut outbox, 1), ["all three", "c, later", "a, later", "c, last"]);
     assert_forgot_everything(&outbox);
 }
@@ -103,9 +103,9 @@ fn a_notice_of_several_names_waits_for_the_last_of_them_and_makes_the_others_wai
 fn a_token_above_the_durable_mark_waits_for_its_reservation() {
     let mut outbox = Outbox::new(10);
     outbox.reservation(20, 0);
-    outbox.seal();
+    outbox.close_group();
     outbox.reservation(30, 1);
-    outbox.seal();
+    outbox.close_group();
     assert_eq!(outbox.hold(&[], 10, "10"), Some("10"));
     assert_eq!(outbox.hold(&[], 21, "21"), None);
     assert_eq!(outbox.hold(&[], 20, "20"), None);
@@ -121,7 +121,7 @@ fn a_token_above_the_durable_mark_waits_for_its_reservation() {
 fn a_grant_that_waits_for_its_token_makes_its_name_wait() {
     let mut outbox = Outbox::new(0);
     outbox.reservation(100, 0);
-    outbox.seal();
+    outbox.close_group();
     assert_eq!(outbox.hold(&[Name::new("a").unwrap()], 1, "granted"), None);
     assert_eq!(outbox.hold(&[Name::new("a").unwrap()], 0, "lost"), None);
     assert_eq!(outbox.hold(&[Name::new("b").unwrap()], 0, "refused"), Some("refused"));
@@ -133,9 +133,9 @@ fn a_notice_about_the_bucket_waits_for_its_last_change_and_follows_all_before_it
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
     command(&mut outbox, &["b"]);
-    assert!(!tell(&mut outbox, "b", "about b"));
+    assert!(!announce(&mut outbox, "b", "about b"));
     assert_eq!(outbox.hold_behind_all("snapshot"), None);
-    assert!(!tell(&mut outbox, "a", "about a"));
+    assert!(!announce(&mut outbox, "a", "about a"));
     assert_eq!(commit(&mut outbox, 1), ["about a"]);
     assert_eq!(commit(&mut outbox, 1), ["about b", "snapshot"]);
 }
@@ -145,7 +145,7 @@ fn the_changes_of_a_command_are_never_split() {
     let mut outbox = outbox();
     command(&mut outbox, &["a", "b", "c"]);
     command(&mut outbox, &["d", "e"]);
-    assert!(!tell(&mut outbox, "a", "about a"));
+    assert!(!announce(&mut outbox, "a", "about a"));
     let mut taken = Vec::new();
     outbox.take(2, &mut taken);
     assert_eq!(taken, [0, 1, 2], "three do not fit into two, but would never fit");
@@ -178,9 +178,9 @@ fn what_is_made_while_a_commit_is_under_way_waits_for_the_next() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
     outbox.take(10, &mut Vec::new());
-    assert!(!tell(&mut outbox, "a", "first"));
+    assert!(!announce(&mut outbox, "a", "first"));
     command(&mut outbox, &["a"]);
-    assert!(!tell(&mut outbox, "a", "second"));
+    assert!(!announce(&mut outbox, "a", "second"));
     assert_eq!(outbox.committed(), ["first"]);
     assert_eq!(commit(&mut outbox, 10), ["second"]);
 }
@@ -189,9 +189,9 @@ fn what_is_made_while_a_commit_is_under_way_waits_for_the_next() {
 fn notices_of_a_command_wait_for_its_own_changes() {
     let mut outbox = outbox();
     outbox.change(&[name("a")], 0);
-    assert!(!tell(&mut outbox, "a", "granted in between"));
+    assert!(!announce(&mut outbox, "a", "granted in between"));
     outbox.change(&[name("a")], 1);
-    outbox.seal();
+    outbox.close_group();
     assert_eq!(outbox.hold_behind_all("answer"), None);
     assert_eq!(commit(&mut outbox, 2), ["granted in between", "answer"]);
 }
@@ -203,8 +203,8 @@ fn once_fenced_nothing_that_waited_is_told_and_everything_is_forgotten() {
     outbox.take(10, &mut Vec::new());
     command(&mut outbox, &["b"]);
     outbox.reservation(10, 7);
-    outbox.seal();
-    assert!(!tell(&mut outbox, "a", "one"));
+    outbox.close_group();
+    assert!(!announce(&mut outbox, "a", "one"));
     assert_eq!(outbox.hold_behind_all("two"), None);
     assert_eq!(outbox.fenced(), ["one", "two"], "to be dropped by the caller");
     assert_forgot_everything(&outbox);
@@ -216,7 +216,7 @@ fn a_crowd_leaves_no_memory_behind() {
     let mut outbox: Outbox<u32, &str> = Outbox::new(0);
     for n in 0..10_000 {
         outbox.change(&[name(&format!("name {n}"))], n);
-        outbox.seal();
+        outbox.close_group();
     }
     outbox.take(usize::MAX, &mut Vec::new());
     assert_eq!(outbox.committed(), Vec::<&str>::new());
@@ -231,7 +231,7 @@ fn numbers_of_groups_tell_what_is_durable() {
     let first = outbox.last();
     command(&mut outbox, &["a"]);
     commit(&mut outbox, 1);
-    assert!(outbox.is_kept(first) && !outbox.is_kept(outbox.last()));
+    assert!(outbox.is_durable(first) && !outbox.is_durable(outbox.last()));
 }
 
 /// A step in the life of an outbox.
@@ -241,24 +241,24 @@ enum Step {
     Command {
         changes: Vec<Vec<u8>>,
         reserves: bool,
-        tells: Vec<Told>,
+        subjects: Vec<Subject>,
     },
-    Notice(Told),
+    Notice(Subject),
     Take(usize),
     Committed,
 }
 
 #[derive(Clone, Debug)]
-enum Told {
+enum Subject {
     DependsOn { names: Vec<u8>, with_token: bool },
     TheBucket,
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn subject() -> impl Strategy<Value = Subject> {
     prop_oneof![
         5 => (prop::collection::vec(0u8..6, 0..3), any::<bool>())
-            .prop_map(|(names, with_token)| Told::DependsOn { names, with_token }),
-        1 => Just(Told::TheBucket),
+            .prop_map(|(names, with_token)| Subject::DependsOn { names, with_token }),
+        1 => Just(Subject::TheBucket),
     ]
 }
 
@@ -266,9 +266,9 @@ fn step() -> impl Strategy<Value = Step> {
     let names = prop::collection::vec(0u8..6, 0..3);
     let changes = prop::collection::vec(names, 1..4);
     prop_oneof![
-        3 => (changes, prop::bool::weighted(0.2), prop::collection::vec(told(), 0..3))
-            .prop_map(|(changes, reserves, tells)| Step::Command { changes, reserves, tells }),
-        4 => told().prop_map(Step::Notice),
+        3 => (changes, prop::bool::weighted(0.2), prop::collection::vec(subject(), 0..3))
+            .prop_map(|(changes, reserves, subjects)| Step::Command { changes, reserves, subjects }),
+        4 => subject().prop_map(Step::Notice),
         2 => (0usize..8).prop_map(Step::Take),
         2 => Just(Step::Committed),
     ]
@@ -289,36 +289,36 @@ struct Oracle {
 #[derive(Debug)]
 enum Happened {
     Change { group: u64, names: Vec<u8>, mark: u64 },
-    Notice { number: u32, told: Told, token: u64, has_left: bool },
+    Notice { number: u32, subject: Subject, token: u64, has_left: bool },
 }
 
 impl Oracle {
-    fn tell(&mut self, told: &Told) -> (u32, u64) {
-        let (number, token) = (self.notices, if self.has_token(told) { self.mark } else { 0 });
+    fn announce(&mut self, subject: &Subject) -> (u32, u64) {
+        let (number, token) = (self.notices, if self.has_token(subject) { self.mark } else { 0 });
         self.notices += 1;
-        self.happened.push(Happened::Notice { number, told: told.clone(), token, has_left: false });
+        self.happened.push(Happened::Notice { number, subject: subject.clone(), token, has_left: false });
         (number, token)
     }
 
-    fn has_token(&self, told: &Told) -> bool {
-        matches!(told, Told::DependsOn { with_token: true, .. })
+    fn has_token(&self, subject: &Subject) -> bool {
+        matches!(subject, Subject::DependsOn { with_token: true, .. })
     }
 
     /// Whether the step at `at` keeps a later notice from leaving.
-    fn holds_back(&self, at: usize, told: &Told, token: u64) -> bool {
-        match (&self.happened[at], told) {
+    fn holds_back(&self, at: usize, subject: &Subject, token: u64) -> bool {
+        match (&self.happened[at], subject) {
             (Happened::Change { group, .. }, _) if *group < self.durable => false,
             (Happened::Notice { has_left: true, .. }, _) => false,
-            (Happened::Change { .. } | Happened::Notice { .. }, Told::TheBucket) => true,
-            (Happened::Notice { told: Told::TheBucket, .. }, _) => false,
-            (Happened::Change { names: theirs, mark, .. }, Told::DependsOn { names, .. }) => {
+            (Happened::Change { .. } | Happened::Notice { .. }, Subject::TheBucket) => true,
+            (Happened::Notice { subject: Subject::TheBucket, .. }, _) => false,
+            (Happened::Change { names: theirs, mark, .. }, Subject::DependsOn { names, .. }) => {
                 // The first reservation that covers the token; a later one is none of its business.
                 let reserves = *mark >= token && token > self.mark_before(at);
                 reserves || names.iter().any(|name| theirs.contains(name))
             }
             (
-                Happened::Notice { told: Told::DependsOn { names: theirs, .. }, .. },
-                Told::DependsOn { names, .. },
+                Happened::Notice { subject: Subject::DependsOn { names: theirs, .. }, .. },
+                Subject::DependsOn { names, .. },
             ) => names.iter().any(|name| theirs.contains(name)),
         }
     }
@@ -335,10 +335,10 @@ impl Oracle {
     fn leaving(&mut self) -> Vec<u32> {
         let mut leaving = Vec::new();
         for at in 0..self.happened.len() {
-            let Happened::Notice { number, told, token, has_left: false } = &self.happened[at] else {
+            let Happened::Notice { number, subject, token, has_left: false } = &self.happened[at] else {
                 continue;
             };
-            if (0..at).any(|before| self.holds_back(before, told, *token)) {
+            if (0..at).any(|before| self.holds_back(before, subject, *token)) {
                 continue;
             }
             leaving.push(*number);
@@ -348,20 +348,20 @@ impl Oracle {
         leaving
     }
 
-    fn told(&self, wanted: u32) -> &Told {
-        let told = self.happened.iter().find_map(|happened| match happened {
-            Happened::Notice { number, told, .. } if *number == wanted => Some(told),
+    fn subject_of(&self, wanted: u32) -> &Subject {
+        let subject = self.happened.iter().find_map(|happened| match happened {
+            Happened::Notice { number, subject, .. } if *number == wanted => Some(subject),
             _ => None,
         });
-        told.unwrap()
+        subject.unwrap()
     }
 
     /// Whether these two must come in the order in which they were made.
     fn are_ordered(&self, earlier: u32, later: u32) -> bool {
-        match (self.told(earlier), self.told(later)) {
-            (_, Told::TheBucket) => true,
-            (Told::TheBucket, _) => false,
-            (Told::DependsOn { names: a, .. }, Told::DependsOn { names: b, .. }) => {
+        match (self.subject_of(earlier), self.subject_of(later)) {
+            (_, Subject::TheBucket) => true,
+            (Subject::TheBucket, _) => false,
+            (Subject::DependsOn { names: a, .. }, Subject::DependsOn { names: b, .. }) => {
                 a.iter().any(|name| b.contains(name))
             }
         }
@@ -372,14 +372,14 @@ fn names_of(numbers: &[u8]) -> Vec<NameBuf> {
     numbers.iter().map(|number| name(&number.to_string())).collect()
 }
 
-fn hold(outbox: &mut Outbox<u64, u32>, told: &Told, number: u32, token: u64) -> Option<u32> {
-    match told {
-        Told::DependsOn { names, .. } => {
+fn hold(outbox: &mut Outbox<u64, u32>, subject: &Subject, number: u32, token: u64) -> Option<u32> {
+    match subject {
+        Subject::DependsOn { names, .. } => {
             let names = names_of(names);
             let names: Vec<_> = names.iter().map(NameBuf::as_name).collect();
             outbox.hold(&names, token, number)
         }
-        Told::TheBucket => outbox.hold_behind_all(number),
+        Subject::TheBucket => outbox.hold_behind_all(number),
     }
 }
 
@@ -391,7 +391,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     for step in steps {
         let mut left = Vec::new();
         match step {
-            Step::Command { changes, reserves, tells } => {
+            Step::Command { changes, reserves, subjects } => {
                 let group = oracle.commands;
                 oracle.commands += 1;
                 for names in changes {
@@ -403,15 +403,15 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     outbox.reservation(oracle.mark, group);
                     oracle.happened.push(Happened::Change { group, names: Vec::new(), mark: oracle.mark });
                 }
-                for told in tells {
-                    let (number, token) = oracle.tell(&told);
-                    left.extend(hold(&mut outbox, &told, number, token));
+                for subject in subjects {
+                    let (number, token) = oracle.announce(&subject);
+                    left.extend(hold(&mut outbox, &subject, number, token));
                 }
-                outbox.seal();
+                outbox.close_group();
             }
-            Step::Notice(told) => {
-                let (number, token) = oracle.tell(&told);
-                left.extend(hold(&mut outbox, &told, number, token));
+            Step::Notice(subject) => {
+                let (number, token) = oracle.announce(&subject);
+                left.extend(hold(&mut outbox, &subject, number, token));
             }
             Step::Take(budget) => {
                 if sent.is_empty() {
