@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..cases(256) })]
 
     #[test]
-    fn hashing_shows_in_nothing_that_is_told(story in stories(), seed: u64) {
+    fn hashing_shows_in_no_result(story in stories(), seed: u64) {
         let expected = log(&story, FixedState::with_seed(seed));
         prop_assert_eq!(&log(&story, FixedState::with_seed(seed)), &expected);
         prop_assert_eq!(&log(&story, FixedState::with_seed(!seed)), &expected);

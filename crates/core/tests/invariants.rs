@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn invariant_6_what_was_told_as_changed_is_what_there_is(story in stories()) {
+    fn invariant_6_the_reported_changes_give_the_durable_state(story in stories()) {
         let mut player = Player::new(&story.start, FixedState::default());
         for (at, step) in story.steps.iter().enumerate() {
             player.play(step);

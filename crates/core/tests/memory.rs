@@ -220,7 +220,7 @@ fn claims_that_end_in_any_way_leave_nothing() {
 }
 
 #[test]
-fn a_snapshot_takes_no_more_than_is_told_of_it_however_long_the_name_that_many_wait_for() {
+fn a_snapshot_takes_no_more_memory_than_estimated_however_long_its_names() {
     const WAITING: usize = 5_000;
     let _alone = alone();
     let mut manager = LockManager::new(FixedState::default());

@@ -80,7 +80,7 @@ stories! {
     a_free_name_is_granted_at_once
     a_grant_moves_a_request_from_pending_to_held
     a_lock_has_an_agent_a_label_a_name_and_a_mode
-    if_available_is_granted_when_nobody_must_wait
+    if_available_is_granted_when_it_need_not_wait
     a_refused_if_available_leaves_nothing_behind
     if_available_behind_a_waiting_exclusive_is_refused
     a_refusal_names_at_most_eight_holders
@@ -103,7 +103,7 @@ stories! {
     an_ending_agent_with_several_requests_on_one_name_grants_the_right_ones
     an_ended_waiter_lets_the_shared_ones_behind_it_go
     the_queues_an_agent_leaves_are_processed_in_the_order_of_its_requests
-    nobody_hears_of_an_end_but_those_who_gain
+    an_end_is_announced_only_to_those_it_grants
     a_late_command_does_not_meet_the_agent_that_came_after
     pending_entries_of_a_name_come_in_the_order_of_arrival
     a_snapshot_changes_nothing
@@ -132,7 +132,7 @@ stories! {
     too_many_agents_are_refused
     a_refusal_leaves_the_state_as_it_was
     a_closed_manager_grants_nothing
-    a_second_owner_is_refused_at_once_and_told_who_holds
+    a_second_owner_is_refused_at_once_with_the_holder
     readers_and_writers_of_different_owners_exclude_each_other
     a_writer_gets_in_after_the_last_reader_only
     acquiring_again_is_a_success_that_changes_nothing
@@ -163,7 +163,7 @@ stories! {
     owners_expire_in_the_order_of_their_deadlines_before_any_queue_is_processed
     everybody_sees_who_holds_since_when
     web_locks_offline_locks_and_claims_exclude_each_other
-    offline_locks_and_claims_pass_nobody_who_waits
+    offline_locks_and_claims_do_not_overtake_waiters
     a_waiting_agent_gets_what_an_owner_or_a_claimant_leaves
     a_steal_breaks_offline_locks_and_claims
     a_closed_manager_takes_no_owner_lock_or_claim
@@ -177,8 +177,8 @@ stories! {
     a_finalize_without_a_current_claim_is_expired
     the_existence_of_a_claim_is_checked_before_its_token
     a_claim_given_back_frees_the_name_at_once
-    a_stale_worker_is_told_that_its_claim_is_lost
-    a_late_worker_without_a_rival_is_told_that_its_claim_expired
+    a_stale_worker_gets_claim_lost
+    a_late_worker_without_a_rival_gets_claim_expired
     a_claim_over_its_time_counts_as_absent_before_the_timeout
     a_waiting_agent_gets_the_name_of_a_claim_over_its_time
     claiming_again_is_refused_for_the_claimant_too
@@ -191,12 +191,12 @@ stories! {
     claims_have_bounds
     a_claim_of_one_name_too_many_is_refused
     tokens_are_reserved_well_before_they_are_needed
-    what_was_kept_is_there_again_after_a_restart
+    durable_state_is_there_again_after_a_restart
     restored_leases_run_anew_from_the_restart
-    nobody_is_granted_anything_while_the_manager_recovers
+    nothing_but_a_steal_is_granted_while_the_manager_recovers
     at_the_end_of_the_recovery_all_are_served_in_their_order
     a_recovery_can_be_ended_early
-    what_ends_while_the_manager_recovers_is_granted_to_nobody_before
+    a_name_freed_during_recovery_is_granted_after_it
     a_closed_manager_that_recovers_grants_nothing_in_the_end
     an_agent_brings_back_its_lock_and_keeps_its_token
     of_two_that_bring_back_the_younger_wins_whichever_comes_first
@@ -206,7 +206,7 @@ stories! {
     bringing_back_is_for_recovery_alone
     bringing_back_has_the_bounds_of_a_request
     what_a_step_took_and_upgraded_is_undone_by_its_last_token
-    what_another_step_was_told_is_held_is_not_undone
+    a_lock_reported_to_another_step_is_not_undone
     names_of_offline_locks_and_claims_are_names_like_any_other
     an_upgraded_and_undone_lock_survives_a_restart_as_it_was
 }

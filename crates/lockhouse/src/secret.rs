@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_idempotency_key_gives_the_same_seal() {
+    fn the_same_idempotency_key_gives_the_same_seed() {
         let scope = Scope::new("", "b");
         let name = Name::new("n").unwrap();
         let seed = |claimant, idempotency| seed_of(&key(), &scope, name, claimant, idempotency);

@@ -97,7 +97,7 @@ impl Inside {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nobody_meets_a_writer_while_futures_are_dropped_on_many_threads() {
+async fn a_writer_stays_alone_while_futures_are_dropped_on_many_threads() {
     const TASKS: u64 = 32;
     const ROUNDS: u64 = 2_000;
     let bucket = House::new().bucket("default");

@@ -100,7 +100,7 @@ async fn a_lease_that_is_not_renewed_ends_the_agent_and_one_that_is_does_not() {
 }
 
 #[tokio::test]
-async fn an_inbox_that_nobody_drains_overflows_instead_of_growing() {
+async fn an_undrained_inbox_overflows_instead_of_growing() {
     let bucket = bucket();
     let port = bucket.port(2);
     for tag in 0..5 {

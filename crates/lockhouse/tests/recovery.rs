@@ -155,7 +155,7 @@ async fn without_a_ticket_nothing_comes_back() {
 }
 
 #[tokio::test]
-async fn a_durable_hold_that_was_kept_goes_before_a_reclaim_whatever_its_token() {
+async fn a_recovered_durable_hold_goes_before_a_reclaim_whatever_its_token() {
     let store = MemoryStore::new().unwrap();
     let customers = RecordKind::new("customer", LockType::ReadWrite);
     let mut life = Life::begin(&store).await;
@@ -221,7 +221,7 @@ async fn of_conflicting_reclaims_the_higher_token_wins_in_either_order() {
 }
 
 #[tokio::test]
-async fn only_buckets_whose_web_locks_were_told_far_away_recover() {
+async fn only_buckets_with_web_locks_announced_to_remote_clients_recover() {
     let store = MemoryStore::new().unwrap();
     let mut life = Life::begin(&store).await;
     life.house.bucket("quiet").claims().claim("seat", "c", LEASE).await.unwrap();
@@ -256,7 +256,7 @@ async fn after_a_clean_stop_nothing_recovers_and_every_ticket_is_void() {
 }
 
 #[tokio::test]
-async fn a_stop_while_somebody_far_away_holds_a_lock_or_may_come_back_for_one_is_not_clean() {
+async fn a_stop_while_a_remote_client_holds_or_may_reclaim_a_lock_is_not_clean() {
     let store = MemoryStore::new().unwrap();
     let mut life = Life::begin(&store).await;
     let agent = life.join("a").await;

@@ -154,7 +154,7 @@ async fn lives(store: Arc<dyn Store>, seed: u64) -> (FaultCount, Vec<u64>) {
 }
 
 #[tokio::test]
-async fn what_is_told_as_kept_is_kept_and_what_is_fenced_never_arrives() {
+async fn committed_batches_are_durable_and_fenced_ones_never_arrive() {
     let mut total = FaultCount::default();
     for seed in 0..100 {
         let (count, _) = lives(Arc::new(MemoryStore::new().unwrap()), seed).await;

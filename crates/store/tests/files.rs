@@ -34,8 +34,8 @@ async fn database(file: &Path) {
 }
 
 #[tokio::test]
-async fn a_second_server_is_told_who_has_the_file() {
-    const NAME: &str = "a_second_server_is_told_who_has_the_file";
+async fn a_second_server_is_refused_with_the_process_that_has_the_file() {
+    const NAME: &str = "a_second_server_is_refused_with_the_process_that_has_the_file";
     if let Some(file) = part() {
         let _writer = Writer::open(&file).await;
         report("open");

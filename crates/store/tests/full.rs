@@ -100,7 +100,7 @@ async fn the_log_stays_short_however_much_is_written() {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
+async fn on_a_full_disk_a_durable_batch_is_still_reported_as_committed() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let mut writer = Writer::open(&folder.file("lockhouse.db")).await;
@@ -122,7 +122,7 @@ async fn on_a_full_disk_what_was_kept_before_is_still_told_as_kept() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_found_no_space_is_made_with_what_is_kept_in_it_later() {
+async fn a_bucket_that_found_no_space_is_created_with_its_next_change() {
     let folder = Folder::new();
     let _disk = Mount::disk(&folder, 2 * MIB);
     let file = folder.file("lockhouse.db");
@@ -206,8 +206,8 @@ async fn a_file_or_folder_that_is_read_only_is_refused_in_one_line() {
 
 /// A file that must not grow makes every further write an error of the system that is no lack of space.
 #[tokio::test]
-async fn an_error_of_the_disk_ends_the_store_and_spares_what_was_kept() {
-    const NAME: &str = "an_error_of_the_disk_ends_the_store_and_spares_what_was_kept";
+async fn an_error_of_the_disk_ends_the_store_and_spares_what_is_durable() {
+    const NAME: &str = "an_error_of_the_disk_ends_the_store_and_spares_what_is_durable";
     if let Some(file) = part() {
         return write_until_fatal(&file).await;
     }

@@ -13,7 +13,7 @@ use place::writer::{PARTS, Writer};
 const KILLS: u64 = 10;
 
 #[tokio::test]
-async fn what_a_killed_process_was_told_is_kept_is_there() {
+async fn a_batch_reported_as_committed_survives_a_kill() {
     if let Some(file) = part() {
         return write_for_ever(&file).await;
     }
@@ -22,7 +22,7 @@ async fn what_a_killed_process_was_told_is_kept_is_there() {
     let mut next = 1;
     let mut epochs = Vec::new();
     for round in 0..KILLS {
-        let mut process = Process::start("what_a_killed_process_was_told_is_kept_is_there", &file);
+        let mut process = Process::start("a_batch_reported_as_committed_survives_a_kill", &file);
         // Killed while it opens the file, or while it writes, sooner or later.
         let mut reported = Vec::new();
         while reported.len() as u64 != round * round {

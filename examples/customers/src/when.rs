@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_told_in_their_largest_unit() {
+    fn spans_are_shown_in_their_largest_unit() {
         let shown = |seconds| span(Duration::from_secs(seconds));
         assert_eq!([shown(0), shown(1), shown(59)], ["0 seconds", "1 second", "59 seconds"]);
         assert_eq!([shown(60), shown(3599), shown(3600)], ["1 minute", "59 minutes", "1 hour"]);
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_told_to_the_minute() {
+    fn instants_are_shown_to_the_minute() {
         let when = When::of(UNIX_EPOCH + Duration::from_millis(1_789_999_999_999));
         assert_eq!((when.machine.as_str(), when.clock.as_str()), ("2026-09-21T14:13:19Z", "14:13 UTC"));
     }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_ends_in_parts_and_nobody_inherits_from_the_dying_before_the_last() {
+    fn agents_that_are_due_end_in_parts_and_none_inherits_before_the_last() {
         let mut manager = LockManager::new(FixedState::default());
         let at = Instant::from_millis;
         let agents: Vec<_> = (0..3)

@@ -249,7 +249,7 @@ mod tests {
     use crate::Command;
 
     #[test]
-    fn a_late_begin_moves_the_end_and_not_by_what_it_is_judged() {
+    fn a_late_begin_moves_the_expiry_and_not_the_time_of_the_check() {
         let mut manager = LockManager::new(FixedState::default());
         let name = Name::new("n").unwrap();
         let at = Instant::from_millis;

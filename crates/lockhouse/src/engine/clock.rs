@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_instant_that_is_told_can_be_written() {
+    fn the_last_instant_can_be_written() {
         let clock = Clock::manual(ManualClock::new());
         for at in [Instant::from_millis(u64::MAX), clock.now().plus_millis(1 << 53)] {
             assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_told_as_the_same_time_whenever_one_asks() {
+    fn an_instant_always_has_the_same_wall_time() {
         let clock = Clock::manual(ManualClock::new());
         let at = clock.now();
         let wall = clock.wall(at);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_while_a_tick_comes_is_told_no_time_that_was_over_before() {
+    fn no_time_read_during_a_tick_is_too_early() {
         let clock = Clock::manual(ManualClock::new());
         clock.start_ticking();
         let is_over = AtomicBool::new(false);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_counts_though_there_is_no_room_and_goes_with_its_end() {
+    fn memory_in_use_counts_though_it_exceeds_the_budget_and_goes_with_its_end() {
         let budget = MemoryBudget::new(CHUNK);
         let mut place = budget.of("a");
         place.settle(5 * CHUNK);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_more_or_less_asks_nobody() {
+    fn a_small_change_of_use_leaves_the_budget_alone() {
         let budget = MemoryBudget::new(usize::MAX);
         let mut place = budget.of("a");
         place.settle(3 * CHUNK);

@@ -26,7 +26,7 @@ macro_rules! behaviours {
             dropping_a_queued_exclusive_request_wakes_the_shared_ones_behind_it
             dropping_the_future_at_the_instant_of_the_grant_releases_the_lock
             if_available_is_refused_with_the_holders_and_never_queued
-            a_steal_tells_every_victim_and_passes_the_queue
+            a_steal_notifies_every_victim_and_passes_the_queue
             a_grant_that_was_stolen_before_its_task_ran_is_handed_over_with_its_loss
             dropping_an_agent_ends_its_requests_and_locks_at_once
             losing_is_heard_by_every_listener_also_while_it_waits
@@ -34,11 +34,11 @@ macro_rules! behaviours {
             an_abort_wins_until_the_lock_is_handed_over_and_has_no_effect_after
             an_abort_before_the_first_poll_of_a_request_is_an_abort
             forbidden_combinations_are_refused_in_the_order_of_the_specification
-            the_callback_form_gives_the_result_and_tells_of_a_loss
+            the_callback_form_gives_the_result_and_reports_a_loss
             a_panic_in_the_callback_releases_the_lock
             several_names_are_held_together_and_none_when_one_is_given_up
             of_several_names_the_loss_of_one_ends_the_wait_for_the_next
-            a_loss_that_comes_with_the_last_of_several_grants_is_told_instead
+            a_loss_that_comes_with_the_last_of_several_grants_is_reported_instead
             a_query_shows_all_agents_with_places_tokens_and_metadata
             buckets_and_partitions_never_meet_and_tokens_outlive_an_idle_bucket
             a_longest_hold_ends_by_itself_and_lets_the_next_in
@@ -144,7 +144,7 @@ pub(crate) async fn if_available_is_refused_with_the_holders_and_never_queued(wo
     assert_eq!(counts(&a).await, (1, 0));
 }
 
-pub(crate) async fn a_steal_tells_every_victim_and_passes_the_queue(world: &impl World) {
+pub(crate) async fn a_steal_notifies_every_victim_and_passes_the_queue(world: &impl World) {
     let [a, b, c, d] = agents(world).await;
     let first = a.locks().request("n").shared().await.unwrap();
     let second = b.locks().request("n").shared().await.unwrap();
@@ -271,7 +271,7 @@ pub(crate) async fn forbidden_combinations_are_refused_in_the_order_of_the_speci
     assert_eq!(counts(&a).await, (0, 0), "a request that is refused leaves nothing behind");
 }
 
-pub(crate) async fn the_callback_form_gives_the_result_and_tells_of_a_loss(world: &impl World) {
+pub(crate) async fn the_callback_form_gives_the_result_and_reports_a_loss(world: &impl World) {
     let [a, b] = agents(world).await;
     assert_eq!(a.locks().with("n", async |_| 7).await, Ok(7));
     let stolen = a
@@ -323,7 +323,9 @@ pub(crate) async fn of_several_names_the_loss_of_one_ends_the_wait_for_the_next(
     assert_eq!(counts(&b).await, (1, 0), "only the last name is held, and nobody waits for it");
 }
 
-pub(crate) async fn a_loss_that_comes_with_the_last_of_several_grants_is_told_instead(world: &impl World) {
+pub(crate) async fn a_loss_that_comes_with_the_last_of_several_grants_is_reported_instead(
+    world: &impl World,
+) {
     let [a, b, c] = agents(world).await;
     let last = b.locks().request("b").await.unwrap();
     let mut all = a.locks().request_all(["a", "b"]).into_future();

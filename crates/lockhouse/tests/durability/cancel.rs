@@ -72,7 +72,7 @@ async fn durable_state(house: &House, owner: &Owner) -> DurableState {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_house_has_and_what_is_kept_is_the_same_wherever_a_future_is_dropped() {
+async fn the_house_and_the_store_agree_wherever_a_future_is_dropped() {
     let faults = Faults { answer_lost: 100, batch_lost: 50, late: 50, stalled: 300, ..Faults::NONE };
     let mut seen = Vec::new();
     for seed in 0..5 {

@@ -238,7 +238,7 @@ async fn a_bucket_that_is_forgotten_is_dropped_from_the_store_and_its_mark_stays
 }
 
 #[tokio::test]
-async fn a_bucket_with_something_kept_is_not_forgotten() {
+async fn a_bucket_with_durable_state_is_not_forgotten() {
     let gate = Gate::new();
     let house = gate.house().await;
     let claim = house.bucket("seats").claims().claim("a", "ada", Duration::from_secs(60)).await.unwrap();

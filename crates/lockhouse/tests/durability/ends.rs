@@ -10,7 +10,7 @@ use lockhouse::{ClaimError, House, LockError, Loss, Notice, Options, RequestErro
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
-async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
+async fn a_fenced_house_loses_every_lock_and_notifies_every_holder() {
     let gate = Gate::new();
     let (house, bucket, owner) = gate.shut_house().await;
     let agent = bucket.agent("web").unwrap();
@@ -53,7 +53,7 @@ async fn whoever_is_fenced_loses_every_lock_and_tells_everybody() {
 }
 
 #[tokio::test]
-async fn nobody_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
+async fn no_request_waits_in_a_bucket_that_begins_after_the_store_was_lost() {
     let gate = Gate::new();
     let (house, _, owner) = gate.shut_house().await;
     gate.inner.take_slot(Slot::ONLY, WriterId(1), &mut |_| {}).await.unwrap();
@@ -122,7 +122,7 @@ async fn is_clean(store: &MemoryStore) -> bool {
 }
 
 #[tokio::test]
-async fn a_stop_is_clean_only_if_nobody_far_away_holds_a_web_lock() {
+async fn a_stop_is_clean_only_without_remote_holders_of_web_locks() {
     for holds in [false, true] {
         let gate = Gate::new();
         let house = gate.house().await;

@@ -12,7 +12,7 @@ use lockhouse::{Loss, MemoryBudget, Notice, Options, Port, RequestError};
 use crate::gate::{Gate, drained, manual, poll, record, settle};
 
 #[tokio::test]
-async fn an_offline_lock_is_told_once_it_is_kept_and_other_names_do_not_wait() {
+async fn an_offline_lock_is_announced_once_it_is_durable_and_other_names_do_not_wait() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     let agent = bucket.agent("web").unwrap();
@@ -61,7 +61,7 @@ async fn the_first_grant_of_a_bucket_waits_for_the_reservation_of_its_token() {
 }
 
 #[tokio::test]
-async fn a_grant_that_follows_a_release_waits_until_the_release_is_kept() {
+async fn a_grant_that_follows_a_release_waits_until_the_release_is_durable() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     gate.let_through(1);
@@ -80,7 +80,7 @@ async fn a_grant_that_follows_a_release_waits_until_the_release_is_kept() {
 }
 
 #[tokio::test]
-async fn dropping_a_future_whose_grant_is_not_told_yet_releases_the_lock() {
+async fn dropping_a_future_before_its_grant_is_announced_releases_the_lock() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     let agent = bucket.agent("web").unwrap();
@@ -100,7 +100,7 @@ async fn dropping_a_future_whose_grant_is_not_told_yet_releases_the_lock() {
 }
 
 #[tokio::test]
-async fn a_grant_that_is_stolen_before_it_may_be_told_is_handed_over_with_its_loss() {
+async fn a_grant_stolen_before_its_announcement_is_handed_over_with_its_loss() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     let agent = bucket.agent("web").unwrap();
@@ -125,7 +125,7 @@ async fn a_grant_that_is_stolen_before_it_may_be_told_is_handed_over_with_its_lo
 }
 
 #[tokio::test]
-async fn a_timeout_gives_a_grant_up_that_is_not_told_yet() {
+async fn a_timeout_gives_up_a_grant_that_is_not_announced_yet() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     let agent = bucket.agent("web").unwrap();
@@ -155,7 +155,7 @@ fn request(port: &Port, tag: u64, agent: AgentId, name: &str, acquire: Acquire) 
 const WAIT: Acquire = Acquire::Wait(Mode::Exclusive);
 
 #[tokio::test]
-async fn the_store_knows_of_a_told_web_lock_before_it_is_told() {
+async fn the_store_knows_of_a_web_lock_before_it_is_announced() {
     let gate = Gate::new();
     let (_house, bucket, _owner) = gate.shut_house().await;
     let port = bucket.port(100);
@@ -209,7 +209,7 @@ async fn the_store_knows_of_a_longer_lease_before_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_port_is_told_of_each_name_in_order_and_of_other_names_at_once() {
+async fn a_port_gets_notices_of_each_name_in_order_and_of_other_names_at_once() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     gate.let_through(2);
@@ -251,7 +251,7 @@ async fn a_port_is_told_of_each_name_in_order_and_of_other_names_at_once() {
 }
 
 #[tokio::test]
-async fn the_first_grant_of_a_bucket_is_told_before_its_loss() {
+async fn the_first_grant_of_a_bucket_is_announced_before_its_loss() {
     let gate = Gate::new();
     let (clock, options) = manual();
     let house = gate.house_with(options).await;
@@ -293,7 +293,7 @@ async fn the_first_grant_of_a_bucket_is_told_before_its_loss() {
 }
 
 #[tokio::test]
-async fn a_look_that_waits_for_the_store_takes_its_room_though_nobody_waits_for_it() {
+async fn an_abandoned_look_that_waits_for_the_store_keeps_its_reservation() {
     let gate = Gate::new();
     let (_house, bucket, owner) = gate.shut_house().await;
     let mut lock = Box::pin(owner.lock([record(1)]));
@@ -327,7 +327,7 @@ fn tag_of(notice: &Notice) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_loss_by_time_is_told_at_once_if_its_name_has_nothing_to_wait_for() {
+async fn a_loss_by_time_is_announced_at_once_if_its_name_waits_for_nothing() {
     let gate = Gate::new();
     let (clock, options) = manual();
     let house = gate.house_with(options).await;

@@ -72,7 +72,7 @@ async fn a_bucket_recovers_for_the_longest_lease_if_a_web_lock_was_announced_in_
 }
 
 #[tokio::test]
-async fn a_bucket_in_which_nothing_was_told_goes_on_at_once() {
+async fn a_bucket_without_announced_web_locks_goes_on_at_once() {
     let (house, _gate, _clock, _) = after_a_crash().await;
     let bucket = house.bucket("quiet");
     let agent = bucket.agent("web").unwrap();

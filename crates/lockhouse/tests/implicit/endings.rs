@@ -35,7 +35,7 @@ async fn a_handler_that_panics_takes_its_locks_along() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_is_undone() {
+async fn an_abandoned_request_is_undone() {
     let locked = Arc::new(Notify::new());
     let notify = locked.clone();
     let office = Arc::new(Office::with(|router, sessions| {
@@ -58,7 +58,7 @@ async fn a_request_that_nobody_waits_for_is_undone() {
 }
 
 #[tokio::test]
-async fn every_request_sees_its_own_application_session_and_nobody_does_when_it_is_over() {
+async fn every_request_sees_its_own_application_session_only_while_it_lasts() {
     let both = Arc::new(Barrier::new(2));
     let (kept, keep) = oneshot::channel();
     let kept = Arc::new(std::sync::Mutex::new(Some(kept)));
@@ -134,7 +134,7 @@ async fn over_a_store_that_goes() -> Office {
 }
 
 #[tokio::test]
-async fn an_answer_that_promises_locks_which_cannot_be_kept_is_not_given() {
+async fn an_answer_that_promises_locks_is_not_given_if_they_cannot_become_durable() {
     let office = over_a_store_that_goes().await;
     let ada = office.open("Ada").await;
     let answer = office.send(Some(&ada), "GET", "/locks/1").await;

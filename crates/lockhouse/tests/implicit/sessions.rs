@@ -76,7 +76,7 @@ async fn ending_a_session_releases_all_its_locks_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_remover_that_fails_tells_the_handler_of_serious_errors() {
+async fn a_failing_remover_notifies_the_handler_of_serious_errors() {
     let house = House::open(Arc::new(MemoryStore::new().unwrap()), Options::new()).await.unwrap();
     let office = Office::over(house, |options| options, |router, _| router);
     let (ada, bob) = (office.open("Ada").await, office.open("Bob").await);
@@ -183,7 +183,7 @@ async fn whatever_is_attended_knows_the_session() {
 }
 
 #[tokio::test]
-async fn while_nobody_can_tell_sessions_apart_one_can_look_but_not_begin() {
+async fn without_the_store_a_session_can_look_but_not_begin() {
     let house = House::open(Arc::new(MemoryStore::new().unwrap()), Options::new()).await.unwrap();
     let office =
         Office::over(house, |options| options, |router, _| router.route("/look", get(async || "look")));

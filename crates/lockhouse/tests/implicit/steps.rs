@@ -11,7 +11,7 @@ use lockhouse::{LockError, LockType, Mode, RecordKind};
 use crate::office::{Office, Trace, customers, status, text};
 
 #[tokio::test]
-async fn loading_locks_first_though_nobody_asked_for_a_lock() {
+async fn loading_locks_first_without_an_explicit_lock() {
     let office = Office::new();
     let ada = office.open("Ada").await;
     assert_eq!(office.get(&ada, "/edit/1").await, 200);
@@ -20,7 +20,7 @@ async fn loading_locks_first_though_nobody_asked_for_a_lock() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_has_locked_is_not_even_loaded() {
+async fn a_record_that_another_owner_has_locked_is_not_even_loaded() {
     let office = Office::new();
     let (ada, bob) = (office.open("Ada").await, office.open("Bob").await);
     office.get(&ada, "/edit/1").await;

@@ -80,7 +80,7 @@ async fn a_request_that_fails_frees_its_locks_though_a_task_of_its_handler_is_cu
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_frees_its_locks_while_a_task_of_its_handler_goes_on() {
+async fn an_abandoned_request_frees_its_locks_while_a_task_of_its_handler_goes_on() {
     let gate = Gate::new();
     let (office, stray, left) = over_a_gate(&gate, StatusCode::OK).await;
     let office = Arc::new(office);

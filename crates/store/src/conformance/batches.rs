@@ -31,7 +31,7 @@ pub async fn batches_stand_or_fall_alone(harness: &dyn Harness) {
 
 /// Several batches of one slot in one call are stored one after the other, each on the result of the ones
 /// before it.
-pub async fn batches_of_one_call_are_kept_in_their_order(harness: &dyn Harness) {
+pub async fn batches_of_one_call_are_committed_in_their_order(harness: &dyn Harness) {
     let mut life = Life::begin(harness).await;
     let held = lock("a", 1, 3);
     let changes = [
@@ -131,7 +131,7 @@ pub async fn another_writer_of_the_same_epoch_is_fenced(harness: &dyn Harness) {
 }
 
 /// No writer may write to a slot that was never taken.
-pub async fn a_slot_that_nobody_took_is_fenced(harness: &dyn Harness) {
+pub async fn a_slot_that_was_never_taken_is_fenced(harness: &dyn Harness) {
     let life = Life::begin(harness).await;
     let own = life.batch(writes(&scope(), [reserved(10)]));
     let elsewhere = Arc::new(CommitBatch { slot: Slot::new(77), ..(*own).clone() });

@@ -47,8 +47,8 @@ use std::sync::Arc;
 pub use batches::{
     a_batch_ahead_of_its_turn_is_refused, a_batch_sent_again_changes_nothing,
     a_batch_without_writes_shows_whether_its_epoch_stands, a_newer_epoch_fences_what_came_before,
-    a_slot_that_nobody_took_is_fenced, another_writer_of_the_same_epoch_is_fenced,
-    batches_of_one_call_are_kept_in_their_order, batches_stand_or_fall_alone,
+    a_slot_that_was_never_taken_is_fenced, another_writer_of_the_same_epoch_is_fenced,
+    batches_of_one_call_are_committed_in_their_order, batches_stand_or_fall_alone,
 };
 pub use random::random_histories_amount_to_what_they_say;
 pub use slots::{
@@ -56,7 +56,7 @@ pub use slots::{
     a_dropped_take_leaves_the_slot_to_others, a_new_store_is_clean_and_empty,
     every_take_has_a_higher_epoch_and_the_same_key, only_what_was_announced_since_the_last_recovery_recovers,
     the_longest_lease_counts_until_a_recovery_is_completed,
-    the_mark_of_a_clean_stop_is_erased_before_anything_is_told,
+    the_mark_of_a_clean_stop_is_erased_before_any_announcement,
 };
 pub use state::{
     a_hundred_thousand_locks_come_back, each_change_does_what_it_says, names_come_back_unit_by_unit,
@@ -85,19 +85,19 @@ macro_rules! for_each_promise {
             a_new_store_is_clean_and_empty
             every_take_has_a_higher_epoch_and_the_same_key
             a_clean_stop_ends_its_epoch
-            the_mark_of_a_clean_stop_is_erased_before_anything_is_told
+            the_mark_of_a_clean_stop_is_erased_before_any_announcement
             only_what_was_announced_since_the_last_recovery_recovers
             the_longest_lease_counts_until_a_recovery_is_completed
             a_dropped_take_leaves_the_slot_to_others
             a_closed_store_answers_nothing_more
             batches_stand_or_fall_alone
-            batches_of_one_call_are_kept_in_their_order
+            batches_of_one_call_are_committed_in_their_order
             a_batch_sent_again_changes_nothing
             a_batch_ahead_of_its_turn_is_refused
             a_batch_without_writes_shows_whether_its_epoch_stands
             a_newer_epoch_fences_what_came_before
             another_writer_of_the_same_epoch_is_fenced
-            a_slot_that_nobody_took_is_fenced
+            a_slot_that_was_never_taken_is_fenced
             what_was_committed_is_there_after_a_kill
             each_change_does_what_it_says
             state_comes_back_in_an_order_that_rebuilds_it

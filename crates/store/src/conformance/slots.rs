@@ -58,7 +58,7 @@ pub async fn a_clean_stop_ends_its_epoch(harness: &dyn Harness) {
 }
 
 /// The mark of a clean stop lasts until it is erased, or a grant is announced, and not longer.
-pub async fn the_mark_of_a_clean_stop_is_erased_before_anything_is_told(harness: &dyn Harness) {
+pub async fn the_mark_of_a_clean_stop_is_erased_before_any_announcement(harness: &dyn Harness) {
     for erasing in [Write::MarkErased, Write::NeedsRecovery { scope: scope() }] {
         let mut life = Life::begin(harness).await;
         life.write(vec![Write::StoppedClean]).await;

@@ -135,7 +135,7 @@ async fn a_database_with_pages_of_before_serves_and_comes_back_from_its_backup()
 }
 
 #[test]
-fn transactions_are_serialisable_and_nobody_else_has_one() {
+fn transactions_are_serialisable_and_no_other_connection_has_one() {
     let file = File::new("isolation");
     let opened = file::open(&file.0, schema::STEPS).unwrap();
     let pragma =

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_a_rule_tell_its_bounds() {
+    fn the_words_of_a_rule_name_its_bounds() {
         assert_eq!(Text::ANY.words(), "a string");
         assert_eq!(Text::new(0, 5, Unit::Half, "").words(), "a string of at most 5 16-bit units");
         assert_eq!(Text::new(1, 5, Unit::Character, "a").words(), "a string of 1 to 5 characters");

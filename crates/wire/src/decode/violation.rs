@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_violation_is_told_with_its_value_unless_that_is_withheld() {
+    fn a_violation_shows_its_value_unless_that_is_withheld() {
         let violation = Violation::new(member_path(&item_path("locks", 1), "token"), "0", "positive");
         assert_eq!(violation.to_string(), "locks[1].token is 0, but must be positive");
         assert_eq!(

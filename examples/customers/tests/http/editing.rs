@@ -3,7 +3,7 @@
 use crate::office::{Office, typed};
 
 #[tokio::test]
-async fn a_second_editor_is_told_at_once_who_edits_since_when_and_leaves_no_trace() {
+async fn a_second_editor_sees_at_once_who_edits_since_when_and_leaves_no_trace() {
     let office = Office::open().await;
     let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
     let form = ada.get("/customers/1/edit").await;
@@ -126,7 +126,7 @@ async fn whatever_a_command_loads_is_locked_though_no_command_says_so() {
 }
 
 #[tokio::test]
-async fn looking_takes_no_lock_and_tells_who_is_at_it() {
+async fn looking_takes_no_lock_and_shows_the_editor() {
     let office = Office::open().await;
     let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
     ada.get("/customers/1/edit").await;
@@ -153,7 +153,7 @@ async fn the_panel_of_locks_shows_lockable_owner_and_age() {
 }
 
 #[tokio::test]
-async fn colleagues_may_talk_about_one_customer_but_nobody_edits_it_meanwhile() {
+async fn colleagues_may_talk_about_one_customer_but_none_edits_it_meanwhile() {
     let office = Office::open().await;
     let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
     let mut grace = office.browser("Grace").await;

@@ -52,7 +52,7 @@ async fn a_link_of_another_site_shows_a_customer_and_locks_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_asks_only_whether_a_page_is_there_locks_nothing() {
+async fn a_head_request_locks_nothing() {
     let office = Office::open().await;
     let mut ada = office.browser("Ada").await;
     for page in ["/customers/1/edit", "/customers/1/call", "/customers/1/merge?with=2"] {

@@ -43,7 +43,7 @@ async fn every_error_is_written_to_the_reply() {
 }
 
 #[tokio::test]
-async fn while_no_lock_can_be_kept_nothing_is_saved_and_nothing_typed_is_lost() {
+async fn while_the_locks_are_unavailable_nothing_is_saved_and_nothing_typed_is_lost() {
     let office = Office::open().await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/edit").await;

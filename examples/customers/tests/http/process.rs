@@ -124,7 +124,7 @@ async fn after_a_kill_the_sessions_of_closed_browsers_still_end() {
 }
 
 #[test]
-fn a_second_one_in_the_same_folder_is_told_so() {
+fn a_second_process_in_the_same_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let _first = Running::start(folder.path(), "20m");
     let mut second =

@@ -7,7 +7,7 @@ use lockhouse::ManualClock;
 use crate::office::{Office, TIMEOUT};
 
 #[tokio::test]
-async fn whoever_begins_without_a_session_gets_one_and_goes_on_where_he_was() {
+async fn a_user_without_a_session_signs_in_and_goes_on_where_he_was() {
     let office = Office::open().await;
     let mut ada = office.stranger();
     let sent = ada.get("/customers/1/merge?with=2").await;

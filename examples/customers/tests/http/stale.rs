@@ -27,7 +27,7 @@ async fn a_stale_copy_is_refused_though_it_is_locked() {
 }
 
 #[tokio::test]
-async fn a_save_without_its_lock_takes_it_again_if_nobody_was_there() {
+async fn a_save_without_its_lock_takes_it_again_if_the_record_is_unchanged() {
     let office = Office::open().await;
     let mut ada = office.browser("Ada").await;
     assert_eq!(ada.save("1", "0101").await.status, 303);
@@ -38,7 +38,7 @@ async fn a_save_without_its_lock_takes_it_again_if_nobody_was_there() {
 }
 
 #[tokio::test]
-async fn a_save_while_somebody_else_edits_is_refused_with_who_and_what_was_typed() {
+async fn a_save_while_another_user_edits_is_refused_with_the_editor_and_the_form() {
     let office = Office::open().await;
     let (mut ada, mut bob) = (office.browser("Ada").await, office.browser("Bob").await);
     ada.get("/customers/1/edit").await;
@@ -86,7 +86,7 @@ async fn a_save_after_the_end_of_its_session_goes_along_with_the_next_sign_in() 
 }
 
 #[tokio::test]
-async fn a_save_after_the_end_of_its_session_stands_beside_what_somebody_saved_since() {
+async fn a_save_after_the_end_of_its_session_is_shown_beside_a_newer_save() {
     let office = Office::with_timeout(SHORT).await;
     let mut ada = office.browser("Ada").await;
     ada.get("/customers/1/edit").await;

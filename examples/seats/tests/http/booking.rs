@@ -20,7 +20,7 @@ async fn a_chosen_seat_is_held_and_everybody_sees_for_whom() {
 }
 
 #[tokio::test]
-async fn whoever_is_second_is_told_at_once_who_was_faster_and_for_how_long() {
+async fn a_second_buyer_sees_at_once_who_was_faster_and_for_how_long() {
     let theatre = Theatre::open().await;
     let (ada, bob) = (theatre.browser("Ada").await, theatre.browser("Bob").await);
     ada.choose("B4").await.leads_to("/seats/B4");

@@ -24,7 +24,7 @@ async fn listen(browser: &Browser) -> Response {
 }
 
 #[tokio::test]
-async fn everybody_is_told_of_every_change() {
+async fn every_browser_is_notified_of_every_change() {
     let theatre = Theatre::open().await;
     let (ada, bob) = (theatre.browser("Ada").await, theatre.browser("Bob").await);
     let mut events = listen(&bob).await;

@@ -25,7 +25,7 @@ async fn no_page_and_no_address_shows_a_token() {
 }
 
 #[tokio::test]
-async fn nobody_pays_or_gives_back_what_somebody_else_holds() {
+async fn a_seat_is_paid_or_given_back_only_by_its_holder() {
     let theatre = Theatre::open().await;
     let (ada, eve) = (theatre.browser("Ada").await, theatre.browser("Eve").await);
     ada.choose("C1").await.leads_to("/seats/C1");
@@ -50,7 +50,7 @@ async fn nobody_pays_or_gives_back_what_somebody_else_holds() {
 }
 
 #[tokio::test]
-async fn nobody_books_without_paying() {
+async fn no_seat_is_booked_without_a_payment() {
     let theatre = Theatre::open().await;
     let eve = theatre.browser("Eve").await;
     eve.choose("C1").await.leads_to("/seats/C1");

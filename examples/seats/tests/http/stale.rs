@@ -29,7 +29,7 @@ fn is_expired(page: &Page) {
 
 /// CL-013, step by step.
 #[tokio::test]
-async fn a_stale_payer_is_told_that_the_seat_is_lost_and_the_other_can_book_it() {
+async fn a_stale_payer_learns_that_the_seat_is_lost_and_the_other_can_book_it() {
     let theatre = Theatre::open().await;
     let ada = late(&theatre).await;
     let bob = theatre.browser("Bob").await;
@@ -53,7 +53,7 @@ async fn a_stale_payer_is_told_that_the_seat_is_lost_and_the_other_can_book_it()
 
 /// CL-014.
 #[tokio::test]
-async fn a_late_payer_is_told_that_the_time_is_over_even_if_nobody_else_came() {
+async fn a_late_payer_learns_that_the_time_is_over_even_without_a_rival() {
     let theatre = Theatre::open().await;
     let ada = late(&theatre).await;
     assert_eq!(ada.heading("C1").await, "Your bank is late for C1");
@@ -72,7 +72,7 @@ async fn a_late_payer_is_told_that_the_time_is_over_even_if_nobody_else_came() {
 }
 
 #[tokio::test]
-async fn whoever_pays_after_the_time_is_told_before_the_bank_is_asked() {
+async fn a_payment_after_the_time_is_refused_before_the_bank_is_asked() {
     let theatre = Theatre::open().await;
     let ada = theatre.browser("Ada").await;
     ada.choose("C1").await.leads_to("/seats/C1");
@@ -85,7 +85,7 @@ async fn whoever_pays_after_the_time_is_told_before_the_bank_is_asked() {
 }
 
 #[tokio::test]
-async fn whoever_comes_after_the_seat_was_booked_is_told_by_whom() {
+async fn a_late_payer_learns_who_has_booked_the_seat() {
     let theatre = Theatre::open().await;
     let ada = late(&theatre).await;
     let bob = theatre.browser("Bob").await;

@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_commit_waits_for_nobody_else() {
+    fn a_full_commit_does_not_wait() {
         let mut delay = CommitDelay::default();
         delay.has_committed(WRITES_PER_COMMIT, 10 * WRITES_PER_COMMIT, TOOK);
         assert_eq!(delay.patience(), Some((WRITES_PER_COMMIT, TOOK / 4)));
     }
 
     #[test]
-    fn nobody_waits_alone_or_for_a_store_that_is_fast() {
+    fn no_commit_waits_alone_or_for_a_store_that_is_fast() {
         let mut delay = CommitDelay::default();
         delay.has_committed(1, 0, TOOK);
         assert_eq!(delay.patience(), None);

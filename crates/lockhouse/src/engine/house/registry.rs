@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_with_any_number_of_partitions_is_told_of_itself_only() {
+    fn a_tenant_with_many_partitions_raises_only_its_own_marks() {
         let mut marks = Marks::above_floor(7);
         marks.raise(&key(1, 0), 10);
         for partition in 0..3 * MARKED_OF_TENANT {

@@ -68,7 +68,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_bucket_that_comes_while_the_house_closes_is_closed_before_anybody_finds_it() {
+async fn a_bucket_made_while_the_house_closes_is_closed_before_it_is_found() {
     let world = World::new();
     world.house.inner.begin_to_close();
     let bucket = world.house.inner.bucket("new".into(), usize::MAX).expect("there is no bound");
@@ -291,7 +291,7 @@ async fn a_tick_over_many_buckets_lets_others_go_on_between_them() {
 }
 
 #[tokio::test]
-async fn tokens_tell_nothing_of_other_partitions() {
+async fn tokens_reveal_nothing_of_other_partitions() {
     let house = House::new();
     let token = |partition: &str| {
         let key = BucketKey { bucket: "b".to_owned(), partition: partition.to_owned() };
@@ -317,7 +317,7 @@ async fn tokens_tell_nothing_of_other_partitions() {
 }
 
 #[tokio::test]
-async fn tokens_tell_nothing_of_other_tenants_after_a_restart() {
+async fn tokens_reveal_nothing_of_other_tenants_after_a_restart() {
     let store = MemoryStore::new().unwrap();
     let open = async || House::open(Arc::new(store.reopen()), Options::new()).await.unwrap();
     let token = async |house: &House, tenant: &str| {

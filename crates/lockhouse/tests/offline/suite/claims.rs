@@ -77,7 +77,7 @@ pub(crate) async fn a_wrong_token_finalizes_nothing(ground: impl Ground) {
     claim.finalize().await.unwrap();
 }
 
-pub(crate) async fn finalize_tells_expired_from_lost(ground: impl Ground) {
+pub(crate) async fn finalize_distinguishes_expired_from_lost(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let claims = bucket.claims();
     let released = claims.claim("seat", "ada", TTL).await.unwrap();
@@ -152,7 +152,7 @@ pub(crate) async fn a_released_claim_frees_the_resource_at_once(ground: impl Gro
     second.finalize().await.unwrap();
 }
 
-pub(crate) async fn a_stale_worker_is_told_that_its_claim_is_lost(ground: impl Ground) {
+pub(crate) async fn a_stale_worker_gets_claim_lost(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let claims = bucket.claims();
     let a = claims.claim("job", "worker a", TTL).await.unwrap();
@@ -162,7 +162,7 @@ pub(crate) async fn a_stale_worker_is_told_that_its_claim_is_lost(ground: impl G
     assert_eq!(b.finalize().await.unwrap().claimant, "worker b");
 }
 
-pub(crate) async fn a_late_worker_is_told_that_its_claim_has_expired(ground: impl Ground) {
+pub(crate) async fn a_late_worker_gets_claim_expired(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let claims = bucket.claims();
     let a = claims.claim("job", "worker a", TTL).await.unwrap();

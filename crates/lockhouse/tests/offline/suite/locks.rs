@@ -40,7 +40,7 @@ pub(crate) async fn names(owner: &Owner) -> Vec<String> {
     locks.iter().map(|lock| lock.name.as_name().display().into_owned()).collect()
 }
 
-pub(crate) async fn a_second_editor_is_refused_at_once_and_told_who_edits_since_when(ground: impl Ground) {
+pub(crate) async fn a_second_editor_is_refused_at_once_with_the_holder_and_its_start(ground: impl Ground) {
     let (house, bucket) = ground.bucket().await;
     let (ada, bob) = two(&bucket.owners()).await;
     let begun = house.wall(house.now());

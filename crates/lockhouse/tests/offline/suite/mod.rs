@@ -12,7 +12,7 @@ macro_rules! behaviours {
     ($ground:ty, [$($option:tt)*]) => {
         $crate::suite::behaviours! { $ground, [$($option)*]
             locks:
-                a_second_editor_is_refused_at_once_and_told_who_edits_since_when
+                a_second_editor_is_refused_at_once_with_the_holder_and_its_start
                 readers_of_an_exclusive_write_kind_take_no_lock
                 a_second_reader_of_an_exclusive_read_kind_is_refused
                 readers_share_and_a_writer_is_let_in_after_the_last_of_them
@@ -43,8 +43,8 @@ macro_rules! behaviours {
                 going_on_keeps_the_locks_and_a_save_releases_at_its_success
                 a_failed_save_keeps_the_lock
                 two_sessions_never_work_on_one_record_at_a_time
-                a_failed_step_leaves_what_another_step_was_told_that_it_has
-                a_failed_step_takes_back_what_it_was_told_again_itself
+                a_failed_step_leaves_a_lock_reported_to_another_step
+                a_failed_step_takes_back_locks_reported_to_it_repeatedly
             ;
             versions:
                 with_versions_alone_a_conflict_shows_at_the_save_and_with_a_lock_at_the_beginning
@@ -59,12 +59,12 @@ macro_rules! behaviours {
                 a_claim_ends_with_its_ttl_and_another_may_claim
                 nothing_is_assigned_before_a_claim_is_final
                 a_wrong_token_finalizes_nothing
-                finalize_tells_expired_from_lost
+                finalize_distinguishes_expired_from_lost
                 finalize_assigns_and_ends_the_claim_and_can_be_repeated
                 a_failed_finalize_changes_nothing
                 a_released_claim_frees_the_resource_at_once
-                a_stale_worker_is_told_that_its_claim_is_lost
-                a_late_worker_is_told_that_its_claim_has_expired
+                a_stale_worker_gets_claim_lost
+                a_late_worker_gets_claim_expired
                 a_renewed_claim_lasts_longer
                 an_idempotency_key_gives_the_same_claim_while_it_lives
                 a_name_that_is_held_otherwise_is_busy

@@ -47,7 +47,7 @@ pub(crate) async fn a_failed_step_turns_an_upgrade_back(ground: impl Ground) {
     bob.lock([documents().for_read(1), documents().for_write(2)]).await.unwrap();
 }
 
-pub(crate) async fn a_failed_step_leaves_what_another_step_was_told_that_it_has(ground: impl Ground) {
+pub(crate) async fn a_failed_step_leaves_a_lock_reported_to_another_step(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let (ada, bob) = two(&bucket.owners()).await;
     // A form that is sent twice: the first request breaks off while the second one goes on.
@@ -64,7 +64,7 @@ pub(crate) async fn a_failed_step_leaves_what_another_step_was_told_that_it_has(
     bob.lock([customers().for_write(1)]).await.unwrap();
 }
 
-pub(crate) async fn a_failed_step_takes_back_what_it_was_told_again_itself(ground: impl Ground) {
+pub(crate) async fn a_failed_step_takes_back_locks_reported_to_it_repeatedly(ground: impl Ground) {
     let (_house, bucket) = ground.bucket().await;
     let (ada, bob) = two(&bucket.owners()).await;
     let mut transaction = BusinessTransaction::resume(&ada);

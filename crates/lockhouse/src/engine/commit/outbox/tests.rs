@@ -197,7 +197,7 @@ fn notices_of_a_command_wait_for_its_own_changes() {
 }
 
 #[test]
-fn once_fenced_nothing_that_waited_is_told_and_everything_is_forgotten() {
+fn once_fenced_no_notice_that_waited_leaves_and_everything_is_forgotten() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
     outbox.take(10, &mut Vec::new());
@@ -225,7 +225,7 @@ fn a_crowd_leaves_no_memory_behind() {
 }
 
 #[test]
-fn numbers_of_groups_tell_what_is_durable() {
+fn numbers_of_groups_show_what_is_durable() {
     let mut outbox = outbox();
     command(&mut outbox, &["a"]);
     let first = outbox.last();

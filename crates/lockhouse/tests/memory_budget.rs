@@ -38,7 +38,7 @@ async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
 }
 
 #[tokio::test]
-async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
+async fn all_buckets_of_a_tenant_share_its_memory_budget_and_no_other_tenant_notices() {
     let budget = MemoryBudget::new(64 << 10);
     let house = House::with_options(&Options::new().memory_budget(&budget));
     let owner = house.bucket(of("loud", "b")).owners().open("Ada", TTL).await.unwrap();
@@ -71,7 +71,7 @@ async fn all_buckets_of_a_tenant_share_its_room_and_no_other_tenant_notices() {
 }
 
 #[tokio::test]
-async fn what_a_store_brings_back_counts_though_there_is_no_room() {
+async fn recovered_state_counts_though_it_exceeds_the_budget() {
     let store = MemoryStore::new().unwrap();
     let budget = MemoryBudget::new(64 << 10);
     let options = Options::new().memory_budget(&budget);
@@ -93,7 +93,7 @@ async fn what_a_store_brings_back_counts_though_there_is_no_room() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_forgotten_takes_no_room() {
+async fn a_forgotten_bucket_takes_no_memory() {
     let budget = MemoryBudget::new(64 << 10);
     let house = House::with_options(&Options::new().memory_budget(&budget));
     let agent = house.bucket("b").agent("a").unwrap();
