@@ -1,10 +1,10 @@
-//! The least that a server costs which answers claims over HTTP/1.1: it reads what it is sent and answers as
+//! The least that a server costs which answers claims over HTTP/1.1: it reads the requests and answers as
 //! ours does.
 //!
-//! Bare, it decides nothing, and keeps a record if it is told to, or rows like those that ours keeps, but
-//! narrower: what it cannot reach then, no server on these libraries and this disk can. Or it takes JSON
-//! apart and claims in the lock table of the library, for whoever calls, at any rate and by no rule: what is
-//! missing from there to ours are identity, permissions, rates, problems and counting.
+//! Bare, it decides nothing, and on request keeps a record, or rows like those that ours keeps, but narrower:
+//! figures beyond its own are out of reach for any server on these libraries and this disk. Or it takes JSON
+//! apart and claims in the lock table of the library, for every caller, at any rate and by no rule: the
+//! difference from there to ours is identity, permissions, rates, problems and counting.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,23 +26,23 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// What is written at once for those who wait: a page of claims and one of history, as ours writes for one
-/// claim.
+/// The bytes written at once for the waiting callers: a page of claims and one of history, as ours writes for
+/// one claim.
 const RECORD: usize = 2 * 1024;
 /// The file is written over and over from its beginning.
 const FILE: u64 = 4 << 20;
 
-/// Those who wait until their call is kept; nobody does where none is.
+/// The callers that wait until their call is durable; none where no call is.
 type Disk = Option<Sender<Waiting>>;
 
-/// Somebody who has called.
+/// A waiting caller.
 struct Waiting {
     body: Bytes,
     is_claim: bool,
     done: oneshot::Sender<()>,
 }
 
-/// What a server keeps.
+/// The data that a server keeps.
 pub enum Keeping {
     /// Nothing.
     Nothing,
@@ -91,7 +91,7 @@ pub fn serve(port: u16, keeping: Keeping, has_table: bool) -> Result<()> {
     })
 }
 
-/// A thread that keeps at once whatever has come while it kept what came before.
+/// A thread that keeps at once all calls that came while it kept the ones before.
 fn keeper(mut keep: impl FnMut(&[Waiting]) -> Result<()> + Send + 'static) -> Sender<Waiting> {
     let (queue, waiting) = channel::<Waiting>();
     std::thread::spawn(move || {
@@ -155,7 +155,7 @@ async fn answered(ok: StatusCode, disk: &Disk, body: Bytes, answer: &'static str
     (status, [(header::CONTENT_TYPE, "application/json")], answer).into_response()
 }
 
-/// Whether the call is kept, or need not be.
+/// Whether the call is durable, or need not be.
 async fn keep(disk: &Disk, is_claim: bool, body: Bytes) -> bool {
     let Some(queue) = disk else { return true };
     let (done, durable) = oneshot::channel();
@@ -182,7 +182,7 @@ struct Claimed<'a> {
     resource: &'a str,
     claimant: &'a str,
     token: &'a str,
-    /// Ours tells it as a date.
+    /// Our server sends it as a date.
     expires_at: u64,
     fencing_token: u64,
 }

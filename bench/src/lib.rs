@@ -1,8 +1,9 @@
-//! Measures lockhouse beside what users would pick instead, ours and each peer in turn within one run.
+//! Measures lockhouse beside the programs that users would pick instead, ours and each peer in turn within
+//! one run.
 //!
 //! `lockhouse-bench inproc` compares the library with keyed locks of other crates, `lockhouse-bench server`
-//! the server with lock services, `lockhouse-bench durable` what it keeps on the disk with others who keep
-//! it. `README.md` tells what each row means and by which rules the comparison is fair.
+//! the server with lock services, `lockhouse-bench durable` its durable state with that of others.
+//! `README.md` explains the rows and the rules of a fair comparison.
 
 pub mod cpu;
 pub mod durable;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Which way is up.
+/// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -32,7 +32,7 @@ pub struct Figure {
     samples: Samples,
 }
 
-/// What every round gave, in order.
+/// The results of the rounds, in order.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Samples {
     ours: Vec<f64>,
@@ -64,7 +64,7 @@ impl Figure {
         }
     }
 
-    /// What was done.
+    /// The work that was measured.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -11,12 +11,12 @@ pub struct Contender<'a> {
     measure: Box<dyn FnMut() -> Result<Sample> + 'a>,
 }
 
-/// What one slice of one round gave.
+/// The result of one slice of one round.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// The figure itself.
     pub value: f64,
-    /// What else is worth knowing; becomes a row of its own, without a target.
+    /// Another figure worth knowing; becomes a row of its own, without a target.
     pub asides: Vec<Aside>,
 }
 
@@ -27,7 +27,7 @@ pub struct Aside {
     pub suffix: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// Which way is up.
+    /// The direction that is better.
     pub better: Better,
     /// The value.
     pub value: f64,
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
     pub id: &'static str,
     /// Unit of the samples' values.
     pub unit: &'static str,
-    /// Which way is up.
+    /// The direction that is better.
     pub better: Better,
     /// Ours first, then the peers.
     pub contenders: Vec<Contender<'a>>,
@@ -51,7 +51,7 @@ impl<'a> Contender<'a> {
         Self { name, target: None, measure: Box::new(measure) }
     }
 
-    /// What the ratio of ours to this one should reach.
+    /// The ratio that ours should reach to this one.
     #[must_use]
     pub fn target(mut self, ratio: f64) -> Self {
         self.target = Some(ratio);

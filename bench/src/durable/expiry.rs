@@ -1,5 +1,5 @@
-//! A hundred thousand leases that end at once: how long until everything that they held is free, and what
-//! those notice of it who take web locks meanwhile.
+//! A hundred thousand leases that end at once: how long until all their names are free, and what clients
+//! notice of it that take web locks meanwhile.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::server::codec::redis::Redis;
 const LEASES: usize = 100_000;
 /// From the first lease to the end of all of them.
 const LIFE: Duration = Duration::from_secs(45);
-/// How long those who take web locks are watched before the end.
+/// How long the clients with web locks are watched before the end.
 const QUIET: Duration = Duration::from_millis(1500);
 /// How many of the names are asked for at the end, evenly spread.
 const ASKED: usize = 100;
@@ -98,7 +98,7 @@ async fn sleep_until(then: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Whether the names can be locked by somebody else, which is told once the store knows of the ends.
+/// Whether another owner can lock the names, which is answered once the store knows of the ends.
 async fn are_free(address: SocketAddr) -> Result<()> {
     let mut caller = Caller::connect(address).await?;
     let owner = caller.open(60_000).await?;
@@ -110,7 +110,7 @@ async fn are_free(address: SocketAddr) -> Result<()> {
     caller.unlock(&owner).await
 }
 
-/// Whether Redis has thrown the names away; whoever asked for one was given it before.
+/// Whether Redis has thrown the names away; a client that asked for one was given it before.
 async fn is_empty(address: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     loop {
@@ -119,7 +119,7 @@ async fn is_empty(address: SocketAddr) -> Result<()> {
         while !answer.ends_with(b"\r\n") {
             ensure!(stream.read_buf(&mut answer).await? > 0, "Redis hung up");
         }
-        // That of the pairs may be there.
+        // The key of the pairs may be there.
         if matches!(&answer[..], b":0\r\n" | b":1\r\n") {
             return Ok(());
         }

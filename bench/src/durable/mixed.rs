@@ -1,4 +1,4 @@
-//! What a client with durable claims costs those who take web locks on other names of its bucket.
+//! The cost of a client with durable claims for clients that take web locks on other names of its bucket.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::server::codec::lockhouse::Lockhouse;
 use crate::server::process::Server;
 
 const MEASURED: Duration = Duration::from_millis(1500);
-/// The first web lock of a bucket is told once the store knows that there are some.
+/// The first web lock of a bucket is announced once the store knows that there are some.
 const WARM_UP: usize = 10;
 
 /// `other` is a server of its own on the same CPU: what the durable client costs from there, it costs by the

@@ -1,4 +1,4 @@
-//! The suite `durable`: what is kept on the disk before it is answered, beside others who promise the same.
+//! The suite `durable`: state that is on the disk before the answer, beside peers that promise the same.
 
 mod caller;
 mod crowd;
@@ -74,7 +74,7 @@ fn on_a_disk(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Everything that keeps what it answers.
+/// The servers whose answers are durable.
 struct DurableServers {
     ours: Server,
     redis: Server,

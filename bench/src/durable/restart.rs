@@ -50,7 +50,7 @@ pub(super) fn run(program: &Path, cpu: usize, size: Size, rounds: u32) -> Result
 struct Crashing {
     recipe: Recipe,
     folder: Rc<Folder>,
-    /// What it is asked, and how the answer begins once it is ready.
+    /// The question to it, and the beginning of the answer once it is ready.
     question: &'static str,
     answer: &'static str,
 }

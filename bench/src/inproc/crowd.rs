@@ -151,7 +151,7 @@ fn each(crowd: usize, mut all: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok((cpu::thread_ns() - start) as f64 / (repeats * crowd) as f64)
 }
 
-/// What a request that need not wait gives.
+/// The result of a request that need not wait.
 pub(super) fn granted<T>(request: impl Future<Output = T>) -> Result<T> {
     match std::pin::pin!(request).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(held) => Ok(held),

@@ -51,7 +51,7 @@ pub fn benches() -> [Bench<'static>; 2] {
     ]
 }
 
-/// What the process for one sample does: bytes for each of a million.
+/// The work of the process for one sample: bytes for each of a million.
 pub fn measure(what: &str, contender: &str) -> Result<f64> {
     match contender {
         Lockhouse::NAME => count::<Lockhouse>(what),
@@ -90,7 +90,7 @@ fn count<L: Locks>(what: &str) -> Result<f64> {
     Ok(bytes as f64 / MILLION as f64)
 }
 
-/// Room for so many, all of it resident, so that where the test keeps its guards does not count.
+/// Memory for so many, all of it resident, so that the place of the test's guards does not count.
 fn touched<T>(count: usize) -> Vec<Option<T>> {
     (0..count).map(|_| None).collect()
 }

@@ -26,7 +26,7 @@ pub fn run(rounds: u32, only: &str) -> Result<Vec<Figure>> {
         figures.extend(bench.run(rounds)?);
     }
     for bench in memory::benches().into_iter().filter(wanted) {
-        // Nothing is timed here: bytes hardly differ from round to round.
+        // No time is measured here: bytes hardly differ from round to round.
         figures.extend(bench.run(rounds.min(3))?);
     }
     Ok(figures)

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockWriteGuard, RwLock};
 pub trait Locks: Default + Send + Sync + 'static {
     /// As the table calls it.
     const NAME: &'static str;
-    /// What holds a lock until it is dropped.
+    /// The guard of a lock: it holds the lock until it is dropped.
     type Held<'a>;
 
     /// Waits for the name.
@@ -90,7 +90,7 @@ impl Locks for KeyedLocks {
     }
 }
 
-/// What people write by hand: a concurrent map of tokio mutexes, whose entries go with the last user.
+/// The usual code by hand: a concurrent map of tokio mutexes, whose entries go with the last user.
 #[derive(Default)]
 pub struct DashMutex(DashMap<String, Arc<Mutex<()>>>);
 
@@ -154,7 +154,7 @@ impl Drop for DashRwLockHeld<'_> {
     }
 }
 
-/// The lockmap crate, which blocks the thread instead of waiting: comparable only where nobody holds a lock
+/// The lockmap crate, which blocks the thread instead of waiting: comparable only where no task holds a lock
 /// over an await.
 #[derive(Default)]
 pub struct BlockingLockMap(LockMap<String, ()>);

@@ -1,7 +1,7 @@
 //! The load generator: one for all. Only the [`Codec`] differs.
 //!
-//! It runs on one thread, one task for each connection: read what is there, let every client that was
-//! answered take its next step, write all that in one go.
+//! The generator runs on one thread, with one task for each connection: it reads the answers that are there,
+//! lets every client that was answered take its next step, and writes all that in one go.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::cpu;
 use crate::report::Better;
 use crate::rounds::{Aside, Sample};
 
-/// Who does what.
+/// The clients and their work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// TCP connections.
@@ -60,9 +60,9 @@ impl Plan {
 
 /// Before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// What is counted.
+/// The time that is counted.
 const MEASURED: Duration = Duration::from_millis(1000);
-/// What is counted at most, if some client has had nothing yet.
+/// The longest time that is counted, if some client has had nothing yet.
 const LONGEST: Duration = Duration::from_millis(2500);
 /// How long clients may take to part.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -70,7 +70,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// How long a server may take to be ready after it listens.
 pub(crate) const READY: Duration = Duration::from_secs(5);
 
-/// What the tasks of a slice share.
+/// The state that the tasks of a slice share.
 struct Shared {
     plan: Plan,
     /// Pairs done, by client; if all want the same name, only those after another client's.
@@ -145,8 +145,8 @@ async fn part(tasks: Vec<JoinHandle<()>>) {
     }
 }
 
-/// What a slice says: of the pairs that each client has done, the time on the wall, and the CPU time in ns of
-/// the server and of the clients.
+/// The figures of a slice, from the pairs that each client has done, the time on the wall, and the CPU time
+/// in ns of the server and of the clients.
 fn figures(plan: Plan, done: &[u64], wall: Duration, (server_cpu, client_cpu): (u64, u64)) -> Result<Sample> {
     let sum = done.iter().sum::<u64>() as f64;
     ensure!(sum > 0.0, "not one pair was done");
@@ -294,7 +294,7 @@ impl<C: Codec> Connection<C> {
     fn done(&self, client: usize) {
         let client = self.first + client;
         let last = self.shared.last_holder.replace(client);
-        // Who takes the lock again that he has just left, past all who wait, has handed nothing on.
+        // A client that takes the lock again that it has just left, past all waiters, has handed nothing on.
         if last != client || !self.shared.plan.one_name {
             let pairs = &self.shared.pairs[client];
             pairs.set(pairs.get() + 1);

@@ -40,7 +40,7 @@ pub fn run(program: Option<&Path>, rounds: u32, only: &str) -> Result<Vec<Figure
     Ok(figures)
 }
 
-/// Everything that is measured by the load generator.
+/// The servers that the load generator measures.
 struct Servers {
     ours: Server,
     redis: Server,
@@ -112,7 +112,7 @@ pub(crate) fn contender<'a, C: Codec>(name: &'static str, server: &'a Server, pl
     Contender::new(name, move || slice::<C>(server, plan))
 }
 
-/// That program, or the one that is built.
+/// The given program, or the one that is built.
 pub(crate) fn program_of(program: Option<&Path>) -> Result<PathBuf> {
     program.map_or_else(build, |program| Ok(std::path::absolute(program)?))
 }
@@ -150,7 +150,7 @@ pub(crate) fn lockhouse(program: &Path, cpu: Option<usize>, store: &[&'static st
     }
 }
 
-/// The least of servers that speak as ours does, which does what these arguments tell it.
+/// The least of servers that speak as ours does; the arguments choose its work.
 pub(crate) fn floor(cpu: usize, doing: &[&'static str]) -> Result<Recipe> {
     Ok(Recipe {
         name: "floor",
@@ -203,7 +203,7 @@ pub(crate) fn postgres(cpu: usize) -> Result<Recipe> {
             "-c",
             "unix_socket_directories=",
         ],
-        // It refuses to run as root.
+        // PostgreSQL refuses to run as root.
         user: rustix::process::getuid().is_root().then_some("postgres"),
         prepare: Some((initdb, vec!["-D", "{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"])),
         cpu: Some(cpu),
@@ -212,7 +212,7 @@ pub(crate) fn postgres(cpu: usize) -> Result<Recipe> {
     })
 }
 
-/// It keeps everything before it is answered.
+/// The file keeps everything before it is answered.
 pub(crate) fn etcd(cpu: usize) -> Result<Recipe> {
     Ok(Recipe {
         name: "etcd",
@@ -247,7 +247,7 @@ fn root() -> PathBuf {
 }
 
 /// Puts this thread, which is the load generator, on one CPU, on which the servers will stay too: a wake-up
-/// across CPUs costs more than the work, and where the scheduler puts whom would be what is measured.
+/// across CPUs costs more than the work, and the figures would depend on the scheduler's placement.
 pub(crate) fn pin() -> Result<usize> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpu =

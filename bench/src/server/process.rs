@@ -49,7 +49,7 @@ pub(crate) struct Recipe {
     /// As a folder may be called.
     pub(crate) name: &'static str,
     pub(crate) program: PathBuf,
-    /// What `{port}`, `{other-port}` and `{folder}` stand in for.
+    /// The arguments, with `{port}`, `{other-port}` and `{folder}` in place of the real ones.
     pub(crate) args: Vec<&'static str>,
     /// The account to run as, if not this one.
     pub(crate) user: Option<&'static str>,
@@ -57,7 +57,7 @@ pub(crate) struct Recipe {
     pub(crate) prepare: Option<(PathBuf, Vec<&'static str>)>,
     /// The CPU to stay on.
     pub(crate) cpu: Option<usize>,
-    /// What runs the program: nothing, or what makes its disk slower.
+    /// The wrapper of the program: none, or one that makes its disk slower.
     pub(crate) under: Vec<String>,
     pub(crate) stop_signal: Signal,
 }
@@ -169,7 +169,7 @@ impl Server {
         Ok(())
     }
 
-    /// What it has said.
+    /// The output so far.
     pub(crate) fn output(&self) -> String {
         let read = |file| fs::read_to_string(self.folder.path().join(file)).unwrap_or_default();
         read("log") + &read("errors")
@@ -179,7 +179,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself; then there is nothing to stop.
+            // The process may have ended by itself; then there is nothing to stop.
             _ = kill_process(pid, self.stop_signal);
         }
         _ = self.child.wait();
@@ -202,7 +202,7 @@ pub(crate) fn program(name: &str, folders: &[&str], package: &str) -> Result<Pat
     search(name, folders).with_context(|| format!("{package} brought no {name}"))
 }
 
-/// Prints what is about to run.
+/// Prints the command that is about to run.
 pub(crate) fn show(command: &Command) {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();

@@ -125,15 +125,16 @@ pub struct GrantToUndo<'a> {
     pub token: FencingToken,
     /// How the lock came about; `Fresh` if the step took the name and then upgraded it.
     pub how: Acquired,
-    /// How many answers have told the step since then that the owner already has the lock. Above 254, and for
-    /// locks from before a restart, the manager does not know whether other steps got such an answer, too.
+    /// How many answers since then have reported to the step that the owner already has the lock. Above 254,
+    /// and for locks from before a restart, the manager does not know whether other steps got such an answer,
+    /// too.
     pub repeats: u32,
 }
 
-/// Which of its locks an owner gives back.
+/// The locks that an owner gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlock<'a> {
-    /// Those of these names, each only if it bears the token, where one is given.
+    /// The locks of these names, each only if it bears the token, where one is given.
     These(&'a [(Name<'a>, Option<FencingToken>)]),
     /// All, except those of these names.
     AllBut(&'a [Name<'a>]),
@@ -211,7 +212,7 @@ pub enum Command<'a> {
     Unlock {
         /// The owner of the locks.
         owner: OwnerId,
-        /// Which.
+        /// The locks to give back.
         locks: Unlock<'a>,
     },
     /// A step of the business transaction failed. Its grants, as answered by

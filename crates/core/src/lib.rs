@@ -1,7 +1,7 @@
 //! The lock manager of one storage bucket as a pure state machine.
 //!
 //! ```text
-//!   Command ──▶ handle(now, …) ──▶ Outcome     what the asker is told, inline
+//!   Command ──▶ handle(now, …) ──▶ Outcome     the answer to the caller, inline
 //!                    │
 //!                    └──▶ poll_effect() ──▶ Effect   what concerns others, in order
 //!

@@ -1,4 +1,4 @@
-//! Resource names: sequences of 16-bit units, kept as WTF-8.
+//! Resource names: sequences of 16-bit units, stored as WTF-8.
 //!
 //! [WTF-8](https://wtf-8.codeberg.page/) is UTF-8 that may also encode lone surrogates, so that every
 //! JavaScript string has exactly one encoding and equal bytes mean equal units.

@@ -14,7 +14,7 @@ pub enum Outcome {
     Granted(Grant),
     /// The request waits in its queue; an [`Effect::Granted`] will announce its grant.
     Queued(RequestId),
-    /// Nothing happened.
+    /// The command changed nothing.
     Refused(Refusal),
     /// Whether the request was pending; if so, it has left its queue.
     Aborted {
@@ -38,7 +38,7 @@ pub enum Outcome {
     },
     /// All that is held and pending.
     Snapshot(Snapshot),
-    /// Nothing will be granted any more.
+    /// The manager grants no more.
     Closed,
     /// The owner lives.
     OwnerOpened(OwnerId),

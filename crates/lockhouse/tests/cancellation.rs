@@ -1,5 +1,5 @@
-//! Whatever is dropped, wherever it stands: nothing is left held, nothing is left waiting, nobody holds at
-//! the same time.
+//! Futures and guards dropped at any point: no lock is left held, no request is left waiting, and no two
+//! holders hold at the same time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,7 +25,7 @@ async fn cut_after(polls: usize, future: impl Future<Output = ()>) -> bool {
     false
 }
 
-/// Everything that can be awaited, one after another, while somebody else takes and gives the same names.
+/// All that can be awaited, one after another, while another agent takes and gives the same names.
 async fn everything(locks: &LockManager) {
     let first = locks.request("a").await.unwrap();
     tokio::task::yield_now().await;
@@ -79,7 +79,7 @@ async fn a_future_dropped_at_any_await_leaves_nothing_behind() {
     assert!(polls > 10, "only {polls} points to cut at");
 }
 
-/// Who is inside, to be checked by everybody who comes in: writers count as a million.
+/// The count of those inside, which each newcomer checks: a writer counts as a million.
 struct Inside(AtomicI64);
 
 impl Inside {

@@ -1,4 +1,4 @@
-//! What a tenant may have in memory, over all its buckets.
+//! The memory that a tenant may use, over all its buckets.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use lockhouse::{
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// A name that takes some room, unlike any other with another number.
+/// A name that takes some memory, unlike any other with another number.
 fn long(number: usize) -> String {
     format!("{number}{}", "n".repeat(2_000))
 }
@@ -21,7 +21,7 @@ fn of(tenant: &str, bucket: &str) -> BucketKey {
     BucketKey { bucket: bucket.to_owned(), partition: format!("\u{1f}{tenant}\u{1f}\u{1f}\u{1f}") }
 }
 
-/// Claims what there is room for.
+/// Claims as many names as the budget allows.
 async fn fill(house: &House, bucket: BucketKey) -> Vec<Claim> {
     let claims = house.bucket(bucket).claims();
     let mut standing = Vec::new();
@@ -46,7 +46,7 @@ async fn all_buckets_of_a_tenant_share_its_memory_budget_and_no_other_tenant_not
     assert!((20..=32).contains(&claims.len()), "{} claims of 2 KB", claims.len());
     assert!(budget.taken("loud") <= 64 << 10);
 
-    // Of two together none is locked, though in this bucket there is room left for one.
+    // Of two together none is locked, though the budget would allow one.
     let wanted = [long(0), long(1)];
     let wanted = wanted.each_ref().map(|name| (Name::new(name).unwrap(), Mode::Exclusive));
     assert!(matches!(owner.lock_names(&wanted, None).await, Err(LockError::Quota(_))));
@@ -62,7 +62,7 @@ async fn all_buckets_of_a_tenant_share_its_memory_budget_and_no_other_tenant_not
     assert!(matches!(refused, OwnerError::Quota(_)), "{refused}");
     assert!(fill(&house, of("quiet", "a")).await.len() >= claims.len());
 
-    // Whoever has a claim can make it final, and what is given back there is had here.
+    // A claimant can make its claim final, and memory given back there is free here.
     claims.pop().unwrap().finalize().await.unwrap();
     for claim in claims.drain(..8) {
         claim.release().await.unwrap();

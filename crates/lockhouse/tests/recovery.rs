@@ -1,5 +1,5 @@
-//! How the web locks of agents far away come back after a restart, on a clock that is moved by hand. A
-//! restart is the taking of the store by another house.
+//! How the web locks of remote agents come back after a restart, on a clock that is moved by hand. A restart
+//! is the taking of the store by another house.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -76,7 +76,7 @@ impl Life {
         let request = NewRequest::new(agent, Name::new(name).unwrap(), Acquire::Wait(mode));
         let grant = match self.ask(Command::Request(request)).await {
             Outcome::Granted(grant) => grant,
-            // It is told once the store knows of it.
+            // The grant is announced once the store knows of the bucket.
             Outcome::Queued(_) => match self.next().await {
                 Notice::Effect(Effect::Granted { grant, .. }) => grant,
                 notice => panic!("{notice:?}"),
@@ -132,7 +132,7 @@ async fn a_lock_comes_back_with_its_ticket_and_gets_a_new_one() {
     assert_ne!(renewed, ticket);
     next.clock.advance(LEASE);
     assert_eq!(next.recovers(), None);
-    // That recovery was completed: the first ticket is void from now on, and the second one is not.
+    // The recovery was completed: the first ticket is void from now on, and the second one is not.
     next.house.bucket("other").claims().claim("kept", "c", LEASE).await.unwrap();
     let mut last = Life::begin(&store).await;
     let agent = last.join("a").await;

@@ -1,4 +1,4 @@
-//! What lies around the locks: runtimes, wakers, timers, watchers.
+//! The surroundings of the locks: runtimes, wakers, timers, watchers.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -93,14 +93,14 @@ pub enum Write {
     /// A bucket was forgotten. Its stored state is deleted, except its history. Any new bucket of its tenant
     /// must begin above the mark to which its tokens were reserved.
     BucketDropped {
-        /// Which.
+        /// The bucket.
         scope: Arc<Scope>,
     },
     /// A web lock of this bucket is about to be announced to a remote client for the first time in this
     /// epoch; the bucket must recover if the process dies. A reclaimed lock counts, too. This write erases
     /// the mark of a clean stop.
     NeedsRecovery {
-        /// Which.
+        /// The bucket.
         scope: Arc<Scope>,
     },
     /// A lease of this length is about to be given, the longest of this epoch so far.

@@ -35,11 +35,11 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self =
         Self { answer_lost: 0, batch_lost: 0, late: 0, refused: 0, fenced: 0, stalled: 0, take_failed: 0 };
 
-    /// Everything goes wrong now and then.
+    /// Every fault now and then.
     pub const SOME: Self = Self {
         answer_lost: 40,
         batch_lost: 40,

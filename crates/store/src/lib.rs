@@ -15,7 +15,7 @@
 //!
 //! | store | for | survives |
 //! |---|---|---|
-//! | [`MemoryStore`] | tests, programs that need nothing kept | nothing |
+//! | [`MemoryStore`] | tests, programs without durable state | nothing |
 #![cfg_attr(feature = "sqlite", doc = "| [`SqliteStore`] | one machine | `kill -9` and the loss of power |")]
 //!
 //! Authors of another store run the suite of the feature `conformance` over it. Beside the suite is a store

@@ -80,8 +80,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Ends the store once the calls under way are done, and frees its resources, such as its file. Later
     /// calls are [`Fatal`].
     ///
-    /// Nothing is lost without this call. It saves the next start some work, and answers when another process
-    /// may open the store.
+    /// The call saves the next start some work, and returns once another process may open the store. Without
+    /// it nothing is lost.
     ///
     /// # Errors
     ///

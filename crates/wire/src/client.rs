@@ -32,10 +32,10 @@ pub enum ClientFrame<'a> {
     Watch(SnapshotQuery),
     /// The answer to a ping.
     Pong {
-        /// Which ping.
+        /// The number of the ping.
         n: u64,
     },
-    /// Nothing but the acknowledgement in the envelope.
+    /// The acknowledgement in the envelope, and nothing else.
     Ack,
     /// The session is over.
     Bye,
@@ -75,7 +75,7 @@ pub enum ClientCall<'a> {
     },
     /// An agent ends, its requests and locks with it.
     Leave {
-        /// Which.
+        /// The agent.
         agent: u64,
     },
     /// A lock is requested.
@@ -84,12 +84,12 @@ pub enum ClientCall<'a> {
     Reclaim(Reclaim<'a>),
     /// A request leaves its queue, or a watch ends.
     Abort {
-        /// Which.
+        /// The request.
         id: u64,
     },
     /// A lock is released.
     Release {
-        /// Which.
+        /// The lock, by the request that it was granted to.
         id: u64,
         /// Whether `released` is to answer it.
         reply: bool,

@@ -7,7 +7,7 @@ use crate::CREDENTIAL_BYTES;
 use crate::fault::FrameProblem;
 use crate::read::{RawField, ReadResult, STRING, field};
 
-/// The proof of a client's identity: an API key or a token. It is a secret.
+/// The proof of a client's identity: an API key or a token. The credential is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential<'a>(Cow<'a, str>);
 

@@ -36,7 +36,7 @@ pub enum ServerFrame<'a> {
         /// The highest ping whose pong has come; 0: none.
         answered: u64,
     },
-    /// Nothing but the acknowledgement in the envelope.
+    /// The acknowledgement in the envelope, and nothing else.
     Ack,
     /// The connection is closed right after.
     Fatal {
@@ -133,7 +133,7 @@ pub enum ServerEvent<'a> {
     },
     /// An agent has ended, its requests and locks with it, without its client's doing.
     Ended {
-        /// Which.
+        /// The agent.
         agent: u64,
         /// Why.
         reason: EndedReason,

@@ -9,7 +9,8 @@ pub(crate) fn customers() -> RecordKind {
     RecordKind::new("customer", LockType::ReadWrite)
 }
 
-/// The orders of a customer, by its id. They are locked with it: the customer is the root of the aggregate.
+/// The orders of a customer, by its id. The orders are locked with it: the customer is the root of the
+/// aggregate.
 pub(crate) fn orders() -> RecordKind {
     RecordKind::new("orders", LockType::ReadWrite)
 }
@@ -35,7 +36,7 @@ pub(crate) struct Order {
     pub(crate) cents: i64,
 }
 
-/// What somebody typed into the form, and the version that was there at the beginning.
+/// The content of the form, and the version that was there at the beginning.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub(crate) struct Typed {
@@ -74,7 +75,7 @@ impl Typed {
         }
     }
 
-    /// What is wrong with it: the field, and what to do.
+    /// The faults: each with its field, and what to do.
     pub(crate) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         if self.name.trim().is_empty() {

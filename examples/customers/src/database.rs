@@ -20,10 +20,10 @@ pub(crate) struct Database {
 pub(crate) enum DatabaseError {
     #[error("there is no customer {0}")]
     Missing(i64),
-    /// The version is another than the one that was seen: somebody has changed the customer.
+    /// The version is another than the one that was seen: another user has changed the customer.
     #[error("customer {id} has changed since version {seen}")]
     Changed { id: i64, seen: i64 },
-    /// Somebody has got the lock after us, and was here.
+    /// Another user has got the lock after us, and was here.
     #[error(transparent)]
     Stale(#[from] fence::Stale),
     #[error("{0}")]
@@ -66,8 +66,7 @@ impl Database {
         .await
     }
 
-    /// A customer; with a lock, it is read behind the fence: from then on nobody with an older token gets at
-    /// it.
+    /// A customer; with a lock, it is read behind the fence: from then on no older token gets at it.
     pub(crate) async fn customer(
         &self,
         id: i64,
@@ -148,7 +147,7 @@ impl Database {
     }
 }
 
-/// Shuts out whoever has an older token, or is shut out.
+/// Shuts out all older tokens, or is shut out.
 fn pass(tx: &Transaction<'_>, lock: &OfflineLock) -> Result<(), DatabaseError> {
     let resource = lock.name.as_name().as_wtf8();
     match fence::sqlite::pass(tx, resource, lock.token, lock.mode) {
@@ -158,7 +157,7 @@ fn pass(tx: &Transaction<'_>, lock: &OfflineLock) -> Result<(), DatabaseError> {
     }
 }
 
-/// Tells a change of nothing: the customer is gone, or has changed.
+/// Refuses a change of no row: the customer is gone, or has changed.
 fn check(tx: &Transaction<'_>, changed: usize, customer: &Customer) -> Result<(), DatabaseError> {
     if changed == 1 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Keeps other sites from doing anything in a user's name. They can neither press a button nor lock a
+//! Keeps other sites from doing anything in a user's name. Such sites can neither press a button nor lock a
 //! customer by leading a browser to it.
 
 use axum::extract::Request;
@@ -16,8 +16,8 @@ pub(crate) async fn buttons(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// For pages that lock what they show: whoever comes from another site, and whoever only asks whether the
-/// page is there, is led to the page that locks nothing.
+/// For pages that lock the records that they show: requests from other sites, and requests that only ask
+/// whether the page is there, are led to the page that locks nothing.
 pub(crate) async fn locking_pages(request: Request, next: Next) -> Response {
     let locks_nothing = match *request.method() {
         Method::GET => !is_ours(&request),
@@ -30,7 +30,7 @@ pub(crate) async fn locking_pages(request: Request, next: Next) -> Response {
     }
 }
 
-/// Browsers say it of every request; whatever else sends requests has nobody's cookie but its own.
+/// Browsers send this header with every request; all other senders have no cookie but their own.
 fn is_ours(request: &Request) -> bool {
     let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
     matches!(site, None | Some(b"same-origin" | b"none"))

@@ -1,4 +1,4 @@
-//! Who has what: the lock table, as people read it.
+//! The lock table, as people read it.
 
 use lockhouse::core::OwnerId;
 use lockhouse::implicit::WebSession;

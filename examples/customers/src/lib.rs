@@ -39,7 +39,7 @@ pub struct Options {
     pub data: PathBuf,
     /// How long a session lasts without any request.
     pub session_timeout: Duration,
-    /// How the locks are kept, and by which clock.
+    /// How the locks are stored, and by which clock.
     pub house: lockhouse::Options,
 }
 
@@ -53,12 +53,12 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the databases: the customers, and beside them the locks. They belong together, as the fence in
-    /// the one goes by tokens of the other.
+    /// Opens the databases: the customers, and beside them the locks. The two belong together, as the fence
+    /// in the one goes by tokens of the other.
     ///
     /// # Errors
     ///
-    /// What stands in the way, and of which file.
+    /// The obstacle, and its file.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
         let Options { data, session_timeout, house } = options.clone();
         std::fs::create_dir_all(&data).with_context(|| format!("--data {}", data.display()))?;
@@ -72,13 +72,13 @@ impl App {
         Ok(Self { database, house, sessions, session_timeout })
     }
 
-    /// Every command, and whether it begins a business transaction or continues one. Those that declare
+    /// Every command, and whether it begins a business transaction or continues one. Commands that declare
     /// neither can only look.
     pub fn router(&self) -> Router {
         let sessions = &self.sessions;
         let nothing_typed_is_lost = from_fn_with_state(self.clone(), edit::nothing_typed_is_lost);
         let saves = post(edit::save).layer(sessions.continues()).layer(nothing_typed_is_lost);
-        // Such a page changes who has what, though it is only looked at.
+        // Such a page changes the locks, though it is only looked at.
         let begins = |command: MethodRouter<Self>| {
             command.layer(sessions.begins()).layer(from_fn(guard::locking_pages))
         };
@@ -108,7 +108,7 @@ impl App {
         self.house.bucket(BUCKET)
     }
 
-    /// Ends it. Sessions and their locks are kept.
+    /// Ends the application. Sessions and their locks are durable.
     pub async fn close(&self) -> StoreState {
         self.house.close().await
     }

@@ -1,4 +1,4 @@
-//! `customers`: opens the application's two databases and serves it until it is told to stop.
+//! `customers`: opens the application's two databases and serves it until it has to stop.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,7 +30,7 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let Args { port, data, session_timeout } = Args::parse();
-    // First, so that it is in place when somebody is told where to find us.
+    // First, so that it is in place before the address is printed.
     let mut terminated = signal(SignalKind::terminate())?;
     let house = lockhouse::Options::new();
     let app = App::open(&Options { data, session_timeout, house }).await?;

@@ -10,7 +10,7 @@ use lockhouse::implicit::WebSession;
 use crate::customer::{Customer, Typed};
 use crate::trouble::Trouble;
 
-/// What frames every page: who looks at it.
+/// The frame of every page: its user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) user: Option<String>,
@@ -31,7 +31,7 @@ impl<S: Sync> FromRequestParts<S> for Frame {
     }
 }
 
-/// The form of a customer: what was typed, what is wrong with it, and beside it what the database has where
+/// The form of a customer: the typed content, its faults, and beside it the content of the database where
 /// that is newer.
 #[derive(Debug, Template)]
 #[template(path = "edit.html")]
@@ -45,7 +45,7 @@ pub(crate) struct EditPage {
     trouble: Option<Trouble>,
     /// Whether the database has something newer, shown beside what was typed.
     compares: bool,
-    /// Whether to sign in again with it, and what is wrong with the name.
+    /// Whether to sign in again with it, and the fault of the name.
     signs_in: bool,
     fault_of_user: Option<String>,
     timeout: String,
@@ -135,7 +135,8 @@ impl EditPage {
     }
 }
 
-/// A page with that status. It is shown anew whenever one comes back to it, and takes nothing from elsewhere.
+/// A page with that status. The page is shown anew whenever a user comes back to it, and takes nothing from
+/// elsewhere.
 pub(crate) fn page(status: StatusCode, template: &impl Template) -> Response {
     let html = match template.render() {
         Ok(html) => html,

@@ -1,4 +1,4 @@
-//! What can go wrong, as the user is told it: what has happened, and what to do.
+//! The troubles, as the user sees them: what has happened, and what to do.
 
 use askama::Template;
 use axum::body::Body;
@@ -19,31 +19,31 @@ use crate::when::When;
 /// Why a command has failed. Whatever it had locked is free again, whatever it had written is undone.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// Others have what it needs: what they do with it, who, and since when.
+    /// Others have a customer that the command needs: what they do with it, their names, and since when.
     Taken(Vec<Taken>),
     /// The user has not signed in, or has been silent for too long.
     NoSession,
     /// The lock that the command relies on is gone.
     NotLocked,
-    /// Somebody has changed the customer in the meantime.
+    /// Another user has changed the customer in the meantime.
     Changed,
     NoSuchCustomer(i64),
     NoSuchPage,
     /// Another site has sent it.
     FromElsewhere,
-    /// What was sent makes no sense.
+    /// The request makes no sense.
     Misunderstood(StatusCode, String),
-    /// Nothing can be kept at the moment.
+    /// The stores cannot write at the moment.
     Unavailable(String),
     /// A failure that no user can mend.
     Failed(String),
 }
 
-/// A customer that somebody else has.
+/// A customer that another user has.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     name: NameBuf,
-    /// What it is called.
+    /// The customer's name.
     pub(crate) what: String,
     pub(crate) user: String,
     pub(crate) is_edit: bool,
@@ -127,7 +127,7 @@ impl Trouble {
         self
     }
 
-    /// Who has it, for all who are in the way.
+    /// The users in the way.
     pub(crate) fn taken(&self) -> &[Taken] {
         match self {
             Self::Taken(taken) => taken,
@@ -193,7 +193,7 @@ impl From<DatabaseError> for Trouble {
         match error {
             DatabaseError::Missing(id) => Self::NoSuchCustomer(id),
             DatabaseError::Changed { .. } => Self::Changed,
-            // Whoever has a newer token was here after us.
+            // A user with a newer token was here after us.
             DatabaseError::Stale(_) => Self::NotLocked,
             DatabaseError::Failed(why) => Self::Failed(why),
         }

@@ -41,7 +41,7 @@ impl Seat {
         name.strip_prefix("seat/")?.parse().ok()
     }
 
-    /// What it costs, in cents.
+    /// The price, in cents.
     pub fn price_cents(self) -> u32 {
         if DEAR_ROWS.contains(&self.row) { 65_00 } else { 45_00 }
     }

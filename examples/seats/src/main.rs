@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
     match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where stderr is gone, nobody can be told.
+            // Where stderr is gone, no message can be written.
             _ = writeln!(io::stderr(), "seats: {error:#}");
             ExitCode::FAILURE
         }

@@ -7,8 +7,8 @@
 //!    └── give back ───┴──── give back, or the hold ends ──────┴──────── give back ────────┘
 //! ```
 //!
-//! Who may go on is decided in one place, [`finalize`](lockhouse::Claims::finalize), at the moment at which
-//! it counts; that somebody held the claim earlier proves nothing.
+//! The right to go on is decided in one place, [`finalize`](lockhouse::Claims::finalize), at the moment at
+//! which it counts; an earlier hold of the claim proves nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,8 @@ pub struct BoxOffice {
     hold: Duration,
 }
 
-/// What a visitor's browser has of a claim. The token is the right to it; the number only tells whose it is.
+/// The part of a claim that a visitor's browser has. The token is the right to the claim; the number only
+/// shows whose it is.
 #[derive(Clone, Debug)]
 pub struct Stub {
     /// The claim's fencing token.
@@ -44,7 +45,7 @@ pub struct Stub {
     pub token: Secret,
 }
 
-/// Who has a seat.
+/// The visitor that has a seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupancy {
     /// The claimant's name.
@@ -55,7 +56,7 @@ pub struct Occupancy {
     pub hold: Option<Hold>,
 }
 
-/// A seat that is held for somebody.
+/// A seat that is held for a visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// Since when.
@@ -67,11 +68,11 @@ pub struct Hold {
 /// How a visitor stands with a seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody has it.
+    /// The seat is free.
     Free,
-    /// Somebody else has it.
+    /// Another visitor has the seat.
     Taken(Occupancy),
-    /// It is held for the visitor.
+    /// The seat is held for the visitor.
     Held {
         /// Since and until when.
         hold: Hold,
@@ -80,18 +81,18 @@ pub enum Standing {
         /// Whether it may be held longer.
         renewable: bool,
     },
-    /// It is the visitor's.
+    /// The seat is the visitor's.
     Booked {
         /// The fencing token of the claim that was made final: the booking's number.
         number: FencingToken,
         /// Whether the price is charged, as it is a moment later.
         charged: bool,
     },
-    /// It was held for the visitor, and no longer is.
+    /// The seat was held for the visitor, and no longer is.
     Over {
         /// The visitor's payment.
         payment: Option<Payment>,
-        /// Who has it now.
+        /// The visitor that has the seat now.
         now: Option<Occupancy>,
     },
 }
@@ -118,16 +119,16 @@ pub enum Progress {
 /// Why the box office cannot do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum OfficeError {
-    /// What lockhouse says of the claim.
+    /// Lockhouse's refusal of the claim.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// The payments cannot be kept.
+    /// The payments cannot be stored.
     #[error("the payments cannot be kept: {0}")]
     Payments(#[from] rusqlite::Error),
     /// There is no payment that the bank could answer.
     #[error("the bank has not been asked")]
     NotAsked,
-    /// It has been held for as long as it can be.
+    /// The seat has been held for as long as it can be.
     #[error("it has been held for too long to be held longer")]
     HeldTooLong,
 }
@@ -156,7 +157,7 @@ impl BoxOffice {
     ///
     /// # Errors
     ///
-    /// [`OfficeError::Claim`], for instance with who was faster.
+    /// [`OfficeError::Claim`], for instance with the faster visitor.
     pub async fn choose(&self, seat: Seat, name: &str, visitor: &str) -> Result<Claim, OfficeError> {
         Ok(self.claims.claim(&seat.resource(), name, self.hold).idempotency_key(visitor).await?)
     }
@@ -185,7 +186,7 @@ impl BoxOffice {
     pub async fn pay(&self, seat: Seat, stub: &Stub, method: PaymentMethod) -> Result<Progress, OfficeError> {
         match self.renew(seat, stub).await {
             Ok(()) | Err(OfficeError::HeldTooLong) => {}
-            // Either too late, or paid already: finalize tells.
+            // Either too late, or paid already: finalize decides.
             Err(OfficeError::Claim(ClaimError::ClaimExpired | ClaimError::ClaimLost)) => {
                 return self.book(seat, stub).await;
             }
@@ -203,8 +204,8 @@ impl BoxOffice {
     ///
     /// # Errors
     ///
-    /// [`ClaimError::ClaimLost`] if somebody else has claimed the seat meanwhile,
-    /// [`ClaimError::ClaimExpired`] if nobody has: nothing is charged then, and the other's claim stays as it
+    /// [`ClaimError::ClaimLost`] if another visitor has claimed the seat meanwhile,
+    /// [`ClaimError::ClaimExpired`] if none has: nothing is charged then, and the other's claim stays as it
     /// is. [`OfficeError::NotAsked`]. Other errors say nothing of the claim: try again.
     pub async fn bank_answers(&self, seat: Seat, stub: &Stub) -> Result<Progress, OfficeError> {
         match self.payments.of(seat, &stub.token).await? {
@@ -213,8 +214,8 @@ impl BoxOffice {
         }
     }
 
-    /// Gives a seat back, whether held or booked; what was charged is refunded. Whoever has it no longer has
-    /// nothing to give back, which is fine.
+    /// Gives a seat back, whether held or booked; a charge is refunded. A visitor that no longer has the seat
+    /// has nothing to give back, which is fine.
     ///
     /// # Errors
     ///
@@ -228,7 +229,7 @@ impl BoxOffice {
         // Only the token of the claim that was made final is answered with its assignment.
         match self.claims.finalize(&seat.resource(), &stub.token).await {
             Ok(booking) => {
-                // What is booked is charged, even if whoever booked it has not come so far yet.
+                // A booking is charged, even if its visitor has not come so far yet.
                 self.payments.charge(seat, &stub.token).await?;
                 self.payments.begin_refund(seat, &stub.token).await?;
                 self.claims.unassign(&seat.resource(), Some(booking.fencing_token)).await?;
@@ -243,7 +244,7 @@ impl BoxOffice {
         }
     }
 
-    /// Who has which seat; whatever is not there is free.
+    /// The seats that are taken, with their visitors; all others are free.
     ///
     /// # Errors
     ///
@@ -282,7 +283,7 @@ impl BoxOffice {
         })
     }
 
-    /// What has become of that payment and of the seat.
+    /// The present state of that payment and of the seat.
     ///
     /// # Errors
     ///
@@ -336,8 +337,8 @@ impl BoxOffice {
         self.now() + self.hold <= hold.since + self.hold * LONGEST_HOLDS
     }
 
-    /// The office may have been cut off between booking and charging. What was booked is charged now; the
-    /// rest goes on with its payer.
+    /// The office may have been cut off between booking and charging. Bookings are charged now; the rest goes
+    /// on with its payer.
     async fn charge_what_was_booked(&self) -> Result<(), OfficeError> {
         for payment in self.payments.unsettled(Payment::Reserved).await? {
             let booking = self.claims.assignment(&payment.seat.resource()).await?;
@@ -348,11 +349,11 @@ impl BoxOffice {
         Ok(())
     }
 
-    /// The office may have been cut off while a booked seat was given back. It is given back now, and
+    /// The office may have been cut off while a booked seat was given back. The seat is given back now, and
     /// refunded.
     async fn refund_what_was_given_back(&self) -> Result<(), OfficeError> {
         for payment in self.payments.unsettled(Payment::Refunding).await? {
-            // Without effect if that was done, whoever has the seat now.
+            // Without effect if that was done, even if another visitor has the seat now.
             self.claims.unassign(&payment.seat.resource(), Some(payment.number)).await?;
             self.payments.refund_late(payment).await?;
         }

@@ -1,7 +1,7 @@
-//! What the bank was asked for: a table of the application's own, beside the claims.
+//! The orders to the bank: a table of the application's own, beside the claims.
 //!
-//! A payment is first reserved, then charged or released; what was charged is refunded by way of `refunding`,
-//! so that whoever is cut off between giving the seat back and giving the money back goes on with it. One
+//! A payment is first reserved, then charged or released; a charge is refunded by way of `refunding`, so that
+//! a visitor who is cut off between giving the seat back and getting the money back goes on with it. One
 //! claim has one payment, so that paying twice charges once.
 
 use std::path::Path;
@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use crate::hall::Seat;
 
-/// `claim` is a hash of the seat and the claim's token: whoever has the token has the payment, for that seat
-/// and no other, and the table gives no token away. `number` is the claim's fencing token.
+/// `claim` is a hash of the seat and the claim's token: a visitor with the token has the payment, for that
+/// seat and no other, and the table gives no token away. `number` is the claim's fencing token.
 const TABLE: &str = "\
 create table if not exists payments (
     claim blob primary key,
@@ -34,13 +34,13 @@ pub struct Payments(Arc<Mutex<Connection>>);
 pub enum Payment {
     /// The bank keeps the money ready; nothing was charged.
     Reserved,
-    /// It was charged.
+    /// The money was charged.
     Charged,
-    /// It was reserved and never charged.
+    /// The money was reserved and never charged.
     Released,
-    /// It was charged, and is given back as soon as the seat is.
+    /// The money was charged, and is given back as soon as the seat is.
     Refunding,
-    /// It was charged and given back.
+    /// The money was charged and given back.
     Refunded,
 }
 
@@ -82,22 +82,23 @@ impl Payments {
         Ok(())
     }
 
-    /// What was reserved is charged.
+    /// Charges the reserved money.
     pub(crate) async fn charge(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
         self.settle(hash(seat, claim), Payment::Reserved, Payment::Charged).await
     }
 
-    /// What was reserved is released.
+    /// Releases the reserved money.
     pub(crate) async fn release(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
         self.settle(hash(seat, claim), Payment::Reserved, Payment::Released).await
     }
 
-    /// What was charged is to be given back. From now on it is not forgotten, whatever happens.
+    /// Notes that the charged money is to be given back. From now on the refund is not forgotten, whatever
+    /// happens.
     pub(crate) async fn begin_refund(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
         self.settle(hash(seat, claim), Payment::Charged, Payment::Refunding).await
     }
 
-    /// What was to be given back is given back.
+    /// Gives the money back that was to be given back.
     pub(crate) async fn refund(&self, seat: Seat, claim: &Secret) -> rusqlite::Result<()> {
         self.settle(hash(seat, claim), Payment::Refunding, Payment::Refunded).await
     }
@@ -140,7 +141,7 @@ impl Payments {
         self.settle(payment.claim, Payment::Refunding, Payment::Refunded).await
     }
 
-    /// Everything that was charged and not given back, in cents.
+    /// The money that was charged and not given back, in cents.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl Payments {
         self.run(move |db| db.query_row(sql, [], |row| row.get(0))).await
     }
 
-    /// Nothing happens if it does not stand at `from`.
+    /// A payment that is not in the state `from` stays as it is.
     async fn settle(&self, claim: [u8; 32], from: Payment, to: Payment) -> rusqlite::Result<()> {
         self.run(move |db| {
             let sql = "update payments set state = ?3 where claim = ?1 and state = ?2";

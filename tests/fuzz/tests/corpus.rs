@@ -1,5 +1,4 @@
-//! Every input that is kept in `fuzz/corpus`, those that once broke something among them, in every run of the
-//! tests.
+//! Every input in `fuzz/corpus`, those that once broke something among them, in every run of the tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
-/// Panics on any thread, those too that nobody hears of.
+/// Panics on any thread, unreported ones included.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// One input at a time: what is allocated meanwhile is counted.
@@ -38,7 +37,7 @@ fn replay(target: &str, play: fn(&[u8])) {
     let folder = corpus().join(target);
     let inputs = names_in(&folder);
     assert!(!inputs.is_empty(), "{} has no inputs", folder.display());
-    // What is made once, such as the tables of the HTTP API, is not counted for the first input.
+    // Objects that are made once, such as the tables of the HTTP API, are not counted for the first input.
     play(b"");
     let broken: Vec<&String> = inputs
         .iter()

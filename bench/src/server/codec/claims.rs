@@ -1,5 +1,5 @@
-//! Ours over HTTP/1.1: claims, which like `SET NX PX` are refused at once where somebody else has the name,
-//! end by themselves, and are released only by whoever shows their token.
+//! Ours over HTTP/1.1: claims, which like `SET NX PX` are refused at once where another client has the name,
+//! end by themselves, and are released only with their token.
 
 use std::io::Write as _;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What stands between `before` and the next quotation mark.
+/// The text between `before` and the next quotation mark.
 pub(crate) fn field<'a>(text: &'a [u8], before: &[u8]) -> Option<&'a [u8]> {
     let value = &text[find(text, before)? + before.len()..];
     value.split(|byte| *byte == b'"').next()

@@ -1,4 +1,5 @@
-//! What differs between ours and the peers on the wire: how a lock is asked for, and how an answer is read.
+//! The differences between ours and the peers on the wire: how a lock is asked for, and how an answer is
+//! read.
 
 pub(crate) mod claims;
 pub(crate) mod etcd;
@@ -13,8 +14,8 @@ use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// One connection's encoder and decoder. It carries one or more clients, each of which has one lock or
-/// request at a time.
+/// One connection's encoder and decoder. A connection carries one or more clients, each of which has one lock
+/// or request at a time.
 pub(crate) trait Codec: Sized + 'static {
     /// Says what has to be said before the first lock. `names[n]` is what client `n` of this connection
     /// locks.
@@ -23,10 +24,11 @@ pub(crate) trait Codec: Sized + 'static {
     /// Asks for the lock.
     fn lock(&mut self, client: usize, out: &mut Vec<u8>);
 
-    /// Unlocks. If `answered`, an [`Event::Unlocked`] will tell of it.
+    /// Unlocks. If `answered`, an [`Event::Unlocked`] will report it.
     fn unlock(&mut self, client: usize, answered: bool, out: &mut Vec<u8>);
 
-    /// Reads one answer off the input, if it is there wholly. May write what is to be answered by itself.
+    /// Reads one answer off the input, if it is there wholly. May write the replies that the protocol itself
+    /// demands.
     fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Option<Decoded>>;
 
     /// Last words, so that nothing of this connection lingers at the server.
@@ -38,16 +40,16 @@ pub(crate) trait Codec: Sized + 'static {
 pub(crate) struct Decoded {
     /// How many bytes it took.
     pub(crate) length: usize,
-    /// What it says, if that concerns a client.
+    /// The event, if the answer concerns a client.
     pub(crate) event: Option<Event>,
 }
 
-/// What happened to a client of the connection.
+/// An event of a client of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It holds its lock.
+    /// The client holds its lock.
     Granted(usize),
-    /// It may ask again (only of servers that have no queue).
+    /// The client may ask again (only of servers that have no queue).
     Refused(usize),
     /// Its lock is free.
     Unlocked(usize),

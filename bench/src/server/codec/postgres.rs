@@ -64,7 +64,7 @@ impl Postgres {
     }
 }
 
-/// Says who we are.
+/// Sends the user's name.
 pub(super) async fn begin(stream: &mut TcpStream) -> Result<()> {
     let mut startup = Vec::new();
     startup.extend_from_slice(&196_608_u32.to_be_bytes());

@@ -1,5 +1,5 @@
-//! PostgreSQL: a table of locks. A lock is a row: inserted unless there is one, deleted by whoever knows its
-//! token; both by prepared statements, each in a transaction of its own.
+//! PostgreSQL: a table of locks. A lock is a row: inserted unless there is one, deleted by a client that
+//! knows its token; both by prepared statements, each in a transaction of its own.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -20,7 +20,7 @@ pub(crate) struct Redis {
     unlock: Vec<u8>,
     tokens: Vec<u64>,
     last_token: u64,
-    /// What the answers to come are about: a client, and whether it asked for its lock.
+    /// The subjects of the answers to come: a client, and whether it asked for its lock.
     awaited: VecDeque<(usize, Asked)>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Redis {
 enum Asked {
     Lock,
     Unlock,
-    /// Nobody cares for the answer.
+    /// The answer does not matter.
     UnlockUnheard,
 }
 

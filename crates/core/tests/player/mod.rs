@@ -15,13 +15,14 @@ use random::commands::{Action, Durable, Labels, Lists, Present, Start, Step, Sto
 
 static FOREIGN: LazyLock<(AgentId, RequestId)> = LazyLock::new(foreign);
 
-/// Sequences of commands, each over a world of its own. They are drawn from bytes, so that a failing story
+/// Sequences of commands, each over a world of its own. Stories are drawn from bytes, so that a failing story
 /// becomes shorter by leaving out some bytes.
 pub(crate) fn stories() -> impl Strategy<Value = Story> {
     prop::collection::vec(any::<u8>(), 1..4000).prop_map(|bytes| story(&bytes))
 }
 
-/// That number of stories, and a few seconds to shorten one that fails: each attempt plays a whole story.
+/// A configuration with that number of stories, and a few seconds to shorten one that fails: each attempt
+/// plays a whole story.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { max_shrink_time: 5_000, ..ProptestConfig::with_cases(cases) }
 }

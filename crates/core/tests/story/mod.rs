@@ -7,12 +7,12 @@
 //! limits requests_per_agent=2 names=3        first, if at all; what is not named is plenty
 //! tokens above 41                            the manager continues a former one
 //! bucket two                                 from here on another manager, with its own agents
-//! A joins as "tab 1" lease 10s               a joining agent that is not refused tells nothing
+//! A joins as "tab 1" lease 10s               a joining agent that is not refused has no output
 //! A requests printer shared if-available steal metadata "m" hold 5s as a1
 //! release a1 / abort a1 / status a1
 //! A renews / A ends / alive A
-//! after 10s / at 12s                         time passes; the manager is not told
-//! timeout / wakes                            it is told; when it wants to be told next
+//! after 10s / at 12s                         time passes; the manager is not called
+//! timeout / wakes                            it is called; when it wants to be called next
 //! snapshot / counts / close
 //!
 //! O opens as "Ann" ttl 20s max 8h metadata "m"        an owner; without `ttl` 10 minutes
@@ -27,8 +27,8 @@
 //! recover until 10s / recovery ends / recovering
 //! A reclaims a shared token 3 as a1
 //! restart                                    a new manager, without agents, from the changes
-//!                                            that the old one told
-//! show reservations                          from here on, also those of tokens; tells the present mark
+//!                                            that the old one reported
+//! show reservations                          from here on, also those of tokens; prints the present mark
 //! ```
 //!
 //! Outcomes come first, then the effects, as `-> whom: what`, and the changes, as `=> what`. Names are words

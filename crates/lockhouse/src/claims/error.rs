@@ -39,7 +39,7 @@ pub enum ClaimError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// Nothing is granted any more.
+    /// The bucket grants no more.
     #[error("the bucket is closed")]
     Closed,
     /// The name is none.

@@ -1,9 +1,9 @@
 //! The lease clock.
 //!
 //! While deadlines exist, time is a tick that a task of the house moves on a few times per second, by at most
-//! 500 ms at once: a stalled process lengthens leases instead of breaking them. Ends at a tick are judged by
-//! the tick before, so that everything that was waiting to be read then has been handled. Without deadlines
-//! it is a coarse system clock.
+//! 500 ms at once: a stalled process lengthens leases instead of breaking them. A tick ends only what was due
+//! at the tick before, so that all input that was waiting then has been handled. Without deadlines the lease
+//! clock is a coarse system clock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -100,7 +100,7 @@ impl ManualClock {
             self.0.ms.fetch_add(step, Ordering::AcqRel);
             self.tick();
         }
-        // Ends are judged by the tick before.
+        // A tick ends only what was due at the tick before.
         self.tick();
     }
 

@@ -94,7 +94,7 @@ impl Inbox {
         std::mem::take(&mut self.state.lock().agents)
     }
 
-    /// That agent was ended by a command.
+    /// A command has ended that agent.
     pub(crate) fn forget(&self, agent: AgentId) {
         self.state.lock().agents.remove(&agent);
     }

@@ -1,4 +1,4 @@
-//! Which bucket is meant.
+//! The key of a bucket.
 
 use lockhouse_store::Scope;
 

@@ -18,8 +18,8 @@ use crate::engine::memory::MemoryReservation;
 ///
 /// Over a store, messages that depend on something not yet durable come later: messages about one name keep
 /// their order, and messages about different names need not. A request whose grant has to wait is answered as
-/// queued, and the grant follows as an effect. Other answers come when they may, so that their tags have to
-/// tell them apart.
+/// queued, and the grant follows as an effect. Other answers come when they may: their tags say which is
+/// which.
 #[derive(Debug)]
 pub struct Port {
     bucket: Bucket,
@@ -61,8 +61,9 @@ impl Port {
         self.bucket.0.submit(&self.inbox, tag, command, |_| true);
     }
 
-    /// As [`submit`](Self::submit), of a request that steals, and whom it robs. If it `spares` them, offline
-    /// locks and claims are not stolen: none then, and nothing has happened.
+    /// As [`submit`](Self::submit), of a request that steals; returns the holders whose locks it stole. With
+    /// `spares` a name that an offline lock or a claim holds is not stolen: the result is `None`, and nothing
+    /// has happened.
     #[must_use]
     pub fn steal(&self, tag: u64, request: NewRequest<'_>, spares: bool) -> Option<Stolen> {
         let name = request.name;

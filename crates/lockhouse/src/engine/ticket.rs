@@ -2,7 +2,7 @@
 //! keeps none.
 //!
 //! A ticket is a keyed hash over all properties of the lock, so that no client can make one up or use it for
-//! another lock. It is sent to the holder alone, and never logged.
+//! another lock. A ticket is sent to the holder alone, and never logged.
 
 use std::fmt;
 

@@ -41,11 +41,11 @@ struct Lost {
 enum Unreported {
     #[default]
     Nothing,
-    /// That it ended, as that may not be announced yet.
+    /// The end, which may not be announced yet.
     Withheld(Waker),
-    /// That it was granted, before the lock was lost.
+    /// The grant, which came before the loss of the lock.
     Grant(FencingToken),
-    /// That it was refused.
+    /// The refusal.
     Refusal(Refusal),
 }
 
@@ -153,7 +153,7 @@ impl Waiters {
         self.report_ended(request, Unreported::Refusal(refusal))
     }
 
-    /// Nothing is announced if the future has gone.
+    /// A future that is gone gets no report.
     fn report_ended(&mut self, request: RequestId, end: Unreported) -> Option<Waker> {
         let lost = self.losses.get_mut(&request.serial())?;
         match std::mem::replace(&mut lost.unreported, end) {
@@ -225,7 +225,7 @@ impl Waiters {
         self.losses.get(&request.serial()).and_then(|lost| lost.reason).unwrap_or(Loss::Terminated)
     }
 
-    /// Tells when the lock, which is held, is lost.
+    /// The listener that is notified of the loss of the lock, which is held.
     pub(crate) fn listen(&mut self, request: RequestId) -> Arc<Notify> {
         self.losses.entry(request.serial()).or_default().heard.get_or_insert_default().clone()
     }

@@ -57,8 +57,8 @@ pub enum FenceError<E: std::error::Error + 'static> {
     /// The lock was lost. Roll back; to try again needs a new lock.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// The database failed. Nothing is known of the lock; roll back, and try again with the same token where
-    /// the database's own rules say so (a busy SQLite, a serialisation failure of PostgreSQL).
+    /// The database failed. The state of the lock is unknown: roll back, and try again with the same token
+    /// where the database's own rules say so (a busy SQLite, a serialisation failure of PostgreSQL).
     #[error("the fence cannot be asked: {0}")]
     Database(#[source] E),
 }

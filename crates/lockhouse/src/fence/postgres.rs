@@ -5,10 +5,12 @@
 //! use lockhouse::{FencingToken, Mode, fence};
 //!
 //! # async fn example(token: FencingToken) -> Result<(), Box<dyn std::error::Error>> {
-//! let (mut db, connection) = tokio_postgres::connect("host=localhost dbname=shop",
-//! tokio_postgres::NoTls).await?; tokio::spawn(connection); fence::postgres::create_table(&db).await?;
+//! let address = "host=localhost dbname=shop";
+//! let (mut db, connection) = tokio_postgres::connect(address, tokio_postgres::NoTls).await?;
+//! tokio::spawn(connection);
+//! fence::postgres::create_table(&db).await?;
 //!
-//! // The critical section begins: from here on nobody with an older token passes.
+//! // The critical section begins: from here on no older token passes.
 //! let tx = db.transaction().await?;
 //! fence::postgres::pass(&tx, b"stock/chair", token, Mode::Exclusive).await?;
 //! let count: i64 = tx.query_one("select count from stock where item = 'chair'", &[]).await?.get(0);

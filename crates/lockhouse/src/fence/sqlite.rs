@@ -6,11 +6,13 @@
 //! use rusqlite::{Connection, TransactionBehavior};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut db = Connection::open_in_memory()?; fence::sqlite::create_table(&db)?; db.execute_batch("create
-//! table stock (item text primary key, count integer not null); insert into stock values ('chair', 5)")?; let
-//! token = FencingToken::new(17); // lock.fencing_token()
+//! let mut db = Connection::open_in_memory()?;
+//! fence::sqlite::create_table(&db)?;
+//! db.execute_batch("create table stock (item text primary key, count integer not null)")?;
+//! db.execute_batch("insert into stock values ('chair', 5)")?;
+//! let token = FencingToken::new(17); // lock.fencing_token()
 //!
-//! // The critical section begins: from here on nobody with an older token passes.
+//! // The critical section begins: from here on no older token passes.
 //! let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
 //! fence::sqlite::pass(&tx, b"stock/chair", token, Mode::Exclusive)?;
 //! let count: i64 = tx.query_row("select count from stock where item = 'chair'", [], |row| row.get(0))?;

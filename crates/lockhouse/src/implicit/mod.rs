@@ -10,17 +10,17 @@
 //!                               as ApplicationSession
 //! ```
 //!
-//! - A [`WebSession`] is an [`Owner`](crate::Owner) whose id and secret the browser bears in a cookie. So it
-//!   outlives a restart together with its locks, and ends, with all of them, once it was silent for its time.
-//!   Its *lock remover* is in place before it can lock anything, and reports its failures to a handler of
-//!   serious errors.
+//! - A [`WebSession`] is an [`Owner`](crate::Owner) whose id and secret the browser bears in a cookie. So the
+//!   session outlives a restart together with its locks, and ends, with all of them, once it was silent for
+//!   its time. Its *lock remover* is in place before it can lock anything, and reports its failures to a
+//!   handler of serious errors.
 //! - Every route declares whether it [begins](Sessions::begins) a business transaction or
 //!   [continues](Sessions::continues) one. Beginning one first gives back all that the session's earlier one
-//!   has left, sparing locks that are taken again. So a route that begins one changes who holds which locks,
+//!   has left, sparing locks that are taken again. So a route that begins one changes the holders of locks,
 //!   even if it answers a GET: guard it against other sites as you guard a POST, by `Sec-Fetch-Site` for one,
 //!   since browsers send the cookie along when they follow a link, and answer a HEAD without it.
 //! - The [`ApplicationSession`] is bound to the task of the request: the code in that task finds it by
-//!   [`current`](ApplicationSession::current), and loads records through it. That locks them first. In a
+//!   [`current`](ApplicationSession::current), and loads records through it. The load locks them first. In a
 //!   route that declares nothing there is none, and so nothing can be loaded.
 //! - A step is whole: it succeeds with the handler's answer, or everything that it locked is taken back.
 //!

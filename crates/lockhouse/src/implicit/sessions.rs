@@ -71,7 +71,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     open: HashMap<OwnerId, Arc<Open>>,
-    /// Those that are over while their owners may not be, as the store is away: they are not found again.
+    /// Sessions that are over while their owners may not be, as the store is away. Such a session is not
+    /// found again.
     ended: HashSet<OwnerId>,
 }
 

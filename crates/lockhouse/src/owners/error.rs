@@ -17,7 +17,7 @@ pub enum OwnerError {
     /// The secret is not that of the owner.
     #[error("the secret is not that of the owner")]
     WrongSecret,
-    /// Nothing is granted any more.
+    /// The bucket grants no more.
     #[error("the bucket is closed")]
     Closed,
     /// A bound was exceeded.
@@ -53,7 +53,7 @@ pub struct Conflict {
 #[non_exhaustive]
 pub enum LockError {
     /// At least one of the names is held, or waited for, by others. Offline locks never wait: give up, and
-    /// show who has it.
+    /// show the holder.
     #[error("{}", conflicts(.0))]
     Conflict(Vec<Conflict>),
     /// The owner has ended.
@@ -65,7 +65,7 @@ pub enum LockError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// Nothing is granted any more.
+    /// The bucket grants no more.
     #[error("the bucket is closed")]
     Closed,
     /// A bound was exceeded.

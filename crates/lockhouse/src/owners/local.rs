@@ -154,7 +154,7 @@ pub(super) async fn locks(bucket: &Arc<Shared>, owner: &Owner) -> Result<Vec<Off
 }
 
 pub(super) async fn touch(bucket: &Arc<Shared>, owner: &Owner) -> Result<bool, StoreError> {
-    // Nothing is written, so that it goes on while nothing can be.
+    // The command writes nothing, so that it works while the store cannot write.
     let outcome = bucket.execute_volatile(Command::Touch { owner: owner.id }, None).await?;
     Ok(outcome == Outcome::Renewed { alive: true })
 }

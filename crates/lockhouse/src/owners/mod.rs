@@ -319,7 +319,7 @@ impl Owner {
         Ok(self.locks().await?.into_iter().find(|lock| lock.name.as_name() == name))
     }
 
-    /// Tells that it is active: its TTL runs anew from now. False if it has ended.
+    /// Shows that the owner is active: its TTL runs anew from now. False if it has ended.
     ///
     /// # Errors
     ///

@@ -143,7 +143,7 @@ impl Connect {
         self
     }
 
-    /// The bucket as HTTP has it, for calls that no type stands for. Nothing is sent yet.
+    /// The bucket as HTTP has it, for calls that no type stands for. This method sends nothing.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub enum ConnectError {
     /// The bucket or the partition is too long.
     #[error("{field}: {bytes} bytes, but at most {limit} bytes are allowed", limit = wire::SCOPE_BYTES)]
     Scope {
-        /// Which of them.
+        /// The one that is too long.
         field: &'static str,
         /// How long it is.
         bytes: usize,

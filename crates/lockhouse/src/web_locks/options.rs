@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::error::RequestError;
 
-/// The options of few requests. They are stored apart, so that a plain request stays small.
+/// The options of few requests. The options are stored apart, so that a plain request stays small.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestOptions {
     pub(crate) metadata: Option<String>,

@@ -1,5 +1,5 @@
-//! What every agent's requests do, whether in this process or over a network: grants, queues, refusals,
-//! steals, ends.
+//! The requests of every agent, whether in this process or over a network: grants, queues, refusals, steals,
+//! ends.
 //!
 //! A world says where the agents live; `behaviours!` makes a test of every behaviour for it.
 
@@ -73,8 +73,7 @@ async fn counts(agent: &Agent) -> (usize, usize) {
     (snapshot.held.len(), snapshot.pending.len())
 }
 
-/// Returns when everything that the agent has asked for before has happened, and what it was told has been
-/// answered.
+/// Returns when all that the agent has asked for before has happened, and its notices have been answered.
 async fn settle(agent: &Agent) {
     for _ in 0..2 {
         agent.locks().query().await.unwrap();
@@ -87,7 +86,7 @@ async fn wait<F: Future + Unpin>(agent: &Agent, request: &mut F) {
     settle(agent).await;
 }
 
-/// Polls the request until the observer sees somebody wait for that name.
+/// Polls the request until the observer sees a waiter for that name.
 async fn until_waiting<F: Future + Unpin>(observer: &Agent, name: &str, request: &mut F) {
     let is_pending = async || {
         let snapshot = observer.locks().query().await.unwrap();

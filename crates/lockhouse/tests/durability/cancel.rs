@@ -13,7 +13,7 @@ use lockhouse::{
 
 use crate::gate::record;
 
-/// Everything that can be awaited and has to do with what is kept; others may be in the way.
+/// All calls that can be awaited and concern durable state; other calls may be in the way.
 async fn everything(bucket: &Bucket, owner: &Owner) {
     let agent = bucket.agent("web").unwrap();
     let documents = RecordKind::new("document", LockType::ReadWrite);
@@ -52,7 +52,7 @@ async fn everything(bucket: &Bucket, owner: &Owner) {
     agent.locks().query().await.unwrap();
 }
 
-/// What is kept of locks, claims and assignments.
+/// The durable locks, claims and assignments.
 #[derive(Debug, PartialEq)]
 struct DurableState {
     locks: Vec<(NameBuf, Mode, FencingToken)>,
@@ -60,7 +60,7 @@ struct DurableState {
     assignment: Option<(String, FencingToken)>,
 }
 
-/// Ends once everything so far is kept.
+/// Returns once everything so far is durable.
 async fn durable_state(house: &House, owner: &Owner) -> DurableState {
     let claims = house.bucket("default").claims();
     let locks = owner.locks().await.unwrap();
@@ -94,7 +94,7 @@ async fn the_house_and_the_store_agree_wherever_a_future_is_dropped() {
     assert!(seen.len() >= 5, "it was cut at few places: {seen:?}");
 }
 
-/// Whether everything was done after so many polls, and what was kept by then.
+/// Whether everything was done after so many polls, and the durable state by then.
 async fn cut_and_compare(store: &MemoryStore, faulty: FaultStore, polls: u64) -> (bool, DurableState) {
     let house = House::open(Arc::new(faulty), Options::new()).await.unwrap();
     let bucket = house.bucket("default");
@@ -118,7 +118,7 @@ async fn cut_after(polls: u64, future: impl Future<Output = ()>) -> bool {
         if polled.is_ready() {
             return true;
         }
-        // Time passes as well, as nobody has anything else to do.
+        // Time passes as well, as no task has anything else to do.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     false

@@ -82,8 +82,9 @@ async fn a_command_is_never_split_and_no_bucket_starves_another() {
     drop(bucket);
 }
 
-/// All that waits is about three commits; what is quiet, in one bucket, is less than half of one. How many
-/// writes of each commit are of the quiet one, if the loud one has all these partitions.
+/// The waiting writes make about three commits; those of the quiet tenant, in one bucket, are less than half
+/// of one. Returns how many writes of each commit are of the quiet one, if the loud one has all these
+/// partitions.
 async fn writes_of_a_quiet_one(quiet: &str, loud: impl Fn(u32) -> String) -> Vec<usize> {
     let gate = Gate::new();
     let house = gate.house().await;

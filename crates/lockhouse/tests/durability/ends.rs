@@ -151,7 +151,7 @@ async fn a_house_that_everybody_has_left_keeps_what_is_under_way_and_ends() {
     let (id, secret) = (owner.id(), owner.secret().clone());
     let mut lock = Box::pin(owner.lock([record(1)]));
     assert!(poll(&mut lock).await.is_pending());
-    // The task that waits for the answer is gone as well, but nobody has taken the lock back.
+    // The task that waits for the answer is gone as well, but the lock has not been taken back.
     std::mem::forget(lock);
     drop((house, bucket));
     gate.open();

@@ -1,4 +1,4 @@
-//! A memory store behind a gate: commits wait until they are let through, and may be told to fail.
+//! A memory store behind a gate: commits wait until they are let through, and can be made to fail.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct Gate {
 struct State {
     /// Every batch that came, each time it came.
     batches: Vec<Arc<CommitBatch>>,
-    /// What becomes of the next ones, instead of being kept.
+    /// The outcomes of the next batches, in place of a commit.
     outcomes: VecDeque<CommitOutcome>,
 }
 

@@ -1,4 +1,4 @@
-//! What is told when, what is kept how, and what happens when the store does not do as it should.
+//! When notices leave, how state becomes durable, and how the house takes faults of the store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

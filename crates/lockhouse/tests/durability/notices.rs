@@ -1,4 +1,5 @@
-//! Nobody is told what the store has not kept; whoever is not concerned does not wait.
+//! No client gets a notice of a change that is not durable; clients that the change does not concern do not
+//! wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +113,7 @@ async fn a_grant_stolen_before_its_announcement_is_handed_over_with_its_loss() {
     let mut second = agent.locks().request(wanted.name()).steal().into_future();
     assert!(poll(&mut second).await.is_pending());
     assert!(poll(&mut first).await.is_pending());
-    // Whoever comes next may be in the same place of the lock table.
+    // The next request may be in the same place of the lock table.
     let mut third = agent.locks().request(wanted.name()).into_future();
     assert!(poll(&mut third).await.is_pending());
     gate.open();

@@ -1,4 +1,4 @@
-//! After a crash: nothing is granted that somebody far away may hold.
+//! After a crash: no lock is granted that a remote client may hold.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn holder(bucket: &Bucket) -> (Port, FencingToken) {
     }
 }
 
-/// A house that was killed while somebody far away held `n` in bucket `told`; the next one.
+/// The successor of a house that was killed while a remote client held `n` in bucket `told`.
 async fn after_a_crash() -> (House, std::sync::Arc<Gate>, ManualClock, FencingToken) {
     let (clock, options) = manual();
     let gate = Gate::new();

@@ -1,4 +1,4 @@
-//! What a fence must say, in memory.
+//! The decisions of a fence, in memory.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Oracle {
     }
 }
 
-/// Somebody comes to the fence.
+/// A holder comes to the fence.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) resource: Vec<u8>,

@@ -33,7 +33,7 @@ async fn pass(tx: &Transaction<'_>, token: u64) -> Passed {
     postgres::pass(tx, b"stock/chair", FencingToken::new(token), Mode::Exclusive).await
 }
 
-/// What an application does: fence and write, in one transaction.
+/// The work of an application: fence and write, in one transaction.
 async fn write(db: &mut Client, token: u64) -> Passed {
     let tx = db.transaction().await.map_err(FenceError::Database)?;
     pass(&tx, token).await?;
@@ -130,8 +130,8 @@ async fn of_two_transactions_on_postgres_the_stale_one_never_writes() {
 async fn a_zombie_never_writes_to_postgres() {
     let (server, db) = shop().await;
     let (mut zombie, mut next) = (server.connect().await, server.connect().await);
-    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it
-    // wakes up.
+    // The holder begins its critical section, and sleeps. Its lock is lost, and the next holder begins before
+    // it wakes up.
     visit(&mut zombie, &Step::new(b"stock/chair", 5, Mode::Exclusive)).await.unwrap();
     visit(&mut next, &Step::new(b"stock/chair", 6, Mode::Exclusive)).await.unwrap();
     let refused = write(&mut zombie, 5).await;
@@ -159,7 +159,7 @@ async fn many_at_once_write_to_postgres_in_the_order_of_their_tokens() {
         callers.spawn(async move {
             let mut refused = 0;
             for round in 0..ROUNDS {
-                // Everybody's tokens grow, and nobody waits for anybody: whoever is slow is stale.
+                // All writers' tokens grow, and no writer waits for another: a slow writer is stale.
                 match write(&mut db, round * CALLERS + caller + 1).await {
                     Ok(()) => {}
                     Err(FenceError::Stale(_)) => refused += 1,

@@ -33,7 +33,7 @@ impl Shop {
     fn connect(&self) -> Connection {
         let file: &Path = &self.folder.join("shop.db");
         let db = Connection::open(file).unwrap();
-        // Somebody else's transaction is told of at once.
+        // A transaction of another connection is reported at once.
         db.busy_timeout(std::time::Duration::ZERO).unwrap();
         db
     }
@@ -65,7 +65,7 @@ fn visit(db: &mut Connection, step: &Step) -> Result<(), Stale> {
     }
 }
 
-/// What an application does: fence and write, in one transaction.
+/// The work of an application: fence and write, in one transaction.
 fn write(db: &mut Connection, who: &str, token: u64) -> Result<(), FenceError<rusqlite::Error>> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(FenceError::Database)?;
     tx.execute("insert into writes values (?1)", [who]).map_err(FenceError::Database)?;
@@ -105,8 +105,8 @@ proptest! {
 fn a_zombie_never_writes_to_sqlite() {
     let shop = Shop::new();
     let (mut zombie, mut next) = (shop.connect(), shop.connect());
-    // It begins its critical section, and sleeps. Its lock is lost, and the next holder begins before it
-    // wakes up.
+    // The holder begins its critical section, and sleeps. Its lock is lost, and the next holder begins before
+    // it wakes up.
     visit(&mut zombie, &Step::new(b"stock/chair", 5, Mode::Exclusive)).unwrap();
     visit(&mut next, &Step::new(b"stock/chair", 6, Mode::Exclusive)).unwrap();
     let refused = write(&mut zombie, "zombie", 5).unwrap_err();

@@ -1,4 +1,4 @@
-//! Requests that end otherwise: by a panic, by nobody waiting, by a store that keeps nothing.
+//! Requests that end otherwise: by a panic, by a client that hangs up, by a store that fails.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ async fn the_steps_of_one_session_come_one_after_the_other() {
     assert_eq!(office.held().await, ["Ada customer/2"]);
 }
 
-/// An office whose store goes while a handler runs, so that nothing can be kept afterwards.
+/// An office whose store goes while a handler runs, so that nothing becomes durable afterwards.
 async fn over_a_store_that_goes() -> Office {
     let store = Arc::new(MemoryStore::new().unwrap());
     let house = House::open(store, Options::new()).await.unwrap();

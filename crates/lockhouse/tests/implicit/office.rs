@@ -25,7 +25,7 @@ pub(crate) struct Office {
     router: Router,
 }
 
-/// What has happened, and the names of the customers.
+/// The events so far, and the names of the customers.
 #[derive(Clone, Default)]
 pub(crate) struct Trace {
     events: Arc<Mutex<Vec<String>>>,
@@ -45,7 +45,7 @@ impl Trace {
         self.names.lock().unwrap().insert(id, name.to_owned());
     }
 
-    /// The load of a customer, which tells of itself.
+    /// The load of a customer, which reports itself.
     pub(crate) async fn read(&self, id: u32) -> Result<String, std::convert::Infallible> {
         self.note(format!("load {id}"));
         Ok(self.names.lock().unwrap().get(&id).cloned().unwrap_or_else(|| format!("customer {id}")))
@@ -125,7 +125,7 @@ impl Office {
         self.send(Some(who), "POST", path).await.status().as_u16()
     }
 
-    /// Who holds what, sorted.
+    /// The holders and their locks, sorted.
     pub(crate) async fn held(&self) -> Vec<String> {
         let snapshot = self.bucket().snapshot().await.unwrap();
         let held =

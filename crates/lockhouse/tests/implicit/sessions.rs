@@ -136,7 +136,7 @@ async fn a_session_from_before_a_restart_has_its_lock_remover_again() {
     let office = Office::over(house, |options| options, |router, _| router);
     assert_eq!(office.get(&ada, "/more/1").await, 200);
     tokio::time::sleep(TIMEOUT).await;
-    // The end has to be kept before it is told.
+    // The end has to be durable before it is announced.
     while !office.held().await.is_empty() {
         tokio::task::yield_now().await;
     }

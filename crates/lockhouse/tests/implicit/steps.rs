@@ -144,7 +144,7 @@ async fn an_object_goes_with_its_lock() {
     office.trace.rename(1, "changed by somebody who had the lock in between");
     assert!(text(office.send(Some(&ada), "GET", "/more/1").await).await.starts_with("changed"));
 
-    // A record that is read without a lock is not kept beyond the step, either.
+    // A record that is read without a lock does not outlive the step, either.
     let office = Office::with(|router, sessions| {
         let read = async |State(trace): State<Trace>, Path(id): Path<u32>| {
             let session = ApplicationSession::current().unwrap();

@@ -88,7 +88,7 @@ async fn an_abandoned_request_frees_its_locks_while_a_task_of_its_handler_goes_o
     let of_task = office.clone();
     let request = tokio::spawn(async move { of_task.get(&ada, "/leaves/1").await });
     left.notified().await;
-    // It has succeeded, and waits for the task.
+    // The request has succeeded, and waits for the task.
     settle().await;
     request.abort();
     assert!(request.await.unwrap_err().is_cancelled());

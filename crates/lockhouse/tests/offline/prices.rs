@@ -1,4 +1,4 @@
-//! What each lock type costs: the same working day of the same users under each of them, counted.
+//! The price of each lock type: the same working day of the same users under each of them, counted.
 //!
 //! docs/offline-locks.md shows the table that this prints (`--no-capture`), and invites its readers to change
 //! the numbers to their own.
@@ -21,16 +21,16 @@ const READ_SECONDS: (u64, u64) = (20, 180);
 const PAUSE_SECONDS: (u64, u64) = (30, 300);
 const DAY_SECONDS: u64 = 8 * 3600;
 
-/// How records are kept from two who want them at once.
+/// How records are protected from two users who want them at once.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// Not at all; the version tells at the save.
+    /// Not at all; the version shows the conflict at the save.
     Versions,
     /// By the lock type, one lock for so many records.
     Locks(LockType, u64),
 }
 
-/// What a user is about to do.
+/// The next action of a user.
 #[derive(Clone, Copy)]
 struct Work {
     record: u64,
@@ -39,7 +39,7 @@ struct Work {
     pause: u64,
 }
 
-/// What came of a day.
+/// The result of a day.
 #[derive(Clone, Copy, Debug, Default)]
 struct Day {
     edits: u64,
@@ -51,7 +51,7 @@ struct Day {
     reads_overtaken: u64,
 }
 
-/// The dice of one user, who wants the same under every rule.
+/// The dice of one user: the same wishes under every rule.
 struct Dice(u64);
 
 impl Dice {
@@ -130,7 +130,7 @@ async fn begin(rule: Rule, user: &mut User, versions: &[u64], day: &mut Day) -> 
     work.seconds
 }
 
-/// Whatever the rule, the version tells whether somebody else has changed the record meanwhile.
+/// Under every rule the version shows whether another user has changed the record meanwhile.
 fn end(work: Work, version: u64, versions: &mut [u64], day: &mut Day) {
     let current = &mut versions[work.record as usize];
     let is_overtaken = *current != version;

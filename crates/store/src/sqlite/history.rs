@@ -1,5 +1,5 @@
-//! The history: the holders of names, with beginnings, ends and reasons. It is for people; lockhouse itself
-//! never reads it.
+//! The history: the holders of names, with beginnings, ends and reasons. The history is for people. Lockhouse
+//! itself never reads it.
 
 use std::cell::Cell;
 

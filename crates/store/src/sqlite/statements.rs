@@ -5,8 +5,8 @@ use std::ptr;
 
 use rusqlite::{Connection, Params, Statement};
 
-/// The statements that have run. They stay prepared, and are found again by the address of their text, which
-/// costs less than to compare the text.
+/// The statements that have run. The statements stay prepared, and are found again by the address of their
+/// text, which costs less than to compare the text.
 pub(crate) struct Statements<'f> {
     file: &'f Connection,
     known: RefCell<Vec<(&'static str, Statement<'f>)>>,

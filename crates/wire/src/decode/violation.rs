@@ -54,7 +54,7 @@ pub fn shorten(value: &str) -> String {
     shorten_to(value, VALUE_CHARS, VALUE_CHARS - 1)
 }
 
-/// Of a value with more than `most` characters the first `kept`, and an ellipsis.
+/// The value; of one with more than `most` characters the first `kept`, and an ellipsis.
 pub fn shorten_to(value: &str, most: usize, kept: usize) -> String {
     match value.char_indices().nth(most) {
         None => value.to_owned(),

@@ -54,8 +54,8 @@ enum Saved {
 
 async fn try_to_save(app: &App, id: i64, typed: &Typed) -> Result<Saved, Trouble> {
     let session = ApplicationSession::current()?;
-    // Usually the edit has locked and loaded it. If that lock is gone and nobody else has it, it is as good
-    // to lock it again: the version tells whether somebody was here in between.
+    // Usually the edit has locked and loaded it. If that lock is gone and no other user has it, it is as good
+    // to lock it again: the version shows whether another user was here in between.
     let load = async |lock| app.database.customer(id, lock).await;
     let customer = session.load(customers().for_write(id), load).await?;
     if !typed.faults().is_empty() {
@@ -91,8 +91,8 @@ pub(crate) async fn again_without_a_name(
     page(StatusCode::UNPROCESSABLE_ENTITY, &form.with_fault_of_user(fault))
 }
 
-/// What was typed comes back also if the save itself could not run, as when the session has ended: it then
-/// goes along with the sign-in.
+/// The content of the form comes back also if the save itself could not run, as when the session has ended:
+/// it then goes along with the sign-in.
 pub(crate) async fn nothing_typed_is_lost(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let bytes = match axum::body::to_bytes(body, MOST_TYPED).await {

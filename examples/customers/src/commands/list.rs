@@ -1,4 +1,4 @@
-//! Looking, without any lock: what one sees may be about to change, and the page says who is at it.
+//! Looking, without any lock: the content may be about to change, and the page shows the users that edit it.
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -30,7 +30,7 @@ struct ViewPage {
     done: Option<&'static str>,
 }
 
-/// What was just done, to say so.
+/// The last action, to be shown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Done {

@@ -1,4 +1,4 @@
-//! The lock table, for everybody to see.
+//! The lock table, for all users to see.
 
 use askama::Template;
 use axum::extract::State;

@@ -15,7 +15,7 @@ use crate::pages::{Frame, page};
 use crate::trouble::Trouble;
 use crate::when::span;
 
-/// The other customer, who will be gone.
+/// The other customer, which will be gone.
 #[derive(Debug, Deserialize)]
 pub(crate) struct With {
     with: i64,

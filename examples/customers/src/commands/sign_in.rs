@@ -1,4 +1,4 @@
-//! Saying who one is. There are no passwords: it is a sample of locks.
+//! The sign-in. There are no passwords: it is a sample of locks.
 
 use askama::Template;
 use axum::body::Bytes;
@@ -67,7 +67,7 @@ pub(crate) async fn sign_in(State(app): State<App>, frame: Frame, bytes: Bytes) 
 }
 
 /// Ends the session, and takes its cookie away: should the session still be there after a restart, as its end
-/// could not be kept, nobody comes back to it.
+/// could not be stored, no user comes back to it.
 pub(crate) async fn sign_out(State(app): State<App>, frame: Frame) -> Response {
     end(&frame).await;
     let no_cookie = AppendHeaders([(header::SET_COOKIE, app.sessions.no_cookie())]);
@@ -76,7 +76,7 @@ pub(crate) async fn sign_out(State(app): State<App>, frame: Frame) -> Response {
 
 async fn end(frame: &Frame) {
     if let Some(session) = &frame.session {
-        // Whatever goes wrong is told to the handler of serious errors; the user is out all the same.
+        // Failures go to the handler of serious errors; the user is out all the same.
         let _ = session.end().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Editing: what begins, what goes on, who is told what.
+//! Editing: how it begins and goes on, and what each user sees.
 
 use crate::office::{Office, typed};
 

@@ -23,7 +23,7 @@ pub(crate) struct Office {
 pub(crate) struct Browser {
     router: Router,
     pub(crate) cookie: Option<String>,
-    /// What it says of the site whose page has sent it.
+    /// The header that names the site whose page has sent the request.
     pub(crate) site: Option<&'static str>,
 }
 
@@ -54,7 +54,7 @@ impl Office {
         Self { router: app.router(), app, folder }
     }
 
-    /// A browser in which nobody has signed in.
+    /// A browser without a signed-in user.
     pub(crate) fn stranger(&self) -> Browser {
         Browser { router: self.router.clone(), cookie: None, site: None }
     }
@@ -78,13 +78,13 @@ impl Office {
         self.database().query_row(sql, [id], |row| row.get(0)).unwrap()
     }
 
-    /// What somebody does who knows nothing of locks.
+    /// A change by a program that knows nothing of locks.
     pub(crate) fn change_phone(&self, id: i64, phone: &str) {
         let sql = "update customers set phone = ?2, version = version + 1 where id = ?1";
         assert_eq!(self.database().execute(sql, rusqlite::params![id, phone]).unwrap(), 1);
     }
 
-    /// Who has what: `Ada writes customer/1`.
+    /// The holders and their locks: `Ada writes customer/1`.
     pub(crate) async fn held(&self) -> Vec<String> {
         let snapshot = self.app.bucket().snapshot().await.unwrap();
         let words = |lock: &lockhouse::LockInfo| {

@@ -130,7 +130,7 @@ async fn a_save_with_an_older_token_does_not_pass_the_fence() {
         )
         .unwrap();
     assert!(passed > 0, "the edit has passed it before it loaded");
-    // Somebody who got the lock later was here, though Ada's session still believes that it has it.
+    // A user that got the lock later was here, though Ada's session still believes that it has it.
     fence
         .execute(
             "update lockhouse_fence set highest = highest + 1, highest_exclusive = highest_exclusive + 1",

@@ -32,7 +32,7 @@ struct Place {
     taken: Option<Taken>,
 }
 
-/// Who has it, as the map shows.
+/// The visitor that has a seat, as the map shows.
 #[derive(Debug)]
 struct Taken {
     whose: String,
@@ -44,7 +44,7 @@ struct Taken {
 }
 
 impl HallPage {
-    /// For a visitor of that name who has stubs with those numbers.
+    /// For a visitor of that name with stubs of those numbers.
     pub(crate) fn new(
         occupancies: &HashMap<Seat, Occupancy>,
         name: &str,

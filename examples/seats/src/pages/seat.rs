@@ -23,13 +23,13 @@ pub(crate) struct SeatPage {
 /// How a claim has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Somebody else has claimed the seat since.
+    /// Another visitor has claimed the seat since.
     Lost,
-    /// Nobody has, at the moment at which it was looked at.
+    /// No visitor had claimed the seat at that moment.
     Expired,
 }
 
-/// What the page is about.
+/// The subject of the page.
 #[derive(Debug)]
 enum Scene {
     Free { name: String, hold: String },
@@ -41,7 +41,7 @@ enum Scene {
     Over { ending: Ending, money: String, now: Who, is_free: bool },
 }
 
-/// Who has the seat, as a paragraph: the name, and how much longer unless it is booked.
+/// The visitor that has the seat, as a paragraph: the name, and how much longer unless it is booked.
 #[derive(Debug, Template)]
 #[template(path = "who.html")]
 struct Who {
@@ -62,8 +62,8 @@ impl SeatPage {
                 (format!("{seat} is {how} {}", by.by), version("taken", Some(&by)), scene)
             }
             Standing::Held { hold, paying, renewable } => {
-                // The time is no part of the version, as it changes with every renewal, and what is being
-                // filled in shall stay.
+                // The time is no part of the version, as it changes with every renewal, and a form that is
+                // being filled in shall stay.
                 let (left, until) = (Countdown::new(hold.until, now), millis(hold.until));
                 if paying {
                     let scene = Scene::Paying { left, until };

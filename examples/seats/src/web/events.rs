@@ -8,8 +8,7 @@ use futures_util::stream::{self, Stream};
 
 use super::App;
 
-/// Says nothing of what has changed, so that there is nothing in it that not everybody may see. Browsers
-/// ignore an event without any data.
+/// An event names no change, so that all visitors may see it. Browsers ignore an event without any data.
 pub(super) async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut changed = app.office.changed();
     // The first one at once: the page may be older than this connection.

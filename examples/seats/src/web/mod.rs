@@ -25,11 +25,11 @@ use crate::pages::{Ending, HallPage, SeatPage, show};
 
 type Answer = Result<Response, Trouble>;
 
-/// What every request may use.
+/// The parts that every request may use.
 #[derive(Clone, Debug)]
 struct App {
     office: BoxOffice,
-    /// Set when the server ends: whoever listens for events has to go, as they would listen for ever.
+    /// Set when the server ends: listeners for events have to go, as they would listen for ever.
     stopping: watch::Receiver<bool>,
 }
 
@@ -94,7 +94,7 @@ async fn seat(State(app): State<App>, visitor: Visitor, Path(seat): Path<String>
     page_of(&app, &visitor, seat).await
 }
 
-/// The claim is made: from now on everybody sees that the seat is held, and by whom.
+/// The claim is made: from now on all visitors see that the seat is held, and by whom.
 async fn choose(
     State(app): State<App>,
     visitor: Visitor,
@@ -163,7 +163,7 @@ async fn page_of(app: &App, visitor: &Visitor, seat: Seat) -> Answer {
     Ok(show(&SeatPage::new(seat, standing, visitor.name(), app.office.hold(), app.office.now())))
 }
 
-/// What came of a step with a claim: the seat's page, or that it is too late.
+/// The answer to a step with a claim: the seat's page, or that it is too late.
 async fn respond<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, OfficeError>) -> Answer {
     let is_lost = match outcome {
         Ok(_) => return Ok(back_to(seat)),
@@ -174,8 +174,8 @@ async fn respond<T>(app: &App, seat: Seat, stub: &Stub, outcome: Result<T, Offic
         Err(error) => return Err(error.into()),
     };
     let (payment, by) = app.office.aftermath(seat, stub).await?;
-    // An assignment is no claim: where somebody else has booked the seat already, ours has only expired. The
-    // payer has lost it all the same.
+    // An assignment is no claim: where another visitor has booked the seat already, ours has only expired.
+    // The payer has lost it all the same.
     let (status, ending) = match is_lost || by.is_some() {
         true => (StatusCode::CONFLICT, Ending::Lost),
         false => (StatusCode::GONE, Ending::Expired),
@@ -188,8 +188,8 @@ fn back_to(seat: Seat) -> Response {
     Redirect::to(&format!("/seats/{seat}")).into_response()
 }
 
-/// Goes on even if the browser hangs up in the middle: between booking and charging, nobody should be left
-/// standing.
+/// Goes on even if the browser hangs up in the middle: no visitor should be left between booking and
+/// charging.
 async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     tokio::spawn(work).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
@@ -204,7 +204,7 @@ async fn guard(request: Request, next: Next) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Pages are different for everybody, and out of date at once.
+    // Pages differ between visitors, and are out of date at once.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

@@ -1,4 +1,4 @@
-//! What the visitor is told when something cannot be done, and what to do then.
+//! The answers to a visitor when something cannot be done, and the advice.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::hall::{NoSuchSeat, Seat};
 use crate::office::OfficeError;
 use crate::pages::{TroublePage, show};
 
-/// A page that says what is wrong and what to do.
+/// A page with the trouble and the advice.
 #[derive(Debug)]
 pub(super) struct Trouble {
     status: StatusCode,
@@ -68,9 +68,9 @@ impl Trouble {
         Self::new(StatusCode::CONFLICT, format!("{seat} is not paid"), advice).at(seat)
     }
 
-    /// The cause is for whoever runs the application, and none of it is secret.
+    /// The cause is for the operator of the application, and none of it is secret.
     pub(super) fn out_of_order(cause: &dyn fmt::Display) -> Self {
-        // Where stderr is gone, nobody can be told.
+        // Where stderr is gone, no message can be written.
         _ = writeln!(io::stderr(), "seats: {cause}");
         let advice = "What you have done so far is kept. Wait a moment and try again: nothing is booked or charged twice.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "The box office is out of order", advice)

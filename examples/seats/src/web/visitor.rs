@@ -1,4 +1,4 @@
-//! A visitor, as the cookies tell. Claims' tokens live here and nowhere else: not in URLs, pages or logs.
+//! A visitor, as the cookies show. Claims' tokens live here and nowhere else: not in URLs, pages or logs.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,12 +22,12 @@ const LONGEST_NAME: usize = 40;
 /// How many random bytes make a visitor.
 const ID_BYTES: usize = 16;
 
-/// The cookies are told apart from those of other programs on this machine: a cookie does not mind the port.
+/// The names differ from those of other programs on this machine: a cookie does not mind the port.
 const ID: &str = "seats-visitor";
 const NAME: &str = "seats-name";
 const CLAIM: &str = "seats-claim-";
 
-/// Whoever sends a request.
+/// The sender of a request.
 #[derive(Debug, Default)]
 pub(super) struct Visitor {
     /// A secret: with it the visitor's claims can be asked for again.
@@ -36,7 +36,7 @@ pub(super) struct Visitor {
     stubs: HashMap<Seat, Stub>,
 }
 
-/// What others call a visitor.
+/// The name of a visitor, as others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name(String);
 
@@ -143,8 +143,8 @@ pub(super) fn introduce(id: &str) -> SetCookie {
     set(ID, id, AS_LONG_AS_THE_BROWSER_RUNS)
 }
 
-/// The visitor keeps a claim. It is kept when the claim is over as well: a late payer is told so, not taken
-/// for a stranger.
+/// The visitor keeps a claim, even when the claim is over: a late payer gets a notice, and is not taken for a
+/// stranger.
 pub(super) fn keep(seat: Seat, stub: &Stub) -> SetCookie {
     let value = format!("{}.{}", stub.number, stub.token.reveal());
     set(&format!("{CLAIM}{seat}"), &value, AS_LONG_AS_THE_BROWSER_RUNS)

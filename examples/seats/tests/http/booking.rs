@@ -151,7 +151,8 @@ async fn a_booking_that_is_given_back_is_refunded() {
     assert_eq!(theatre.takings().await, 0);
     bob.choose("C1").await.leads_to("/seats/C1");
     bob.pay("C1").await.leads_to("/seats/C1");
-    // Somebody who presses the button again, on a page that is out of date, takes nothing from the next one.
+    // A visitor that presses the button again, on a page that is out of date, takes nothing from the next
+    // one.
     ada.set_cookie("seats-claim-C1", &stub);
     ada.give_back("C1").await.leads_to("/");
     assert_eq!(bob.heading("C1").await, "C1 is yours");

@@ -1,4 +1,4 @@
-//! What outlives the process.
+//! The state that outlives the process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -34,7 +34,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has ended already, unless the test has failed.
+        // The process has ended already, unless the test has failed.
         _ = self.child.kill();
         _ = self.child.wait();
     }

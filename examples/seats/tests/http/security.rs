@@ -1,4 +1,4 @@
-//! What must not be possible, and must not be seen.
+//! Attacks that must fail, and secrets that must not be seen.
 
 use reqwest::{Method, StatusCode};
 

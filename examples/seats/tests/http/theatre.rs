@@ -67,7 +67,7 @@ impl Theatre {
         self.payments.takings_cents().await.unwrap()
     }
 
-    /// A browser of somebody of that name, who has looked at the hall.
+    /// A browser of a visitor of that name that has looked at the hall.
     pub(crate) async fn browser(&self, name: &'static str) -> Browser {
         let browser = Browser::new(&self.url, name);
         assert_eq!(browser.get("/").await.status, StatusCode::OK);
@@ -83,7 +83,7 @@ pub(crate) struct Browser {
     cookies: RefCell<BTreeMap<String, String>>,
 }
 
-/// What the server has answered.
+/// An answer of the server.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
@@ -136,7 +136,7 @@ impl Browser {
         self.get(&format!("/seats/{seat}")).await.heading()
     }
 
-    /// What the hall says of a seat.
+    /// The hall's text for a seat.
     pub(crate) async fn sees(&self, seat: &str) -> String {
         let hall = self.get("/").await.text;
         let label = hall.split("aria-label=\"").find(|text| text.starts_with(&format!("{seat}, ")));

@@ -24,7 +24,7 @@ pub(super) struct Token {
     pub(super) now: Duration,
 }
 
-/// The seconds that may pass while a token is judged, rounding included.
+/// The seconds that may pass while a token is checked, rounding included.
 const SLACK_S: f64 = 2.0;
 
 /// The year 9999 is over for everybody.

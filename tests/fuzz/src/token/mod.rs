@@ -1,4 +1,4 @@
-//! Tokens (RFC 7519), judged by an authority with three issuers: `hs` signs by HS256, `ed` by EdDSA with two
+//! Tokens (RFC 7519), checked by an authority with three issuers: `hs` signs by HS256, `ed` by EdDSA with two
 //! keys, `rs` by RS256.
 //!
 //! An input has the signer in the first line, the header in the second, then the claims. A first line that

@@ -1,4 +1,4 @@
-//! The signers, among them some that should not sign, and the authority that judges.
+//! The signers, among them some that should not sign, and the authority that checks their tokens.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -20,7 +20,7 @@ pub(crate) struct Arena<T> {
 /// How many unused slots are retained.
 pub(crate) const KEPT: usize = 1024;
 
-/// The memory of a value beyond its slot. It does not change while the value is in an arena.
+/// The memory of a value beyond its slot. The weight does not change while the value is in an arena.
 pub(crate) trait Weigh {
     fn heap_bytes(&self) -> usize;
 }

@@ -5,7 +5,7 @@ use crate::loss::Loss;
 /// Where the changes of a bucket go.
 #[derive(Debug)]
 pub(super) enum Durability {
-    /// Nothing is durable: there is no store, or the house was closed.
+    /// No durable state: there is no store, or the house was closed.
     Volatile,
     /// Every change becomes durable in the store.
     Durable(Durable),

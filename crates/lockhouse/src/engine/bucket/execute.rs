@@ -33,9 +33,9 @@ impl Shared {
         }
     }
 
-    /// As [`execute_durable`](Self::execute_durable), for commands that are never written. They go on while
-    /// the store cannot write, unless their answer depends on a change that could not be written. An answer
-    /// that waits holds that memory.
+    /// As [`execute_durable`](Self::execute_durable), for commands that are never written. Such commands go
+    /// on while the store cannot write, unless their answer depends on a change that could not be written. An
+    /// answer that waits holds that memory.
     pub(crate) async fn execute_volatile(
         self: &Arc<Self>,
         command: Command<'_>,

@@ -99,7 +99,7 @@ impl Bucket {
         snapshot.held.iter().any(|entry| matches!(entry.party, Party::Agent(_)))
     }
 
-    /// Nothing is granted any more: pending requests go on waiting, the rest is refused.
+    /// Ends all grants: pending requests go on waiting, the rest is refused.
     pub fn close(&self) {
         self.0.handle(Command::Close);
     }

@@ -243,8 +243,8 @@ impl Shared {
         });
     }
 
-    /// Ends are judged by the tick. But a claim is over at the first tick that has reached its end, so that
-    /// its TTL must not begin at the tick before.
+    /// The tick decides which ends are due. But a claim is over at the first tick that has reached its end,
+    /// so that its TTL must not begin at the tick before.
     fn timed<'a>(&self, command: Command<'a>) -> (Instant, Command<'a>) {
         match command {
             Command::Claim(claim) => {

@@ -99,7 +99,7 @@ impl State {
         held
     }
 
-    /// Room for so many bytes more than there are.
+    /// Reserves memory for so many bytes more than are in use.
     #[inline]
     fn reserve_memory(
         &mut self,

@@ -64,7 +64,8 @@ impl<C, N> Outbox<C, N> {
         }
     }
 
-    /// A change that speaks of these names; it joins the changes made since the last [`close_group`](Self::close_group).
+    /// A change that speaks of these names. The change joins those made since the last
+    /// [`close_group`](Self::close_group).
     pub(crate) fn change(&mut self, names: &[NameBuf], change: C) {
         let group = self.open_group();
         self.groups.back_mut().expect("a group was opened just now").changes.push(change);

@@ -43,8 +43,8 @@ impl StoreState {
     }
 }
 
-/// The state of the store, and what is known to be durable in it. The pipeline writes it, the buckets read
-/// it.
+/// The state of the store, and what is known to be durable in it. The pipeline writes this status, and the
+/// buckets read it.
 #[derive(Debug)]
 pub(crate) struct StoreStatus {
     state: watch::Sender<StoreState>,

@@ -138,7 +138,7 @@ impl Inner {
             bucket.is_over(Some(why));
         }
         if self.recovery.of_new_until.is_some() {
-            // Tells the ticker of the end of its recovery, during which it must not be forgotten.
+            // The ticker learns the end of the recovery, during which the bucket must not be forgotten.
             bucket.with(|_| ());
             self.retain(bucket);
         }
@@ -190,7 +190,7 @@ impl Inner {
         let shared = Arc::new(Shared::restored(key, environment, self.clone(), manager, facts, true));
         self.registry.lock().insert(shared.key().clone(), &shared);
         self.retain(&shared);
-        // Tells the ticker of its deadlines, if it has any.
+        // The ticker learns the deadlines of the bucket, if there are any.
         shared.with(|_| ());
     }
 

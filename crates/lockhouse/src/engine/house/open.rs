@@ -47,7 +47,7 @@ impl House {
     /// Opens a house whose offline locks, owners, claims and assignments are durable in a store, beginning
     /// with the records there.
     ///
-    /// Nothing is announced before it is durable: answers come once the store has it. Buckets that have to
+    /// No change is announced before it is durable: answers come once the store has it. Buckets that have to
     /// recover from a crash grant nothing until the remote holders of their web locks have come back, or have
     /// had the time to.
     ///

@@ -15,11 +15,11 @@
 //!   the deadline passes before there is a new session  lost with it; nothing is asked for
 //!   it came without a ticket, the new server takes no  lost: session ended
 //!   reclaims, or is the old one
-//!   a release was asked for before                     not asked for again; the release tells: session ended
+//!   a release was asked for before                     not asked for again; the release reports: session ended
 //!   a release is asked for while the answer is due     sent behind the reclaim, and answered as ever
 //!   the guard is dropped while the answer is due       likewise, without an answer
-//!   the grant had not reached its future yet           asked for again; told as granted, then perhaps as
-//!                                                      lost
+//!   the grant had not reached its future yet           asked for again; reported as granted, then perhaps
+//!                                                      as lost
 //!   a steal was under way                              outcome unknown, as with any session that ends
 //! ```
 
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// If a reclaim of it is under way, that is answered. Tells whether it was.
+    /// Marks the reclaim of the lock as answered. Returns whether one was under way.
     pub(crate) fn answered(&mut self, key: u64) -> bool {
         self.entries.get_mut(&key).is_some_and(|entry| entry.due.take().is_some())
     }

@@ -221,7 +221,7 @@ impl State {
         }
     }
 
-    /// Tells when the lock is lost.
+    /// Resolves when the lock is lost.
     pub(crate) fn listen(&mut self, key: u64) -> Result<Arc<Notify>, Loss> {
         if let Some(loss) = self.loss(key) {
             return Err(loss);

@@ -445,8 +445,8 @@ impl State {
         }
     }
 
-    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Tells
-    /// whether it did.
+    /// Past the deadline the session ends, with all its locks: the server may grant them to others. Returns
+    /// whether it ended.
     pub(crate) fn expire_if_overdue(&mut self) -> bool {
         let deadline = self.session.as_ref().map(|session| session.lease.deadline());
         let Some(over) = deadline.filter(|deadline| deadline.remaining().is_zero()) else {

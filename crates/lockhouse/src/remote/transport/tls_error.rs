@@ -1,4 +1,4 @@
-//! Which errors are about TLS.
+//! The errors that concern TLS.
 
 #[cfg(feature = "tls")]
 use std::io;

@@ -209,7 +209,7 @@ pub(crate) async fn a_name_that_is_held_otherwise_is_busy(ground: impl Ground) {
     let agent = bucket.agent("job");
     let mut waiting = pin!(agent.locks().request(record.name()).into_future());
     assert!(std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending())).await);
-    // What is asked later is answered later.
+    // A later query is answered later.
     assert_eq!(agent.locks().query().await.unwrap().pending.len(), 1);
     ada.unlock_all().await.unwrap();
     assert!(matches!(claims.claim(record.name(), "bob", TTL).await, Err(ClaimError::Busy { .. })));

@@ -54,7 +54,7 @@ impl Place for Bucket {
     }
 }
 
-/// Ends a house as a crash does, as far as its store can tell.
+/// Ends a house as a crash does, as far as its store can see.
 pub(crate) async fn kill(house: House) {
     house.store().unwrap().close().await.unwrap();
     drop(house);

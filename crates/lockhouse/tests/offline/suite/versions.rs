@@ -1,5 +1,5 @@
 //! Offline locks beside the versions of an application's own records: when a conflict shows, and what a lock
-//! is worth to whoever loads.
+//! is worth to a reader.
 
 use lockhouse::{LockError, Owner};
 use rusqlite::Connection;
@@ -36,8 +36,8 @@ impl Application {
             .unwrap()
     }
 
-    /// The optimistic check: false, and nothing is written, if somebody has changed the record since it was
-    /// loaded.
+    /// The optimistic check: false, and nothing is written, if another user has changed the record since it
+    /// was loaded.
     fn save(&self, loaded: &Copy, text: &str) -> bool {
         let update = "update records set text = ?1, version = version + 1 where id = ?2 and version = ?3";
         self.0.execute(update, (text, loaded.id, loaded.version)).unwrap() == 1
