@@ -8,8 +8,8 @@ use crate::{FencingToken, Instant, Mode, NameBuf, OwnerId, SecretSeed};
 /// A change of the durable state of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Numbers up to and including this one may be given as fencing tokens. This comes well before they are
-    /// needed. No token above the mark may be announced before this change is durable.
+    /// Numbers up to and including this one may be given as fencing tokens. This change comes well before the
+    /// tokens are needed. No token above the mark may be announced before this change is durable.
     TokensReserved {
         /// The mark.
         up_to: u64,
@@ -27,7 +27,7 @@ pub enum Change {
         /// When.
         at: Instant,
     },
-    /// An owner holds a name. This replaces its earlier lock of that name.
+    /// An owner holds a name. The lock replaces the owner's earlier lock of that name.
     Locked(LockRecord),
     /// An owner no longer holds a name.
     Unlocked {

@@ -25,7 +25,7 @@ use crate::{
 /// # }
 ///
 /// let store = MemoryStore::new().unwrap();
-/// let opened = wait(store.take_slot(Slot::ONLY, WriterId(7), &mut |kept| panic!("{kept:?}"))).unwrap();
+/// let opened = wait(store.take_slot(Slot::ONLY, WriterId(7), &mut |row| panic!("{row:?}"))).unwrap();
 /// assert_eq!(opened.epoch, 1);
 /// ```
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The application's own database. Whatever is written under a lock passes the fence in the same transaction.
+//! The application's own database. Every write under a lock passes the fence in the same transaction.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -16,7 +16,7 @@ use crate::database::DatabaseError;
 use crate::pages::{Frame, page};
 use crate::when::When;
 
-/// Why a command has failed. Whatever it had locked is free again, whatever it had written is undone.
+/// Why a command has failed. Its locks are free again, and its writes are undone.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// Others have a customer that the command needs: what they do with it, their names, and since when.

@@ -259,7 +259,7 @@ impl BoxOffice {
         Ok(occupancies)
     }
 
-    /// How a visitor with that stub stands with a seat. This is for showing; nothing is decided by it.
+    /// How a visitor with that stub stands with a seat. The answer is only shown; nothing is decided by it.
     ///
     /// # Errors
     ///

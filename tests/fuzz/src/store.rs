@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// More batches add nothing but time.
 const SECTIONS: usize = 24;
 
-/// Whatever is written in whatever order, the database file and the memory store agree on the outcome of each
-/// batch and, after each take and each start, on all stored data: the output equals the input.
+/// Under any writes in any order, the database file and the memory store agree on the outcome of each batch
+/// and, after each take and each start, on all stored data: the output equals the input.
 pub fn store(data: &[u8]) {
     let folder = folder();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime of one thread");

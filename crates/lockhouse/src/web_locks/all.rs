@@ -39,12 +39,12 @@ impl RequestAll {
         names.into_iter().fold(none, |all, name| all.add(name.into(), Mode::Exclusive))
     }
 
-    /// This name exclusively, too.
+    /// Adds this name, exclusively.
     pub fn exclusive<'a>(self, name: impl Into<NameArg<'a>>) -> Self {
         self.add(name.into(), Mode::Exclusive)
     }
 
-    /// This name shared, too.
+    /// Adds this name, shared.
     pub fn shared<'a>(self, name: impl Into<NameArg<'a>>) -> Self {
         self.add(name.into(), Mode::Shared)
     }

@@ -72,7 +72,7 @@ pub trait Harness: Send + Sync {
     /// called.
     fn open(&self) -> StoreFuture<'_, Arc<dyn Store>>;
 
-    /// Ends the store as if its process were killed: without `close`, and as soon as possible. Nothing is
+    /// Ends the store as if its process were killed: without `close`, and as soon as possible. No call is
     /// under way.
     fn kill(&self, store: Arc<dyn Store>) -> StoreFuture<'_, ()>;
 }

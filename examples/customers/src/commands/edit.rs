@@ -30,7 +30,7 @@ pub(crate) async fn edit(
 }
 
 /// Continues: takes the customer from the session, changes it, writes it and gives the lock back, all or
-/// nothing. Whatever stands in the way, the form comes back with what was typed.
+/// nothing. If anything stands in the way, the form comes back with its content.
 pub(crate) async fn save(
     State(app): State<App>,
     frame: Frame,

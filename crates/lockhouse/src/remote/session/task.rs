@@ -191,7 +191,7 @@ impl SessionTask {
         match self.shared.with(|state| state.welcome(&welcome, moment)) {
             Ok(()) => Ok(socket),
             Err(unwelcome) => {
-                // This ends the session at the server, too.
+                // The close ends the session at the server, too.
                 socket::close(socket, close::NORMAL, None).await;
                 Err(match unwelcome {
                     Unwelcome::Outdated => self.no_server("the session ended meanwhile".to_owned()),

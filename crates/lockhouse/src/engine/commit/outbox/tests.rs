@@ -274,7 +274,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything that ever happened, in its order.
+/// All events so far, in their order.
 #[derive(Default)]
 struct Oracle {
     happened: Vec<Happened>,
