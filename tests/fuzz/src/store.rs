@@ -16,7 +16,7 @@ use lockhouse::{Mode, NameBuf};
 use tempfile::TempDir;
 
 /// More batches add nothing but time.
-const SECTIONS: usize = 24;
+const BATCHES: usize = 24;
 
 /// Under any writes in any order, the database file and the memory store agree on the outcome of each batch
 /// and, after each take and each start, on all stored data: the output equals the input.
@@ -39,7 +39,7 @@ async fn play(path: &Path, choices: &mut Unstructured<'_>) -> Result<()> {
     let mut model = Life::take(Box::new(memory.reopen()), 1).await;
     let mut life = Life::take(open(path), 1).await;
     compare(&life, &model);
-    for number in 0..SECTIONS as u64 {
+    for number in 0..BATCHES as u64 {
         if choices.is_empty() {
             break;
         }

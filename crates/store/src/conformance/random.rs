@@ -14,7 +14,7 @@ use super::sample::{
 use crate::{MemoryStore, RecoveredRow, Scope, SecretKey, Write};
 
 const LIVES: u64 = 20;
-const SECTIONS: u64 = 15;
+const BATCHES: u64 = 15;
 
 /// After any writes in any order, the store returns the same state as the memory store: after kills, closes
 /// and takes, and also where a change ends a lock, claim or owner that never began.
@@ -25,7 +25,7 @@ pub async fn random_histories_amount_to_what_they_say(harness: &dyn Harness) {
     let mut model = Life::take(Arc::new(memory), 0).await;
     // Epochs may have different numbers in the two, yet grow alike from here.
     for number in 0..LIVES {
-        for _ in 0..SECTIONS {
+        for _ in 0..BATCHES {
             let count = random.random_range(0..12);
             let batch: Vec<Write> = (0..count).flat_map(|_| write(&mut random)).collect();
             model.write(batch.clone()).await;

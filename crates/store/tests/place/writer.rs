@@ -66,15 +66,15 @@ impl Writer {
 
     /// The batch for the number.
     pub(crate) fn batch(&self, number: u64, bytes: usize) -> Arc<CommitBatch> {
-        self.section_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))
+        self.batch_of((0..PARTS).map(|part| Change::Locked(lock(number, part, bytes))))
     }
 
     pub(crate) async fn write(&mut self, changes: Vec<Change>) -> Result<CommitOutcome, Fatal> {
-        let batch = self.section_of(changes);
+        let batch = self.batch_of(changes);
         self.commit(batch).await
     }
 
-    fn section_of(&self, changes: impl IntoIterator<Item = Change>) -> Arc<CommitBatch> {
+    fn batch_of(&self, changes: impl IntoIterator<Item = Change>) -> Arc<CommitBatch> {
         let scope = Arc::new(Scope::new("t", "b"));
         let write = |change| Write::Change { scope: Arc::clone(&scope), change };
         let writes = changes.into_iter().map(write).collect();
