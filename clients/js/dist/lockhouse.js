@@ -287,7 +287,7 @@ var Lease = class _Lease {
   helloSent() {
     this.#hello = now();
   }
-  /** The welcome confirms the hello, and tells for how long the credential is still good, if it has an end. */
+  /** The welcome confirms the hello, and gives the time that the credential is still good, if it has an end. */
   welcomed(leaseMs, credentialMs = Number.POSITIVE_INFINITY) {
     this.#leaseMs = leaseMs;
     this.#credentialMs = credentialMs;
@@ -410,7 +410,7 @@ var Hold = class {
     if (this.#loss && !this.#controller.signal.aborted) this.#controller.abort(this.#loss);
     return this.#controller.signal;
   }
-  /** Notes the loss, and returns its error. Nobody is told yet. */
+  /** Notes the loss, and returns its error. No listener is notified yet. */
   lose(reason) {
     this.#loss = lockLost(reason);
     return this.#loss;
@@ -529,8 +529,8 @@ var Reclaims = class {
   #groups = [];
   #timer;
   /**
-   * `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer
-   * in here.
+   * `expire` receives all locks whose deadline has passed, each with the reason of its loss; they are no
+   * longer in here.
    */
   constructor(expire) {
     this.#expire = expire;
@@ -617,7 +617,7 @@ var Outbox = class {
   }
   /** Numbers the body and keeps it until it is acknowledged. Returns its number, or 0 if it has to wait. */
   number(body) {
-    if (this.#hasBacklog() || !this.#hasRoom()) {
+    if (this.#hasBacklog() || !this.#hasCapacity()) {
       this.#backlog.push({ body, numbered: true });
       return 0;
     }
@@ -647,7 +647,7 @@ var Outbox = class {
   /** Takes the next waiting frame that now may be sent; `seq` is 0 for an unnumbered one. */
   next() {
     const waiting = this.#backlog[this.#backlogHead];
-    if (!waiting || waiting.numbered && !this.#hasRoom()) return void 0;
+    if (!waiting || waiting.numbered && !this.#hasCapacity()) return void 0;
     this.#backlogHead += 1;
     if (this.#backlogHead === this.#backlog.length || this.#backlogHead > 1024) {
       this.#backlog = this.#backlog.slice(this.#backlogHead);
@@ -669,7 +669,7 @@ var Outbox = class {
     this.#windowUnits += body.length;
     return this.lastSeq;
   }
-  #hasRoom() {
+  #hasCapacity() {
     return this.#window.length - this.#head < WINDOW_FRAMES && this.#windowUnits < WINDOW_UNITS;
   }
   #hasBacklog() {
@@ -823,7 +823,7 @@ var Session = class {
   }
   #notAnswered() {
     this.#lose();
-    this.#tellUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
+    this.#reportUnreachable(`no answer within ${DIAL_TIMEOUT_MS} ms`);
   }
   #greet(socket) {
     this.#withKey(
@@ -843,10 +843,10 @@ var Session = class {
     this.#lease.helloSent();
     socket.send(helloText(key, resume));
   }
-  /** Whoever gives the keys has none at the moment. */
+  /** The source of the keys has none at the moment. */
   #keyless(error) {
     this.#lose();
-    this.#tellUnreachable(`no key: ${String(error)}`);
+    this.#reportUnreachable(`no key: ${String(error)}`);
   }
   #receive(data) {
     if (this.isOverdue()) return;
@@ -959,20 +959,20 @@ var Session = class {
     else if (CLOSES_OF_BAD_FRAME.has(code) && wasGreeted)
       this.#end("terminated", refusedByServer(code, this.#lastFatal));
     this.#reconnect();
-    this.#tellUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
+    this.#reportUnreachable(`close code ${code}${this.#lastFatal && `, ${this.#lastFatal}`}`);
   }
   /** The server takes no such key: to try again with it would be in vain. */
   #deny() {
     this.#denial = `The lock server denies access: ${this.#lastFatal}`;
     this.#end("denied", domError("NotAllowedError", this.#denial));
-    this.#tellUnreachable(`denied for good: ${this.#lastFatal}`);
+    this.#reportUnreachable(`denied for good: ${this.#lastFatal}`);
     clearTimeout(this.#watchTimer);
     this.#setState("closed");
   }
-  #tellUnreachable(why) {
+  #reportUnreachable(why) {
     if (this.#state === "connecting") this.#user.unreachable(why, this.#denial !== void 0);
   }
-  /** The connection is of no use any more, though nobody closed it; the session may still be resumed. */
+  /** The connection is of no use any more, though neither side closed it; the session may still be resumed. */
   #lose() {
     this.#hangUp(CLOSE_SILENT);
     this.#reconnect();
@@ -1053,7 +1053,7 @@ var Session = class {
     if (this.#greeted && (isSilent || nowMs >= this.#renewAtMs)) this.#lose();
     else this.#watch();
   }
-  /** Comes last in whatever changes the state, since the user may do anything when told of it. */
+  /** Comes last in every change of the state, since the user may do anything when notified of it. */
   #setState(state) {
     if (this.#state === "closed" || this.#state === state) return;
     if (this.#state === "connecting" && state === "lost") return;
@@ -1135,14 +1135,14 @@ var LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 var Agent = class {
   #clientId;
   #session;
-  /** What the present session has told, to be obeyed; forgotten with the session. */
+  /** The notices of the present session, to be obeyed; forgotten with the session. */
   #tasks = new TaskQueue((notice) => this.#obey(notice));
   /** Steps that concern no session. */
   #turns = new TaskQueue((step) => step());
   #onstate;
   /** All that is open, by id and so in the order of asking. */
   #open = /* @__PURE__ */ new Map();
-  #reclaims = new Reclaims((lost) => this.#tellLosses(lost));
+  #reclaims = new Reclaims((lost) => this.#reportLosses(lost));
   #lastId = 0;
   #number = 1;
   constructor(clientId, dial, keys, onstate, onunreachable) {
@@ -1341,13 +1341,13 @@ var Agent = class {
   }
   #lose(id, reason) {
     const request = this.#open.get(id);
-    if (request?.kind === "request" && request.hold) this.#tellLoss([request], reason);
+    if (request?.kind === "request" && request.hold) this.#reportLoss([request], reason);
   }
   #fail({ id, detail, message }) {
     const entry = this.#open.get(id);
     if (!entry) return;
     if (entry.kind === "request" && entry.hold) {
-      if (this.#reclaims.has(entry)) this.#tellLoss([entry], "superseded");
+      if (this.#reclaims.has(entry)) this.#reportLoss([entry], "superseded");
       return;
     }
     this.#close(entry);
@@ -1448,13 +1448,13 @@ var Agent = class {
         request.reject(failure2 ?? outcomeUnknown(request.ask));
       }
     }
-    this.#tellLoss(held, reason);
+    this.#reportLoss(held, reason);
   }
-  #tellLoss(held, reason) {
-    this.#tellLosses(new Map(held.map((request) => [request, reason])));
+  #reportLoss(held, reason) {
+    this.#reportLosses(new Map(held.map((request) => [request, reason])));
   }
   /** Changes all state first, since listeners of the signals run at once. */
-  #tellLosses(lost) {
+  #reportLosses(lost) {
     for (const [request, reason] of lost) {
       this.#close(request);
       request.reject(request.hold?.lose(reason));
@@ -1907,7 +1907,7 @@ var Claims = class {
     return readAssignment(answer.body);
   }
   /**
-   * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+   * The assignment of a resource; null if there is none. A name with a lone surrogate cannot be asked for: a
    * TypeError.
    */
   async assignment(resource, options = {}) {
@@ -2343,7 +2343,7 @@ var Owner = class {
     this.#caller = caller;
     this.#facts = facts;
     this.#beats = beats;
-    this.#renewedAt = facts.toldAt;
+    this.#renewedAt = facts.countsFrom;
     this.#expiresAt = facts.expiresAt;
     this.#nextBeatMs = performance.now() + facts.ttlMs / BEATS;
     if (caller.closed.aborted) {
@@ -2417,7 +2417,10 @@ var Owner = class {
     const answer = await this.#call({ method: "GET", path: this.#path }, options);
     return listOf(answer.body, "locks").map(readLock);
   }
-  /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
+  /**
+   * Notifies the server now that this owner lives on. Heartbeats do so by themselves unless they were
+   * declined.
+   */
   async heartbeat(options = {}) {
     await this.#call({ method: "POST", path: `${this.#path}/heartbeat` }, options);
   }
@@ -2463,7 +2466,7 @@ var Owner = class {
   }
   #remainingMs() {
     const untilExpiry = this.#facts.ttlMs * SAFETY - elapsedMs(this.#renewedAt);
-    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.toldAt));
+    return Math.min(untilExpiry, this.#facts.longestMs - elapsedMs(this.#facts.countsFrom));
   }
   #lose(why) {
     if (this.#why) return;
@@ -2528,7 +2531,7 @@ var Offline = class {
     const call = { method: "POST", path: "owners", body: { label, ttlMs, maxMs, metadata }, once: true };
     const { body, sentAt } = await this.#caller.call(call, options);
     const identity = { id: textOf(body, "owner"), secret: textOf(body, "ownerSecret") };
-    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, toldAt: sentAt };
+    const facts = { ...identity, ...factsOf(body), longestMs: maxMs ?? Infinity, countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
   /**
@@ -2541,11 +2544,11 @@ var Offline = class {
     const path = `owners/${encodeURIComponent(id)}`;
     const { sentAt } = await this.#caller.call({ method: "POST", path: `${path}/heartbeat`, secret }, options);
     const { body } = await this.#caller.call({ method: "GET", path, secret }, options);
-    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), toldAt: sentAt };
+    const facts = { id, secret, ...factsOf(body), longestMs: longestMs(body, sentAt), countsFrom: sentAt };
     return new Owner(this.#caller, facts, heartbeats ?? true);
   }
   /**
-   * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page
+   * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
    * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
    * by them.
    */
@@ -2651,7 +2654,7 @@ var LockhouseClient = class {
     ({ locks: this.locks, offline: this.offline, claims: this.claims } = this.bucket(this.name));
     if (isStorageDenied() || !isSecure()) {
       this.#state = "closed";
-      queueMicrotask(() => this.#tell("closed"));
+      queueMicrotask(() => this.#announce("closed"));
       return;
     }
     if (!this.#WebSocket) {
@@ -2661,7 +2664,7 @@ var LockhouseClient = class {
     }
     this.#agent(this.name);
     this.#unwatch = watchLifecycle({ sleep: () => this.#sleep(), wake: () => this.#wake() });
-    queueMicrotask(() => this.#state === "connecting" && this.#tell("connecting"));
+    queueMicrotask(() => this.#state === "connecting" && this.#announce("connecting"));
   }
   get state() {
     return this.#state;
@@ -2694,7 +2697,7 @@ var LockhouseClient = class {
     this.#state = "closed";
     for (const agent of this.#agents.values()) agent.close();
     this.#closing.abort(clientClosed());
-    this.#tell("closed");
+    this.#announce("closed");
   }
   #admit() {
     checkEnvironment();
@@ -2726,7 +2729,7 @@ var LockhouseClient = class {
       return;
     }
     this.#state = state;
-    this.#tell(state);
+    this.#announce(state);
   }
   /**
    * Says once that the server may not be where the URL says; the query, which may hold what is private, is
@@ -2740,7 +2743,7 @@ var LockhouseClient = class {
     );
   }
   /** Calls the user's listener, whose errors are its own: the session goes on. */
-  #tell(state) {
+  #announce(state) {
     try {
       this.onstate?.(state);
     } catch (error) {

@@ -1,4 +1,4 @@
-/** What a request tells the server. */
+/** The content of a request. */
 export interface RequestFields {
     readonly name: string;
     readonly mode: 'exclusive' | 'shared';

@@ -1,7 +1,7 @@
 import type { CallOptions } from './caller.js';
 /** What a new claim is like. */
 export interface ClaimOptions extends CallOptions {
-    /** Who claims, as others are told when they are refused. At most 256 bytes of UTF-8. */
+    /** The claimant, as others see it when they are refused. At most 256 bytes of UTF-8. */
     claimant: string;
     /** Milliseconds after which the claim ends unless it is renewed. Default: that of the server, 60 s. */
     ttlMs?: number | undefined;
@@ -16,7 +16,7 @@ export interface Assignment {
     /** That of the claim. */
     readonly fencingToken: number;
 }
-/** Reservations for a time, to be made final by whoever still has them: reserve, prepare, finalize. */
+/** Reservations for a time, to be made final by a claimant that still has them: reserve, prepare, finalize. */
 export declare class Claims {
     #private;
     /**
@@ -46,7 +46,7 @@ export declare class Claims {
      */
     finalize(resource: string, token: string, options?: CallOptions): Promise<Assignment>;
     /**
-     * To whom a resource is assigned; null if to nobody. A name with a lone surrogate cannot be asked for: a
+     * The assignment of a resource; null if there is none. A name with a lone surrogate cannot be asked for: a
      * TypeError.
      */
     assignment(resource: string, options?: CallOptions): Promise<Assignment | null>;
@@ -60,7 +60,7 @@ export declare class Claims {
 }
 /**
  * A claim as it was when it was made or last renewed. Having it proves nothing later: only {@link finalize}
- * tells whether it still stands, by asking the server.
+ * shows whether it still stands, by asking the server.
  */
 export declare class Claim {
     #private;

@@ -1,4 +1,4 @@
-/** Told when the page enters the back/forward cache, or is unloaded, and when it is shown again. */
+/** Notified when the page enters the back/forward cache, or is unloaded, and when it is shown again. */
 export interface Sleeper {
     sleep(): void;
     wake(): void;
@@ -18,5 +18,5 @@ export declare function isSecure(): boolean;
  * forbidden it.
  */
 export declare function isStorageDenied(): boolean;
-/** From now on tells when the page goes and comes. Returns the function that ends this. */
+/** From now on notifies it when the page goes and comes. Returns the function that ends this. */
 export declare function watchLifecycle(sleeper: Sleeper): () => void;

@@ -28,7 +28,7 @@ export interface Fatal {
     readonly code: string;
     readonly message: string;
 }
-/** What a request or query is told, and what becomes of locks. */
+/** The answers to requests and queries, and the ends of locks. */
 export type Notice = {
     readonly type: 'granted';
     readonly id: number;

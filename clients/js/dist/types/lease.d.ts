@@ -11,13 +11,13 @@ export declare const SAFETY = 0.9;
 /**
  * The client's own deadline: the instant at which it sent the latest answer that the server has confirmed,
  * plus the lease less 10 %, by whichever clock has advanced further, but no later than the credential's end,
- * with which the server ends the session. Before it the server grants our locks to nobody else.
+ * with which the server ends the session. Before it the server grants our locks to no other client.
  */
 export declare class Lease {
     #private;
     /** Notes that a hello is sent now. */
     helloSent(): void;
-    /** The welcome confirms the hello, and tells for how long the credential is still good, if it has an end. */
+    /** The welcome confirms the hello, and gives the time that the credential is still good, if it has an end. */
     welcomed(leaseMs: number, credentialMs?: number): void;
     /** Notes that the answer to ping `n` is sent now. */
     answerSent(n: number): void;

@@ -16,7 +16,7 @@ export declare class Hold {
     get loss(): LockLostError | undefined;
     get token(): number;
     get signal(): AbortSignal;
-    /** Notes the loss, and returns its error. Nobody is told yet. */
+    /** Notes the loss, and returns its error. No listener is notified yet. */
     lose(reason: LossReason): LockLostError;
     /** Aborts the signal, whose listeners run at once. */
     announceLoss(): void;
@@ -25,7 +25,7 @@ export declare class Hold {
 export declare const newLock: (hold: Hold) => Lock;
 /** Makes the Lock that callbacks of the extended manager get. */
 export declare const newHeldLock: (hold: Hold) => HeldLock;
-/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise tells how it ended. */
+/** Makes the Lock that `acquire` resolves to; `release` ends the hold, and the promise reports how it ended. */
 export declare const newAcquiredLock: (hold: Hold, release: () => void, released: () => Promise<unknown>) => AcquiredLock;
 /**
  * The extended view of a lock that was got through `navigator.locks`, whose own Lock objects have the

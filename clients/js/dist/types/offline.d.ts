@@ -12,7 +12,7 @@ export interface LocksFilter extends CallOptions {
 }
 /** What a new owner is like. */
 export interface OwnerOptions extends CallOptions {
-    /** Who it is, as others are told when they are refused. At most 256 bytes of UTF-8. */
+    /** The owner, as others see it when they are refused. At most 256 bytes of UTF-8. */
     label: string;
     /**
      * Milliseconds without any call after which the owner and its locks end. Default: that of the server, 20
@@ -23,7 +23,7 @@ export interface OwnerOptions extends CallOptions {
     maxMs?: number | undefined;
     /** A text that others see beside the label. */
     metadata?: string | undefined;
-    /** Whether to tell the server from time to time that this owner lives on. Default true. */
+    /** Whether to notify the server from time to time that this owner lives on. Default true. */
     heartbeats?: boolean | undefined;
 }
 /** Of an owner that was opened before. */
@@ -52,7 +52,7 @@ export declare class Offline {
      */
     resume(id: string, secret: string, { heartbeats, ...options }?: ResumeOptions): Promise<Owner>;
     /**
-     * The offline locks of the bucket, whoever holds them, in the order of their names. They are fetched page
+     * The offline locks of the bucket, of all owners, in the order of their names. They are fetched page
      * by page, so that together they are no consistent cut: use them to show who edits what, and decide nothing
      * by them.
      */

@@ -1,6 +1,6 @@
 /**
  * The numbered frames of one session on their way out: those sent but not acknowledged (the window, which a
- * resume sends again), and behind them, in order, those that wait for room in it.
+ * resume sends again), and behind them, in order, those that wait for a place in it.
  */
 export declare class Outbox {
     #private;

@@ -1,7 +1,7 @@
 import type { CallOptions } from './caller.js';
 import { type Mark } from './lease.js';
 import { type RecordGrant, type RecordKey, type RecordLock, type RecordTarget } from './records.js';
-/** What the server has told of an owner. */
+/** The facts of an owner that the server has reported. */
 export interface OwnerFacts {
     readonly id: string;
     readonly secret: string;
@@ -11,7 +11,7 @@ export interface OwnerFacts {
     /** After how many milliseconds it ends however often it is renewed. */
     readonly longestMs: number;
     /** From when on these lengths count at the latest. */
-    readonly toldAt: Mark;
+    readonly countsFrom: Mark;
 }
 /** A record whose lock is to be released. */
 export interface ReleaseTarget extends RecordKey {
@@ -66,7 +66,10 @@ export declare class Owner {
     }): Promise<number>;
     /** The locks that the owner holds now. */
     locks(options?: CallOptions): Promise<RecordLock[]>;
-    /** Tells the server now that this owner lives on. Heartbeats do so by themselves unless they were declined. */
+    /**
+     * Notifies the server now that this owner lives on. Heartbeats do so by themselves unless they were
+     * declined.
+     */
     heartbeat(options?: CallOptions): Promise<void>;
     /**
      * Ends the owner and releases all its locks. Resolves also if it has ended already. Nothing more can be

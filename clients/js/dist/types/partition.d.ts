@@ -1,5 +1,5 @@
 /**
- * The partition of this context, to be shared with nobody but frames in the same place, as its storage is:
+ * The partition of this context, to be shared only with frames in the same place, as its storage is:
  * empty in a page of its own and in a frame whose ancestors are all of the same site, else the site of the
  * top page and whether an ancestor is cross-site.
  *

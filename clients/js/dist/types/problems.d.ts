@@ -56,7 +56,7 @@ export declare class ClaimedError extends ProblemError {
     readonly expiresAt: Date | undefined;
     constructor(code: string, status: number, message: string, body: ProblemBody);
 }
-/** A Web Lock or an offline lock holds the name of the resource, or somebody waits for it. */
+/** A Web Lock or an offline lock holds the name of the resource, or a request waits for it. */
 export declare class BusyError extends ProblemError {
     readonly holders: Holder[];
     /** How many requests wait for it. */
@@ -66,7 +66,7 @@ export declare class BusyError extends ProblemError {
 /** The resource has been assigned for good; it can be claimed again once it is unassigned. */
 export declare class AlreadyAssignedError extends ProblemError {
 }
-/** Somebody else has a newer claim, which is not touched. */
+/** Another claimant has a newer claim, which is not touched. */
 export declare class ClaimLostError extends ProblemError {
 }
 /** No claim stands any more: its time was over, or it was released. */
@@ -92,5 +92,5 @@ export declare class RecoveringError extends UnavailableError {
 }
 /** Makes the error for an answer that is no success. `retryAfter` is the header of that name. */
 export declare function problemError(status: number, body: ProblemBody, retryAfter: string | null): ProblemError;
-/** Reads a holder as the server tells it. */
+/** Reads a holder as the server reports it. */
 export declare function readHolder(raw: ProblemBody): Holder;

@@ -7,8 +7,8 @@ import type { Lease } from './lease.js';
 export declare class Reclaims<L> {
     #private;
     /**
-     * `expire` is told of all locks whose deadline has passed, and what that takes them for; they are no longer
-     * in here.
+     * `expire` receives all locks whose deadline has passed, each with the reason of its loss; they are no
+     * longer in here.
      */
     constructor(expire: (lost: ReadonlyMap<L, LossReason>) => void);
     /**

@@ -35,7 +35,7 @@ export interface RecordGrant extends RecordTarget {
     /** `upgraded`: the owner was the sole reader and now may write. `notNeeded`: see {@link mode}. */
     readonly how: 'fresh' | 'upgraded' | 'alreadyHeld' | 'notNeeded';
 }
-/** Reads a lock as the server tells it. */
+/** Reads a lock as the server reports it. */
 export declare function readLock(raw: ProblemBody): RecordLock;
-/** Reads a grant as the server tells it. */
+/** Reads a grant as the server reports it. */
 export declare function readGrant(raw: ProblemBody): RecordGrant;

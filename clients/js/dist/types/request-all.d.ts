@@ -13,7 +13,7 @@ export interface Target {
     readonly name: string;
     readonly mode: LockMode;
 }
-/** The conversion of the targets; a string would be an iterable of its letters, which nobody means. */
+/** The conversion of the targets; a string would be an iterable of its letters, which no caller means. */
 export declare function toTargets(value: unknown): Iterable<LockTarget>;
 /** Copies the targets, each name once in its strongest mode, sorted by code units. */
 export declare function convertTargets(targets: Iterable<LockTarget>, defaultMode: LockMode): Target[];

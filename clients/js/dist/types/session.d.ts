@@ -3,7 +3,7 @@ import { type Notice, ProtocolError } from './frames.js';
 import type { Keys } from './key.js';
 import { Lease } from './lease.js';
 import type { ConnectionState, WebSocketLike } from './types.js';
-/** Whoever uses a session: it is told what happens, always after the session's own state is complete. */
+/** The user of a session: it is notified of events, always after the session's own state is complete. */
 export interface SessionUser {
     /** A fresh session has begun: everything that is pending has to be sent. */
     begun(): void;

@@ -10,7 +10,7 @@ export interface LockOptions {
     mode?: LockMode | undefined;
     /** Call back with null at once, instead of waiting, when the lock is not to be had without waiting. */
     ifAvailable?: boolean | undefined;
-    /** Take the lock from whoever holds it, ahead of all who wait. The former holder's code keeps running. */
+    /** Take the lock from its holders, ahead of all who wait. The former holder's code keeps running. */
     steal?: boolean | undefined;
     /** Gives the request up when aborted before the grant; ignored after it. */
     signal?: AbortSignal | undefined;
@@ -34,7 +34,7 @@ export interface LockInfo {
     mode: LockMode;
     name: string;
 }
-/** What `query()` resolves to: one consistent cut, which may be out of date by the time anybody sees it. */
+/** What `query()` resolves to: one consistent cut, which may be out of date by the time it is seen. */
 export interface LockManagerSnapshot {
     held: LockInfo[];
     pending: LockInfo[];

@@ -7,7 +7,7 @@ export interface Scoping {
 export declare function serverUrl(address: string | URL): URL;
 /**
  * The address below which the HTTP API of a bucket lies, beside that of the WebSocket. Throws a TypeError
- * where the one does not tell the other, or a path cannot hold the name.
+ * where the one does not give the other, or a path cannot hold the name.
  */
 export declare function bucketUrl(socketUrl: URL, bucket: string): string;
 /** Percent-encodes a value. Throws a TypeError for a lone surrogate, which an address cannot hold. */

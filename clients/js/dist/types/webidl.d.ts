@@ -9,8 +9,8 @@ export declare function defineGlobal(name: string, value: unknown): void;
 export declare function brandCheck(prototype: object, accessor?: string): (value: unknown) => void;
 /**
  * Runs a method on an object that is not of this realm's class. A manager of another realm of this page is as
- * good as one of ours; its own realm tells it from an impostor. Its method is known by its source text, which
- * is that of ours.
+ * good as one of ours; its own realm distinguishes it from an impostor. Its method is known by its source
+ * text, which is that of ours.
  */
 export declare function ofOtherRealm(object: unknown, own: unknown, method: string, args: ArrayLike<unknown>): Promise<never>;
 /**
