@@ -57,10 +57,13 @@ pub(crate) struct Args {
 }
 
 /// The time that a session outlives its connection.
-const LEASE: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(5);
 
-/// In this time all connections come.
+/// In this time all connections of a large crowd come; a small one takes less.
 const COMING_S: usize = 20;
+
+/// So many connections come in a second, however small the crowd is.
+const LEAST_PER_SECOND: usize = 100;
 
 /// Memory may grow by this part and this much between the two measurements; what leaks grows with every
 /// visit.
@@ -105,7 +108,7 @@ fn soak(args: &Args, binary: &Path, folder: &Path) -> Result<Soaked> {
         sleep(Duration::from_millis(500));
     }
     println!("all have come after {:.0} s", start.elapsed().as_secs_f64());
-    // Longer than a visit and a lease, so that as many sessions end as begin.
+    // Longer than a visit (10 s) and a lease, so that as many sessions end as begin.
     sleep((3 * LEASE).max(Duration::from_secs(u64::from(args.seconds) / 4)));
     let (at_first, before) = (crowd.ask()?, measure::sample(server.pid())?);
     sleep(Duration::from_secs(args.seconds.into()));
@@ -211,7 +214,7 @@ fn descriptors_left(server: &ServerProcess, before: usize) -> Result<isize> {
 }
 
 fn start_crowd(args: &Args, server: &ServerProcess) -> Result<Crowd<Tally>> {
-    let per_second = (args.connections as usize).div_ceil(COMING_S).max(10);
+    let per_second = (args.connections as usize).div_ceil(COMING_S).max(LEAST_PER_SECOND);
     Crowd::start([
         "soak-crowd".to_owned(),
         format!("--address={}", server.address),

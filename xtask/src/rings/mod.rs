@@ -68,7 +68,7 @@ pub(crate) const RINGS: &[Ring] = &[
     Ring { name: "soak", shows: "1000 connections that come and go for 20 s", usual_s: Some(75), work: soak },
     Ring {
         name: "neighbours",
-        shows: "what a tenant is told beside one that is at its limits",
+        shows: "what a tenant is answered beside one that is at its limits",
         usual_s: Some(60),
         work: neighbours,
     },
@@ -80,7 +80,7 @@ pub(crate) const RINGS: &[Ring] = &[
     },
     Ring {
         name: SECRETS,
-        shows: "no log of all that ran before tells a secret",
+        shows: "no log of all that ran before has a secret",
         usual_s: Some(10),
         work: secrets,
     },
@@ -252,7 +252,8 @@ fn js(run: &Run<'_>) -> Result<Vec<TestRun>> {
     let mut node = Command::new("node");
     // The programs that run the tests, and all that they start.
     node.env("NODE_OPTIONS", format!("--import=\"{}\"", client.join("test/support/traces.mjs").display()));
-    node.arg("--test").args([
+    // Most files wait for leases and browsers most of the time.
+    node.args(["--test", "--test-concurrency=2"]).args([
         "--test-reporter=spec",
         "--test-reporter-destination=stdout",
         "--test-reporter=junit",
@@ -348,7 +349,7 @@ fn proof(run: &Run<'_>, command: &str, test: &str, args: &[&str]) -> Result<Vec<
 /// A runner that reports failure must have named the failed test; else its report is not believed.
 fn checked(tests: Vec<TestRun>, end: shell::End) -> Result<Vec<TestRun>> {
     if !end.is_success() && tests.iter().all(|test| test.passed) {
-        bail!("{end}, though none of the {} tests told of failed", tests.len());
+        bail!("{end}, though none of the {} tests in its report failed", tests.len());
     }
     Ok(tests)
 }
