@@ -4,24 +4,15 @@ use std::process::Command;
 
 use crate::Verdict;
 use crate::rings::dist;
+use crate::workspace::cargo::PROFILE;
 use crate::workspace::{shell, tree};
 
 pub(crate) fn run() -> Verdict {
     let root = tree::root()?;
     let mut gates: Vec<Command> = lints().into_iter().map(|(_, gate)| gate).collect();
-    let quick_tests = [
-        "test",
-        "--quiet",
-        "--release",
-        "-p",
-        "lockhouse-core",
-        "-p",
-        "lockhouse",
-        "-p",
-        "xtask",
-        "-p",
-        "lab",
-    ];
+    // A debug build, whose assertions are checked.
+    let quick_tests =
+        ["test", "--quiet", "-p", "lockhouse-core", "-p", "lockhouse", "-p", "xtask", "-p", "lab"];
     gates.push(with_env(cargo(&quick_tests), "RUST_BACKTRACE", "0"));
     if root.join(dist::CLIENT).join("node_modules").is_dir() {
         gates.push(client_check());
@@ -54,7 +45,8 @@ pub(crate) fn lints() -> Vec<(&'static str, Command)> {
     let lint = [
         "clippy",
         "--quiet",
-        "--release",
+        "--profile",
+        PROFILE,
         "--workspace",
         "--all-targets",
         "--all-features",
@@ -65,7 +57,8 @@ pub(crate) fn lints() -> Vec<(&'static str, Command)> {
     let document = [
         "doc",
         "--quiet",
-        "--release",
+        "--profile",
+        PROFILE,
         "--workspace",
         "--all-features",
         "--no-deps",

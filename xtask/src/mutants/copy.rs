@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::workspace::cargo::PROFILE;
 use crate::workspace::tree;
 
 pub(crate) struct Copy {
@@ -25,7 +26,7 @@ impl Copy {
         let (tree, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
         if !tree.is_dir() {
             fs::create_dir_all(&tree)?;
-            seed(&tree::target(root).join("release"), &target.join("release"))?;
+            seed(&tree::target(root).join(PROFILE), &target.join(PROFILE))?;
         }
         let copy = Copy { root: root.to_path_buf(), tree, target, is_for_many };
         copy.link_packages()?;
@@ -37,13 +38,13 @@ impl Copy {
         if self.is_for_many {
             (&["--profile", "mutants"], &["--cargo-profile", "mutants"])
         } else {
-            (&["--release"], &["--release"])
+            (&["--profile", PROFILE], &["--cargo-profile", PROFILE])
         }
     }
 
     /// Where that profile leaves programs.
     pub(crate) fn programs(&self) -> PathBuf {
-        self.target.join(if self.is_for_many { "mutants" } else { "release" })
+        self.target.join(if self.is_for_many { "mutants" } else { PROFILE })
     }
 
     /// Makes the copy equal to the project again. A file that is equal is left alone. A new file keeps its

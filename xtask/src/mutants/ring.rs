@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::copy::Copy;
 use crate::rings::NO_LIMIT;
 use crate::rings::results;
-use crate::workspace::cargo::{BUILD, WHOLE};
+use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::shell::{self, End};
 use crate::workspace::tree;
 
@@ -276,7 +276,7 @@ fn javascript(copy: &Copy, words: &str) -> Plan {
     let (variables, files): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.contains('='));
     run.arg("--test").args(options);
     run.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
-    run.env("LOCKHOUSE_BIN", tree::target(&copy.root).join("release/lockhouse"));
+    run.env("LOCKHOUSE_BIN", tree::target(&copy.root).join(PROFILE).join("lockhouse"));
     let report = copy.target.join("mutant.xml");
     let _ = fs::remove_file(&report);
     run.args(["--test-reporter=spec", "--test-reporter-destination=stdout", "--test-reporter=junit"]);

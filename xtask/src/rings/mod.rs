@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use self::results::{RingResult, TestRun, suite_of_package};
 use crate::verify;
-use crate::workspace::cargo::BUILD;
+use crate::workspace::cargo::{BUILD, PROFILE, WHOLE};
 use crate::workspace::{shell, tree};
 
 /// One ring: a program that judges one side of the project and says of each of its tests whether it passed.
@@ -211,7 +211,7 @@ pub(crate) fn build(root: &Path) -> Result<()> {
 
 /// The server's binary, as the build makes it.
 fn server(root: &Path) -> PathBuf {
-    tree::target(root).join("release/lockhouse")
+    tree::target(root).join(PROFILE).join("lockhouse")
 }
 
 fn built_server(run: &Run<'_>) -> Result<PathBuf> {
@@ -226,7 +226,9 @@ fn rust(run: &Run<'_>) -> Result<Vec<TestRun>> {
     }
     let report = tree::target(run.root).join("nextest/ci/junit.xml");
     let _ = fs::remove_file(&report);
-    let end = run.logged(Command::new("cargo").args(["nextest", "run", "--profile", "ci"]).args(BUILD))?;
+    let mut nextest = Command::new("cargo");
+    nextest.args(["nextest", "run", "--profile", "ci", "--cargo-profile", PROFILE]).args(WHOLE);
+    let end = run.logged(&mut nextest)?;
     let xml = fs::read_to_string(&report).with_context(|| format!("nextest left no results ({end})"))?;
     checked(results::read_junit(&xml, suite_of_package, "rust")?, end)
 }

@@ -125,7 +125,7 @@ pub(crate) fn read_harness(
     let mut tests = Vec::new();
     for line in output.lines().map(str::trim) {
         if line.starts_with("Running ") {
-            // `Running unittests src/lib.rs (target/release/deps/lockhouse_core-0123456789abcdef)`
+            // `Running unittests src/lib.rs (target/checks/deps/lockhouse_core-0123456789abcdef)`
             let binary = line.rsplit('/').next().and_then(|file| file.split('-').next()).unwrap_or_default();
             suite = suite_of(binary).unwrap_or_else(|| default.to_owned());
         } else if let Some((name, outcome)) =
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_harness_output_is_read_when_there_is_no_nextest() {
-        let output = "     Running unittests src/lib.rs (target/release/deps/lockhouse_core-00ff)\n\
+        let output = "     Running unittests src/lib.rs (target/checks/deps/lockhouse_core-00ff)\n\
             test names::empty ... ok\ntest names::nul ... FAILED\n   Doc-tests lockhouse\n";
         let suite_of = |name: &str| (name == "lockhouse_core").then(|| "core".to_owned());
         let tests = read_harness(output, suite_of, "doc");

@@ -11,8 +11,10 @@ use crate::workspace::tree;
 /// One set of features for everything that is built, with whatever profile.
 pub(crate) const WHOLE: [&str; 2] = ["--workspace", "--all-features"];
 
-/// One profile, too, so that CI builds once.
-pub(crate) const BUILD: [&str; 3] = ["--release", WHOLE[0], WHOLE[1]];
+/// The profile, and the folder of its programs: one, too, so that CI builds once.
+pub(crate) const PROFILE: &str = "checks";
+
+pub(crate) const BUILD: [&str; 4] = ["--profile", PROFILE, WHOLE[0], WHOLE[1]];
 
 /// Builds a program of the workspace and returns its path. The compiler's messages go to our own output.
 ///
@@ -24,5 +26,5 @@ pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
     let status =
         cargo.arg("build").args(BUILD).args(["--bin", name, "--quiet"]).current_dir(root).status()?;
     ensure!(status.success(), "{name}: {status}");
-    Ok(tree::target(root).join("release").join(name))
+    Ok(tree::target(root).join(PROFILE).join(name))
 }
