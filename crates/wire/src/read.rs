@@ -30,10 +30,6 @@ const UNRESERVED: &str = "a name that does not begin with \"-\"";
 pub(super) struct FrameValue<'a>(pub(super) &'a RawValue);
 
 impl<'a> FieldValue<'a> for FrameValue<'a> {
-    fn literal(self) -> &'a str {
-        self.0.get()
-    }
-
     fn shown(self) -> Cow<'a, str> {
         self.0.get().into()
     }
@@ -47,6 +43,14 @@ impl<'a> FieldValue<'a> for FrameValue<'a> {
 
     fn name(self) -> Option<NameBuf> {
         json::name(self.0)?.ok()
+    }
+
+    fn number(self) -> Option<u64> {
+        json::digits(self.0.get())
+    }
+
+    fn flag(self) -> Option<bool> {
+        self.0.get().parse().ok()
     }
 }
 

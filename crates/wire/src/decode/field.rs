@@ -4,15 +4,11 @@ use std::borrow::Cow;
 
 use lockhouse_core::NameBuf;
 
-use super::json::digits;
 use super::rule::{Choice, FLAG, Number, Text};
 use super::violation::{Violation, member_path};
 
 /// A value as its source has it.
 pub trait FieldValue<'a>: Copy {
-    /// The value as it is written: the text of the JSON, or the decoded parameter.
-    fn literal(self) -> &'a str;
-
     /// The value as an error shows it.
     fn shown(self) -> Cow<'a, str>;
 
@@ -27,9 +23,10 @@ pub trait FieldValue<'a>: Copy {
     fn name(self) -> Option<NameBuf>;
 
     /// Its integer.
-    fn number(self) -> Option<u64> {
-        digits(self.literal())
-    }
+    fn number(self) -> Option<u64>;
+
+    /// Its truth value.
+    fn flag(self) -> Option<bool>;
 }
 
 /// A value that is no text of well-formed Unicode.
@@ -150,7 +147,7 @@ impl<'a, V: FieldValue<'a>> Field<'_, V> {
     ///
     /// The field is absent, or something else.
     pub fn flag(self) -> Result<bool, Violation> {
-        self.read(|| FLAG.into(), |value| value.literal().parse().ok())
+        self.read(|| FLAG.into(), FieldValue::flag)
     }
 
     /// True or false, and false where the field is absent.

@@ -3,8 +3,8 @@
 //! ```text
 //!   frame: JSON ────────┐
 //!   body: JSON ─────────┼─▶ FieldValue ─▶ Field ── rule ──▶ value
-//!   query string: text ─┘                   └──▶ Violation: field, value, rule ─▶ error of the edge
-//!   settings: TOML ───────── serde ────────────────▲
+//!   query string: text ─┤                   └──▶ Violation: field, value, rule ─▶ error of the edge
+//!   settings: TOML ─────┘
 //! ```
 //!
 //! A source defines how a value is written and shown. The rules, their words, the path of a field, and the

@@ -48,10 +48,6 @@ pub(crate) fn body<T: FromMembers>(bytes: &[u8]) -> ApiResult<T> {
 pub(crate) struct MemberValue<'a>(&'a RawValue);
 
 impl<'a> FieldValue<'a> for MemberValue<'a> {
-    fn literal(self) -> &'a str {
-        self.0.get()
-    }
-
     fn shown(self) -> Cow<'a, str> {
         self.0.get().into()
     }
@@ -69,6 +65,10 @@ impl<'a> FieldValue<'a> for MemberValue<'a> {
         let text = self.0.get();
         let whole = || text.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
         digits(text).or_else(|| whole().map(|number| number as u64))
+    }
+
+    fn flag(self) -> Option<bool> {
+        self.0.get().parse().ok()
     }
 }
 

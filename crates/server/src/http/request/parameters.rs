@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::Uri;
 use lockhouse::{Name, NameBuf};
-use lockhouse_wire::decode::{Field, FieldValue, NoText, Violation};
+use lockhouse_wire::decode::{Field, FieldValue, NoText, Violation, digits};
 use percent_encoding::percent_decode_str;
 
 /// The parameters of a query string, decoded; unknown ones are ignored.
@@ -27,10 +27,6 @@ pub(crate) struct ParameterValue<'a> {
 }
 
 impl<'a> FieldValue<'a> for ParameterValue<'a> {
-    fn literal(self) -> &'a str {
-        self.value
-    }
-
     fn shown(self) -> Cow<'a, str> {
         format!("{:?}", self.value).into()
     }
@@ -41,6 +37,14 @@ impl<'a> FieldValue<'a> for ParameterValue<'a> {
 
     fn name(self) -> Option<NameBuf> {
         Name::from_wtf8(&decoded(self.raw)).map(Name::to_buf).ok()
+    }
+
+    fn number(self) -> Option<u64> {
+        digits(self.value)
+    }
+
+    fn flag(self) -> Option<bool> {
+        self.value.parse().ok()
     }
 }
 
